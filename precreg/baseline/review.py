@@ -243,7 +243,7 @@ def accept_proposals(
             outside-project, or an unreadable file. Also exceptions of `confirm`.
     """
     refuse_in_ci(environ)
-    signature = {"reason": _checked_reason(reason, known_bad), "author": author, "date": date}
+    reason = _checked_reason(reason, known_bad)
     waiting = waiting or WaitingProposals(pending_proposals(project))
     changes = _acceptable_changes(project, waiting, patterns, known, environment, as_known_bad=known_bad is not None)
     confirmed = confirm(changes)
@@ -251,12 +251,13 @@ def accept_proposals(
         require_unchanged(changes, pending_proposals(project))
         # Reruns take minutes, in which another process may have accepted a proposal. So baselines are read again.
         baselines = Baselines(project)
-        accepted: dict[BaselineKey, BaselineEntry] = {}
-        for place, proposal, *_ in changes:
-            signed = replace(proposal.entry, **signature, confirmation=confirmed.get(place.id, ""))
-            if signed.known is not None:
-                signed = replace(signed, known=replace(signed.known, reason=(known_bad or "").strip()))
-            accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
+        accepted = {
+            change.place: succeed_entry(
+                _signed(change.proposal.entry, reason, author, date, confirmed.get(change.place.id, ""), known_bad),
+                change_of_proposal(baselines, change.place.id, change.proposal, environment).old,
+            )
+            for change in changes
+        }
         # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
         # places, and the same command finishes the work.
         accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
@@ -264,6 +265,14 @@ def accept_proposals(
         replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
         _forget_seen(project, [change.place.id for change in changes])
     return accepted
+
+
+def _signed(
+    entry: BaselineEntry, reason: str, author: str, date: str, confirmation: str, known_bad: str | None
+) -> BaselineEntry:
+    """Return a proposed entry with its reason, author and date; a wrong result gets the reason of its own."""
+    state = entry.known and replace(entry.known, reason=(known_bad or "").strip())
+    return replace(entry, reason=reason, author=author, date=date, confirmation=confirmation, known=state)
 
 
 def _checked_reason(reason: str, known_bad: str | None) -> str:

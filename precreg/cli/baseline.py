@@ -66,11 +66,11 @@ def _sorted_proposals(project: Path) -> WaitingProposals:
 
 def _describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
     """Yield a line for each branch whose proposals are ignored here, and one for cases that no suite has."""
-    from precreg.cli.review import MAX_NAMED_CASES, describe_commit
+    from precreg.cli.review import MAX_NAMED_CASES, format_run_commit
 
     numbers: dict[str, int] = {}
     for proposal in waiting.elsewhere.values():
-        place = f"branch {proposal.branch}" if proposal.branch else f"commit {describe_commit(proposal)}"
+        place = f"branch {proposal.branch}" if proposal.branch else f"commit {format_run_commit(proposal)}"
         numbers[place] = numbers.get(place, 0) + 1
     for place, number in numbers.items():
         those = "1 proposal" if number == 1 else f"{number} proposals"
@@ -205,6 +205,20 @@ def _require_terminal() -> None:
     metavar="REASON",
     help="Accept results that are out of tolerance, or have NaN, as they are: known to be bad, for this reason.",
 )
+@click.option(
+    "--allow",
+    "allowance",
+    metavar="REASON",
+    default="",
+    help="Also permit the changes in baselines/allow.yaml, for this reason, which serves as --reason, too.",
+)
+@click.option(
+    "--against",
+    metavar="REVISION",
+    default="auto",
+    help="With --allow: the commit that the merge request compares with. Default: auto, the merge base with the"
+    " default branch.",
+)
 @_seen
 @_reason
 @_reruns
@@ -217,6 +231,8 @@ def baseline_accept_command(
     everything: bool,
     improved: bool,
     known_bad: str | None,
+    allowance: str,
+    against: str,
     seen: bool,
     reason: str,
     reruns: int,
@@ -230,20 +246,39 @@ def baseline_accept_command(
     --seen, accept no figures: runs in another environment saw the bits of the baselines again, and are judged as
     strictly there from now on.
     """
+    from precreg.cli.allow import allow_accepted
     from precreg.cli.review import accept_and_report, accept_seen_and_report
 
     project = project_of_option(given)
     if seen:
         _require_seen_alone(
-            everything=everything, improved=improved, known=known_bad, reason=reason, environment=environment
+            everything=everything,
+            improved=improved,
+            known=known_bad,
+            allow=allowance,
+            reason=reason,
+            environment=environment,
         )
         accept_seen_and_report(project, patterns)
         return
+    base = _allowance_base(project, against) if allowance else ""
     terms = _terms(project, environment, reruns)
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(terms) if improved else [])]
-    accept_and_report(terms, chosen, reason, known_bad=known_bad)
+    accepted = accept_and_report(terms, chosen, reason or allowance, known_bad=known_bad)
+    if base:
+        allow_accepted(project, accepted, allowance.strip(), base)
     if known_bad is None and (left := _left_waiting(terms.waiting, chosen)):
         click.echo(f"not accepted, because wrong: {', '.join(left)} (--known REASON accepts them as they are)")
+
+
+def _allowance_base(project: Path, against: str) -> str:
+    """Return the commit that allowances are for. Raises UserError for files that cannot be read later, either."""
+    from precreg.baseline.integrity import read_allowances
+    from precreg.vcs import review_base
+
+    # Before anything is accepted: a mistake must not leave accepted baselines without their allowances.
+    read_allowances(project)
+    return review_base(project, against)
 
 
 def _left_waiting(waiting: WaitingProposals, patterns: list[str]) -> list[str]:

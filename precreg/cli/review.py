@@ -82,11 +82,11 @@ def read_accept_terms(project: Path, environment: str | None, reruns: int) -> Ac
 
 def _describe_outdated(proposal: Proposal) -> str:
     branch = f" on branch {proposal.branch}" if proposal.branch else ""
-    ran = f"it ran at commit {describe_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
+    ran = f"it ran at commit {format_run_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
     return f"outdated: {ran}, and its code or definition changed since; accepting it runs it again first"
 
 
-def describe_commit(proposal: Proposal) -> str:
+def format_run_commit(proposal: Proposal) -> str:
     """Return the first digits of the commit of a run, and whether files were not committed."""
     commit = proposal.entry.commit
     return commit[:8] + ("-dirty" if commit.endswith("-dirty") else "")
@@ -112,13 +112,7 @@ def accept_and_report(
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
-        # Printed before the reruns, which take long: a person may stop here.
-        for change in changes:
-            found = cumulative_loss_of_change(terms, change)
-            if found is not None:
-                click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
-            if change.outdated:
-                click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
+        _warn_before_reruns(terms, changes)
         return _rerun(terms, [change for change in changes if change.needs_rerun])
 
     accepted = accept_proposals(
@@ -138,6 +132,16 @@ def accept_and_report(
         click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
     _warn_of_powerless(terms, {place.id: entry for place, entry in accepted.items()})
     return [place.id for place in accepted]
+
+
+def _warn_before_reruns(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> None:
+    """Print losses beyond their budget and outdated proposals. Reruns take long, and a person may stop here."""
+    for change in changes:
+        found = cumulative_loss_of_change(terms, change)
+        if found is not None:
+            click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
+        if change.outdated:
+            click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
 
 
 def _warn_of_powerless(terms: AcceptTerms, accepted: Mapping[str, BaselineEntry]) -> None:

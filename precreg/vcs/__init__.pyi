@@ -36,3 +36,4 @@ from .repository import files_at_commit as files_at_commit
 from .repository import git_author as git_author
 from .repository import git_state as git_state
 from .repository import project_folder as project_folder
+from .repository import review_base as review_base

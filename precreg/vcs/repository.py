@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from precreg.environment import merge_request_base
 from precreg.errors import UserError
-from precreg.vcs.command import require_readable, resolve_revision, run_git, run_git_bytes
+from precreg.vcs.command import commit_of, require_readable, resolve_revision, run_git, run_git_bytes
 
 if TYPE_CHECKING:
     from git import Repo
@@ -121,6 +121,29 @@ def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.enviro
         return None
     revision = merge_request_base(project, environ) if base == BASE_AUTO else base
     return None if revision is None else resolve_revision(project, revision)
+
+
+# Where a merge request of a developer's branch most likely goes. Full names, because a tag may have the same short one.
+_TARGETS = tuple(f"refs/{name}" for name in ("remotes/origin/HEAD", "remotes/origin/main", "remotes/origin/master"))
+_TARGETS += ("refs/heads/main", "refs/heads/master")
+
+
+def review_base(project: Path, base: str = BASE_AUTO) -> str:
+    """Return the commit that a merge request of the present branch is compared with.
+
+    `base` is as for `base_commit`. Where `auto` names no merge request, it is the merge base of HEAD and the default
+    branch; without one, HEAD itself.
+
+    Raises:
+        UserError: no-git, unknown-revision, no-merge-base.
+    """
+    found = base_commit(project, base)
+    if found is not None:
+        return found
+    for target in _TARGETS if base == BASE_AUTO else ():
+        if run_git(project, "rev-parse", "--verify", "--quiet", target).returncode == 0:
+            return resolve_revision(project, f"{target}...")
+    return commit_of(project, "HEAD")
 
 
 @contextmanager
