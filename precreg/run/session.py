@@ -292,10 +292,9 @@ class Session:
         are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
         """
         request, notices = self.request, () if self._is_writable else (UnwritableFolder(WORKING_FOLDER),)
-        duration_s = perf_counter() - self._began
-        record = finish_record(
-            self.record, cases, results, project=request.project, duration_s=duration_s, noticed=notices
-        )
+        duration_s, results = perf_counter() - self._began, tuple(results)
+        begun = replace(self.record, findings=(*self.record.findings, *self.criteria.unconfirmed(results)))
+        record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
         record = self._outputs.add_messages(record)

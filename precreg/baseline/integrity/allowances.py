@@ -95,12 +95,12 @@ def add_allowances(project: Path, new: Sequence[NewAllowance], base: str | None)
             those of `read_allowances`.
     """
     present = present_allowances(project, base)
-    taken = {(entry.case, entry.kind, entry.reason) for entry in present}
+    taken = {_values(entry) for entry in present}
     added: list[NewAllowance] = []
     for entry in dict.fromkeys(new):
         if allowed_reason(entry.kind, entry.case, present) is None:
-            found = next(each for each in _with_dates(entry) if tuple(each) not in taken)
-            taken.add(tuple(found))
+            found = next(each for each in _with_dates(entry) if each not in taken)
+            taken.add(found)
             added.append(found)
     if added:
         before = _text(project)
