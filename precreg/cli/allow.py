@@ -61,7 +61,7 @@ def allow_command(
         base, entries = _base(project, against), _named_entries(patterns, kind, reason.strip())
     else:
         base, findings = _compared(project, against) if against is not None else _of_record(project, record)
-        entries = _entries(_matching(findings, patterns), reason.strip())
+        entries = _entries(project, _matching(findings, patterns), reason.strip())
     write_allowances(project, entries, base)
 
 
@@ -94,7 +94,7 @@ def allow_accepted(project: Path, accepted: Collection[str], reason: str, base: 
     # A finding about a suite has all of its cases.
     names = {*accepted, *("/".join(id.split("/", 2)[:2]) for id in accepted)}
     made = [finding for finding in findings if finding.kind in by_accepting and finding.about in names]
-    write_allowances(project, _entries(made, reason), base)
+    write_allowances(project, _entries(project, made, reason), base)
     others = [finding for finding in findings if finding not in made]
     if others:
         count = "1 other finding" if len(others) == 1 else f"{len(others)} other findings"
@@ -157,10 +157,21 @@ def _listed(findings: Sequence[RunFinding]) -> str:
     return ", ".join(names[:MAX_LISTED_FINDINGS] + more)
 
 
-def _entries(findings: Sequence[RunFinding], reason: str) -> list[NewAllowance]:
+def _entries(project: Path, findings: Sequence[RunFinding], reason: str) -> list[NewAllowance]:
+    """Return an entry for each finding; one for a suite if all of its cases have a finding of the kind."""
     from precreg.baseline.integrity import NewAllowance
+    from precreg.suite import load_cases
 
-    return [*dict.fromkeys(NewAllowance(finding.about, finding.kind, reason) for finding in findings)]
+    suites: dict[str, set[str]] = {}
+    for case in load_cases(project):
+        suites.setdefault(f"{case.tier}/{case.suite}", set()).add(case.id)
+    found = {(finding.about, finding.kind) for finding in findings}
+    entries: dict[NewAllowance, None] = {}
+    for finding in findings:
+        suite = "/".join(finding.about.split("/", 2)[:2])
+        every = all((id, finding.kind) in found for id in suites.get(suite, {""}))
+        entries[NewAllowance(suite if every else finding.about, finding.kind, reason)] = None
+    return [*entries]
 
 
 def _named_entries(patterns: Sequence[str], kind: str, reason: str) -> list[NewAllowance]:
