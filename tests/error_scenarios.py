@@ -360,6 +360,7 @@ SCENARIOS = {
     "mixed-baseline": with_an_edited_baseline,
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
     "bad-allowance": with_a_misspelt_allowance,
+    "nothing-to-allow": command("allow", "--reason", "the device is coarser"),
     "old-schema": written(
         "baselines/generic/unit/mean.json", BASELINE.replace("baseline/3", "baseline/1"), "run", "--jobs", "0"
     ),
