@@ -60,6 +60,7 @@ ADVICE: dict[str, str] = {
     "mixed-baseline": "take one side (git checkout --ours FILE, or --theirs), run its cases and accept them again",
     "unreadable-proposals": "remove the file and run its cases again: precreg run writes new proposals",
     "bad-allowance": "correct the entry: docs/integrity.md shows one and lists the findings that can be allowed",
+    "nothing-to-allow": "compare with the target first: precreg run --against main..., or name one kind with --change",
     "old-schema": "remove the file, run its cases, and accept them again: git diff shows the changes",
     "future-schema": "upgrade precreg: the file was written by a newer version",
     "unreadable-record": "make the record again with the command that wrote it",

@@ -263,10 +263,8 @@ def with_another_kernel_than_proposed(project):
 
 def with_an_edited_baseline(project):
     project.run("run", "--jobs", "0")
-    project.run("baseline", "accept", "--all", "--reason", "first version")
-    project.change(
-        '"reason": "first version",\n      "author"', '"reason": "", "author"', "baselines/generic/unit/mean.json"
-    )
+    project.run("baseline", "accept", "unit/mean/float16", "--reason", "first version")
+    project.change('"reason": "first version"', '"reason": "ever since"', "baselines/generic/unit/mean.json")
     return project.run("baseline", "list")
 
 
@@ -384,6 +382,7 @@ SCENARIOS = {
     "mixed-baseline": with_an_edited_baseline,
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
     "bad-allowance": with_a_misspelt_allowance,
+    "nothing-to-allow": command("allow", "--reason", "the device is coarser"),
     "old-schema": written(
         "baselines/generic/unit/mean.json", BASELINE.replace("baseline/3", "baseline/1"), "run", "--jobs", "0"
     ),

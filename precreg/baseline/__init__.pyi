@@ -11,6 +11,10 @@ from .entry import accepted_values as accepted_values
 from .entry import entry_from as entry_from
 from .environments import explain_baseline as explain_baseline
 from .environments import read_environment_facts as read_environment_facts
+from .origin import WaitingProposals as WaitingProposals
+from .origin import drop_proposals as drop_proposals
+from .origin import prune_baselines as prune_baselines
+from .origin import sort_proposals as sort_proposals
 from .proposal import Proposal as Proposal
 from .proposal import is_proposed as is_proposed
 from .proposal import is_seen_again as is_seen_again
@@ -24,8 +28,6 @@ from .review import accept_environments as accept_environments
 from .review import accept_proposals as accept_proposals
 from .review import diff_environments as diff_environments
 from .review import diff_proposals as diff_proposals
-from .review import prune_baselines as prune_baselines
-from .review import refuse_in_ci as refuse_in_ci
 from .review import reject_environments as reject_environments
 from .review import reject_proposals as reject_proposals
 from .review import require_unchanged as require_unchanged
@@ -38,3 +40,4 @@ from .store import add_checksums as add_checksums
 from .store import count_unchecked_entries as count_unchecked_entries
 from .store import lock_baselines as lock_baselines
 from .store import read_all_entries as read_all_entries
+from .store import refuse_in_ci as refuse_in_ci

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from math import hypot, isfinite
+from math import hypot, isclose, isfinite
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -129,6 +129,10 @@ def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> Baselin
         return entry
     if _same_value(entry, former):
         return replace(entry, accepted=former.accepted, reach=former.reach, seen=former.seen)
+    if has_more_of_the_same(entry, former):
+        # Only more of it was measured, so the time and the environments of the bits stay what they were.
+        seen = sorted({former.fingerprint, *former.seen} - {entry.fingerprint})
+        entry = replace(entry, duration_s=former.duration_s, processor=former.processor, seen=seen)
     # Late, because statistics need numpy, and a review that accepts nothing does not.
     from precreg.verdict.statistics import half_widths
 
@@ -136,6 +140,47 @@ def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> Baselin
     widths = half_widths(former, entry) if former.definition == entry.definition else {}
     values = thin_values([*former.accepted, accepted_value(former)], entry.definition)
     return replace(entry, accepted=values, reach=widths)
+
+
+def has_more_of_the_same(entry: BaselineEntry, former: BaselineEntry) -> bool:
+    """Return whether an entry has the bits and figures of a former one, with further seeds or further metrics."""
+    seeds = len(former.inputs)
+    return (
+        entry.definition == former.definition
+        and entry.inputs[:seeds] == former.inputs
+        and entry.outputs.keys() == former.outputs.keys()
+        and (entry.known, former.known) == (None, None)
+        and all(each in entry.described for each in former.described)
+        and all(_has_more_of(entry.outputs[name], output, seeds) for name, output in former.outputs.items())
+        and (len(entry.inputs) > seeds or (entry.sketch, entry.groups) == (former.sketch, former.groups))
+    )
+
+
+def _has_more_of(output: BaselineOutput, former: BaselineOutput, seeds: int) -> bool:
+    return (
+        (output.dtype, output.shape, output.digests[:seeds]) == (former.dtype, former.shape, former.digests)
+        and former.metrics.keys() <= output.metrics.keys()
+        and all(output.metrics[metric][:seeds] == values for metric, values in former.metrics.items())
+    )
+
+
+def is_extension(entry: BaselineEntry, former: BaselineEntry) -> bool:
+    """Return whether an entry is what accepting more of the same makes of a former one, and has none of it altered."""
+    if not has_more_of_the_same(entry, former):
+        return False
+    made = succeed_entry(replace(entry, accepted=[], reach={}, seen=[]), former)
+    return (entry.duration_s, entry.processor, entry.accepted) == (made.duration_s, made.processor, made.accepted) and (
+        {former.fingerprint, *former.seen} <= {entry.fingerprint, *entry.seen} and _same_reach(entry.reach, made.reach)
+    )
+
+
+def _same_reach(one: LogHalfWidths, other: LogHalfWidths) -> bool:
+    """Compare half-widths. Their last digits may differ between machines."""
+    return one.keys() == other.keys() and all(
+        one[name].keys() == other[name].keys()
+        and all(isclose(one[name][metric], other[name][metric], rel_tol=1e-6) for metric in one[name])
+        for name in one
+    )
 
 
 def accepted_value(entry: BaselineEntry) -> AcceptedValue:

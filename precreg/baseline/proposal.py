@@ -32,6 +32,7 @@ from precreg.storage import WORKING_FOLDER, convert_data
 from precreg.types import (
     Baseline,
     BaselineEntry,
+    Case,
     CaseResult,
     Environment,
     Finding,
@@ -41,6 +42,7 @@ from precreg.types import (
     Reason,
     Status,
 )
+from precreg.vcs import code_digests
 
 PROPOSALS_SCHEMA = "precreg-proposals/3"
 PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
@@ -64,6 +66,10 @@ class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paired: BaselineEntry | None = None
     # The fingerprint of the stored baseline if it was accepted or seen in the environment of the proposal.
     same_as: str = ""
+    # The branch of the run, empty for a detached HEAD; None outside a repository, and in files of earlier versions.
+    branch: str | None = None
+    # The digest of the files behind the case as they were run, committed or not; empty if it is not known.
+    code: str = ""
 
 
 def update_proposals(
@@ -73,13 +79,14 @@ def update_proposals(
     git: GitState | None,
     environment_level: str | None = None,
     gone: Iterable[str] = (),
+    cases: Iterable[Case] = (),
 ) -> list[str]:
     """Update the pending proposals after a run, and return the ids that it proposes.
 
     A result replaces the proposal of its case, or removes it if there is nothing to accept. A case without a verdict
     keeps its proposal. `environment_level` is the environment to store entries in; by default that of the old baseline,
     or generic. Proposals of the ids in `gone`, which no suite has, are removed. So it is with the environments in which
-    bits were seen again.
+    bits were seen again. `cases` are those of the results: their proposals then know the files behind them.
 
     Raises:
         UserError: locked, not-writable, outside-project, unreadable-proposals or future-schema.
@@ -92,6 +99,7 @@ def update_proposals(
         if result.verdict.status not in (Status.ERROR, Status.SKIPPED)
     }
     proposed = sorted(id for id, proposal in changes.items() if proposal is not None)
+    changes |= _with_origin(project, {id: changes[id] for id in proposed}, git, cases)
     # Without any, nothing is locked or written, so that a run works on a read-only disk.
     if proposed or pending_proposals(project):
         with lock_baselines(project):
@@ -152,6 +160,19 @@ def _proposal(
     evidence = [*map(_without_infinities, verdict.findings)]
     same_as = result.stored.entry.fingerprint if result.stored and environment.has_seen(result.stored.entry) else ""
     return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result), same_as)
+
+
+def _with_origin(
+    project: Path, proposed: Mapping[str, Proposal | None], git: GitState | None, cases: Iterable[Case]
+) -> dict[str, Proposal]:
+    """Return proposals with the branch of the run, and a digest of the files that were run."""
+    branch = None if git is None else git.branch
+    codes = code_digests([case for case in cases if case.id in proposed], project)
+    return {
+        id: replace(proposal, branch=branch, code=codes.get(id, ""))
+        for id, proposal in proposed.items()
+        if proposal is not None
+    }
 
 
 def _paired_entry(result: CaseResult) -> BaselineEntry | None:

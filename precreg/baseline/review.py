@@ -19,9 +19,9 @@ from precreg.baseline.environments import (
     PROPOSED_ENVIRONMENTS_FILE,
     accept_environment_facts,
     environment_difference,
-    prune_environment_facts,
     read_environment_facts,
 )
+from precreg.baseline.origin import WaitingProposals
 from precreg.baseline.proposal import (
     Proposal,
     entry_value,
@@ -34,11 +34,9 @@ from precreg.baseline.store import (
     BaselineKey,
     Baselines,
     lock_baselines,
-    read_all_entries,
-    remove_entries,
+    refuse_in_ci,
     store_entries,
 )
-from precreg.environment import in_ci
 from precreg.errors import UserError, nearest
 from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_named, metric_ratio
 from precreg.tolerance import DEFAULT_GROWTHS
@@ -52,6 +50,8 @@ from precreg.types import (
     is_test_defined,
 )
 
+# Cases that an error names: enough to recognize the suite.
+MAX_NAMED = 5
 ChangeDirection = Literal["better", "worse", "same", "new", "gone"]
 # The ratio of a mean, in either direction, from which accepting it requires confirming reruns.
 MIN_RELEVANT_RATIO = 1 + DEFAULT_GROWTHS[STATISTIC]
@@ -103,6 +103,8 @@ class ProposalChange(NamedTuple):
     metrics: tuple[MetricChange, ...]
     # The difference between the environments of the two entries; None for one, or if both gave the same bits.
     environment_change: EnvironmentDifference | None = None
+    # The code or the definition of the case changed since the run.
+    outdated: bool = False
 
     @property
     def verdict(self) -> Reason:
@@ -116,7 +118,15 @@ class ProposalChange(NamedTuple):
 
     @property
     def needs_rerun(self) -> bool:
-        """Return whether acceptance requires confirming reruns: a loss or gain over an entry of the same definition."""
+        """Return whether acceptance requires confirming reruns: an outdated proposal, or a loss or gain.
+
+        A loss or gain is over an entry of the same definition.
+        """
+        return self.outdated or self.moved
+
+    @property
+    def moved(self) -> bool:
+        """Return whether the figures are worse or better than those of an entry of the same definition."""
         # Later runs are compared with this entry, so it must not be a lucky or an unlucky run. Without an entry of the
         # same definition, the case has neither lost nor gained.
         if self.old is None or self.old.definition != self.new.definition:
@@ -161,26 +171,30 @@ def _mean(output: BaselineOutput | None, metric: str, seeds: int) -> float | Non
 ConfirmChanges = Callable[[Sequence[ProposalChange]], Mapping[str, str]]
 
 
-class PruneResult(NamedTuple):
-    """Hold the entries removed because their case is gone, and the entries moved to the new name of their case."""
-
-    removed: tuple[BaselineKey, ...]
-    renamed: dict[BaselineKey, BaselineKey]
-
-
-def diff_proposals(project: Path, patterns: Sequence[str] = (), environment: str | None = None) -> list[ProposalChange]:
+def diff_proposals(
+    project: Path,
+    patterns: Sequence[str] = (),
+    environment: str | None = None,
+    waiting: WaitingProposals | None = None,
+) -> list[ProposalChange]:
     """Return the effects of accepting the matching proposals; without patterns, of all.
 
-    `environment` overrides where the proposals would be stored.
+    `environment` overrides where the proposals would be stored. `waiting` are the proposals by origin; without it, all
+    belong here.
 
     Raises:
         UserError: no-proposal, for a pattern without a match.
     """
-    proposals, baselines = pending_proposals(project), Baselines(project)
-    chosen = select_proposals(proposals, patterns) if patterns else list(proposals)
+    waiting, baselines = waiting or WaitingProposals(pending_proposals(project)), Baselines(project)
+    chosen = select_proposals(waiting.here, patterns) if patterns else list(waiting.here)
     known = _all_environment_facts(project)
-    changes = (change_of_proposal(baselines, id, proposals[id], environment) for id in chosen)
-    return [change._replace(environment_change=_environment_change(change, known)) for change in changes]
+    changes = (change_of_proposal(baselines, id, waiting.here[id], environment) for id in chosen)
+    return [
+        change._replace(
+            environment_change=_environment_change(change, known), outdated=change.place.id in waiting.outdated
+        )
+        for change in changes
+    ]
 
 
 def _all_environment_facts(project: Path) -> dict[str, dict[str, str]]:
@@ -213,33 +227,37 @@ def accept_proposals(
     environment: str | None = None,
     known_bad: str | None = None,
     confirm: ConfirmChanges = confirm_nothing,
+    waiting: WaitingProposals | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[BaselineKey, BaselineEntry]:
     """Store the matching proposals as baselines, and return them. `known` are the ids of the suites' cases.
 
+    Proposals of other cases are left out. `waiting` are the proposals by origin; without it, all belong here.
+
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
-    `known_bad` is the reason to accept wrong results as they are: with it only proposals of wrong results match, and
-    without it only the others. It is also the reason of the entries if `reason` is empty. `confirm` receives the
-    changes before anything is locked, and its result by case id is stored with the entry.
+    `known_bad` is the reason to accept wrong results, which then match alone; it replaces an empty `reason`. `confirm`
+    receives the changes before anything is locked, and its result by case id is stored with the entry.
 
     Raises:
-        UserError: accept-in-ci, missing-reason, no-proposal, known-bad, locked, not-writable, outside-project, an
-            unreadable file, or unknown-case for a proposal of a case that no suite has. Also exceptions of `confirm`.
+        UserError: accept-in-ci, missing-reason, no-proposal, known-bad, unknown-case, locked, not-writable,
+            outside-project, or an unreadable file. Also exceptions of `confirm`.
     """
     refuse_in_ci(environ)
-    signature = {"reason": _checked_reason(reason, known_bad), "author": author, "date": date}
-    changes = _acceptable_changes(project, patterns, known, environment, as_known_bad=known_bad is not None)
+    reason = _checked_reason(reason, known_bad)
+    waiting = waiting or WaitingProposals(pending_proposals(project))
+    changes = _acceptable_changes(project, waiting, patterns, known, environment, as_known_bad=known_bad is not None)
     confirmed = confirm(changes)
     with lock_baselines(project):
         require_unchanged(changes, pending_proposals(project))
         # Reruns take minutes, in which another process may have accepted a proposal. So baselines are read again.
         baselines = Baselines(project)
-        accepted: dict[BaselineKey, BaselineEntry] = {}
-        for place, proposal, *_ in changes:
-            confirmation = confirmed.get(place.id, "")
-            state = proposal.entry.known and replace(proposal.entry.known, reason=(known_bad or "").strip())
-            signed = replace(proposal.entry, **signature, confirmation=confirmation, known=state)
-            accepted[place] = succeed_entry(signed, change_of_proposal(baselines, place.id, proposal, environment).old)
+        accepted = {
+            change.place: succeed_entry(
+                _signed(change.proposal.entry, reason, author, date, confirmed.get(change.place.id, ""), known_bad),
+                change_of_proposal(baselines, change.place.id, change.proposal, environment).old,
+            )
+            for change in changes
+        }
         # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
         # places, and the same command finishes the work.
         accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
@@ -247,6 +265,14 @@ def accept_proposals(
         replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
         _forget_seen(project, [change.place.id for change in changes])
     return accepted
+
+
+def _signed(
+    entry: BaselineEntry, reason: str, author: str, date: str, confirmation: str, known_bad: str | None
+) -> BaselineEntry:
+    """Return a proposed entry with its reason, author and date; a wrong result gets the reason of its own."""
+    state = entry.known and replace(entry.known, reason=(known_bad or "").strip())
+    return replace(entry, reason=reason, author=author, date=date, confirmation=confirmation, known=state)
 
 
 def _checked_reason(reason: str, known_bad: str | None) -> str:
@@ -260,12 +286,21 @@ def _checked_reason(reason: str, known_bad: str | None) -> str:
 
 
 def _acceptable_changes(
-    project: Path, patterns: Sequence[str], known: Collection[str], environment: str | None, *, as_known_bad: bool
+    project: Path,
+    waiting: WaitingProposals,
+    patterns: Sequence[str],
+    known: Collection[str],
+    environment: str | None,
+    *,
+    as_known_bad: bool,
 ) -> list[ProposalChange]:
-    proposals, baselines = pending_proposals(project), Baselines(project)
-    chosen = _select_kind(proposals, patterns, as_known_bad=as_known_bad)
-    _require_known({id: proposals[id] for id in chosen}, known)
-    return [change_of_proposal(baselines, id, proposals[id], environment) for id in chosen]
+    proposals, baselines = waiting.here, Baselines(project)
+    chosen = _without_gone(proposals, patterns, known, waiting)
+    found = _select_kind(chosen, patterns, as_known_bad=as_known_bad)
+    return [
+        change_of_proposal(baselines, id, chosen[id], environment)._replace(outdated=id in waiting.outdated)
+        for id in found
+    ]
 
 
 def _select_kind(proposals: Mapping[str, Proposal], patterns: Sequence[str], *, as_known_bad: bool) -> list[str]:
@@ -384,37 +419,17 @@ def diff_environments(project: Path) -> list[SeenEnvironment]:
     return [SeenEnvironment(each, tuple(ids[each]), tuple(differences.get(each, ()))) for each in sorted(ids)]
 
 
-def reject_proposals(project: Path, patterns: Sequence[str]) -> list[str]:
-    """Remove the matching proposals, and return their ids. Raises UserError (no-proposal, locked, not-writable)."""
-    with lock_baselines(project):
-        chosen = select_proposals(pending_proposals(project), patterns)
-        replace_proposals(project, dict.fromkeys(chosen))
-    return chosen
-
-
-def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping[str, str] = os.environ) -> PruneResult:
-    """Remove the entries of missing cases in every environment; a renamed case keeps its entry.
-
-    `known` has the definition digest of every case of the project, by the id under which its baseline is looked up.
+def reject_proposals(project: Path, patterns: Sequence[str], within: Collection[str] | None = None) -> list[str]:
+    """Remove the matching proposals, and return their ids. Only those of the ids in `within` match, if it is given.
 
     Raises:
-        UserError: accept-in-ci, locked, not-writable, or an unreadable file.
+        UserError: no-proposal, locked, not-writable.
     """
-    refuse_in_ci(environ)
     with lock_baselines(project):
-        accepted = read_all_entries(project)
-        orphans = {
-            place: entry
-            for place, entry in accepted.items()
-            if place.id not in known and not is_test_defined(entry.definition)
-        }
-        renamed = _pair_renamed(orphans, accepted, known)
-        # New names first: a kill in between leaves an entry under both names, and never under none.
-        store_entries(project, {place: orphans[former] for former, place in renamed.items()})
-        remove_entries(project, orphans)
-        entries = read_all_entries(project).values()
-        prune_environment_facts(project, {id for entry in entries for id in (entry.fingerprint, *entry.seen)})
-    return PruneResult(tuple(place for place in orphans if place not in renamed), renamed)
+        pending = pending_proposals(project)
+        chosen = select_proposals([id for id in pending if within is None or id in within], patterns)
+        replace_proposals(project, dict.fromkeys(chosen))
+    return chosen
 
 
 def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
@@ -435,31 +450,25 @@ def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]
     return [id for id in ids if id in chosen]
 
 
-def refuse_in_ci(environ: Mapping[str, str]) -> None:
-    """Refuse to write baselines in CI. Raises UserError (accept-in-ci)."""
-    if in_ci(environ):
-        message = f"expected a person's own machine but got CI={environ['CI']}: CI never writes baselines"
-        raise UserError("accept-in-ci", message)
+def _without_gone(
+    proposals: Mapping[str, Proposal], patterns: Sequence[str], known: Collection[str], waiting: WaitingProposals
+) -> dict[str, Proposal]:
+    """Return the proposals of cases that a suite defines.
 
-
-def _require_known(chosen: Mapping[str, Proposal], known: Collection[str]) -> None:
-    """Refuse proposals of cases that no suite defines. Raises UserError (unknown-case)."""
+    Raises:
+        UserError: unknown-case, for a pattern that only other proposals match; no-proposal, if none does.
+    """
     # No suite has test-defined cases; their proposals show that a test defines them.
-    gone = [id for id in chosen if id not in known and not is_test_defined(chosen[id].entry.definition)]
-    if gone:
-        message = f"expected cases that a suite has but got {', '.join(gone)}; precreg baseline reject drops proposals"
-        raise UserError("unknown-case", message)
-
-
-def _pair_renamed(
-    orphans: Mapping[BaselineKey, BaselineEntry], accepted: Collection[BaselineKey], known: Mapping[str, str]
-) -> dict[BaselineKey, BaselineKey]:
-    """Pair each orphan with the first case of its definition that has no entry in its environment."""
-    renamed: dict[BaselineKey, BaselineKey] = {}
-    for former, entry in orphans.items():
-        namesakes = (BaselineKey(former.environment, id) for id in sorted(known) if known[id] == entry.definition)
-        free = (place for place in namesakes if place not in accepted and place not in renamed.values())
-        place = next(free, None)
-        if place is not None:
-            renamed[former] = place
-    return renamed
+    kept = {id: each for id, each in proposals.items() if id in known or is_test_defined(each.entry.definition)}
+    gone = {id for id in proposals if id not in kept} | waiting.gone.keys()
+    for pattern in patterns:
+        # Cases that are gone never block the acceptance of the others.
+        if _matching(kept, pattern):
+            continue
+        # Without a match, the error names the nearest.
+        matching = _matching(gone, pattern) or select_proposals(proposals, [pattern])
+        if matching:
+            named = ", ".join(sorted(matching)[:MAX_NAMED])
+            message = f"expected cases that a suite has but got {named}; precreg baseline prune drops their proposals"
+            raise UserError("unknown-case", message)
+    return kept

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from precreg.baseline.text import CHECKSUM, MIXED, entry_checksum, parse_baseline, render_baseline
+from precreg.environment import in_ci
 from precreg.errors import UserError
 from precreg.storage import (
     WORKING_FOLDER,
@@ -254,6 +255,13 @@ class Baselines:
             with pause_gc():
                 self._suites[key] = read_baseline_file(self._project, environment, suite)
         return self._suites[key]
+
+
+def refuse_in_ci(environ: Mapping[str, str]) -> None:
+    """Refuse to write baselines in CI. Raises UserError (accept-in-ci)."""
+    if in_ci(environ):
+        message = f"expected a person's own machine but got CI={environ['CI']}: CI never writes baselines"
+        raise UserError("accept-in-ci", message)
 
 
 LOCK_FILE = f"{WORKING_FOLDER}/baselines.lock"

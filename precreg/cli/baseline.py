@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from precreg.cli.options import project_of_option
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.baseline import WaitingProposals
     from precreg.cli.review import AcceptTerms
 
 # Reruns before a proposal whose figures moved is accepted. Two reruns and the run itself make three equal results;
@@ -42,12 +44,51 @@ def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verb
     from precreg.cli.review import describe_change, describe_seen_environment
 
     project = project_of_option(given)
-    changes = diff_proposals(project, patterns)
+    waiting = _sorted_proposals(project)
+    changes = diff_proposals(project, patterns, waiting=waiting)
     for change in changes:
         click.echo("\n".join(describe_change(change, verbose)))
     for seen in () if patterns else diff_environments(project):
         click.echo("\n".join(describe_seen_environment(seen, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
+
+
+def _sorted_proposals(project: Path) -> WaitingProposals:
+    """Return the proposals by origin, and print which ones are left out."""
+    from precreg.baseline import sort_proposals
+    from precreg.suite import load_cases
+
+    waiting = sort_proposals(project, {case.id: case for case in load_cases(project)})
+    for line in _describe_left_out(waiting):
+        click.echo(line)
+    return waiting
+
+
+def _describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
+    """Yield a line for each branch whose proposals are ignored here, and one for cases that no suite has."""
+    from precreg.cli.review import MAX_NAMED_CASES, format_run_commit
+
+    numbers: dict[str, int] = {}
+    for proposal in waiting.elsewhere.values():
+        place = f"branch {proposal.branch}" if proposal.branch else f"commit {format_run_commit(proposal)}"
+        numbers[place] = numbers.get(place, 0) + 1
+    for place, number in numbers.items():
+        those = "1 proposal" if number == 1 else f"{number} proposals"
+        yield f"{those} of {place} {'is' if number == 1 else 'are'} ignored here (precreg baseline prune drops them)"
+    if waiting.gone:
+        named = ", ".join([*waiting.gone][:MAX_NAMED_CASES])
+        more = f" and {len(waiting.gone) - MAX_NAMED_CASES} more" if len(waiting.gone) > MAX_NAMED_CASES else ""
+        yield f"left out, because no suite has the case: {named}{more} (precreg baseline prune drops the proposals)"
+
+
+def _terms(project: Path, environment: str | None, reruns: int) -> AcceptTerms:
+    """Return the terms of accepting, and print which proposals are left out."""
+    from precreg.cli.review import read_accept_terms
+
+    terms = read_accept_terms(project, environment, reruns)
+    for line in _describe_left_out(terms.waiting):
+        click.echo(line)
+    return terms
 
 
 _reruns = click.option(
@@ -106,25 +147,25 @@ def baseline_review_command(
         # JSON only shows, so it works in CI and without a terminal.
         _print_all(read_accept_terms(project, environment, reruns), patterns)
     elif accepts or rejects:
-        _decide(read_accept_terms(project, environment, reruns), accepts, rejects, reason)
+        _decide(_terms(project, environment, reruns), accepts, rejects, reason)
     else:
         _require_terminal()
         # Acceptance refuses in CI anyway; here it does before a person has answered anything.
         refuse_in_ci(os.environ)
-        review_interactively(
-            read_accept_terms(project, environment, reruns), diff_proposals(project, patterns, environment)
-        )
+        terms = _terms(project, environment, reruns)
+        review_interactively(terms, diff_proposals(project, patterns, environment, terms.waiting))
 
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
     from precreg.baseline import diff_environments, diff_proposals
     from precreg.cli.review import change_values, seen_environment_values
 
-    changes = diff_proposals(terms.project, patterns, terms.environment)
+    changes = diff_proposals(terms.project, patterns, terms.environment, terms.waiting)
     document = {
         "schema": REVIEW_SCHEMA,
         "proposals": [change_values(terms, change) for change in changes],
         "seen": [*map(seen_environment_values, () if patterns else diff_environments(terms.project))],
+        "left_out": [*_describe_left_out(terms.waiting)],
     }
     click.echo(json.dumps(document, indent=2))
 
@@ -134,7 +175,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
     from precreg.baseline import diff_proposals, reject_proposals, select_proposals
     from precreg.cli.review import accept_and_report
 
-    waiting = {change.place.id: change for change in diff_proposals(terms.project)}
+    waiting = {change.place.id: change for change in diff_proposals(terms.project, waiting=terms.waiting)}
     # Resolved against one list, so that both options see the same proposals.
     dropped = select_proposals(waiting, rejects) if rejects else []
     chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
@@ -143,7 +184,7 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
     # Accepting first: it may refuse, and then nothing is rejected either.
     if chosen:
         accept_and_report(terms, chosen, reason)
-    for case_id in reject_proposals(terms.project, dropped) if dropped else ():
+    for case_id in reject_proposals(terms.project, dropped, terms.waiting.here) if dropped else ():
         click.echo(f"rejected {case_id}")
 
 
@@ -164,6 +205,20 @@ def _require_terminal() -> None:
     metavar="REASON",
     help="Accept results that are out of tolerance, or have NaN, as they are: known to be bad, for this reason.",
 )
+@click.option(
+    "--allow",
+    "allowance",
+    metavar="REASON",
+    default="",
+    help="Also permit the changes in baselines/allow.yaml, for this reason, which serves as --reason, too.",
+)
+@click.option(
+    "--against",
+    metavar="REVISION",
+    default="auto",
+    help="With --allow: the commit that the merge request compares with. Default: auto, the merge base with the"
+    " default branch.",
+)
 @_seen
 @_reason
 @_reruns
@@ -176,6 +231,8 @@ def baseline_accept_command(
     everything: bool,
     improved: bool,
     known_bad: str | None,
+    allowance: str,
+    against: str,
     seen: bool,
     reason: str,
     reruns: int,
@@ -189,27 +246,46 @@ def baseline_accept_command(
     --seen, accept no figures: runs in another environment saw the bits of the baselines again, and are judged as
     strictly there from now on.
     """
-    from precreg.cli.review import accept_and_report, accept_seen_and_report, read_accept_terms
+    from precreg.cli.allow import allow_accepted
+    from precreg.cli.review import accept_and_report, accept_seen_and_report
 
     project = project_of_option(given)
     if seen:
         _require_seen_alone(
-            everything=everything, improved=improved, known=known_bad, reason=reason, environment=environment
+            everything=everything,
+            improved=improved,
+            known=known_bad,
+            allow=allowance,
+            reason=reason,
+            environment=environment,
         )
         accept_seen_and_report(project, patterns)
         return
-    chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason, known_bad=known_bad)
-    if known_bad is None and (left := _left_waiting(project, chosen)):
+    base = _allowance_base(project, against) if allowance else ""
+    terms = _terms(project, environment, reruns)
+    chosen = [*patterns, *(["*"] if everything else []), *(_improved(terms) if improved else [])]
+    accepted = accept_and_report(terms, chosen, reason or allowance, known_bad=known_bad)
+    if base:
+        allow_accepted(project, accepted, allowance.strip(), base)
+    if known_bad is None and (left := _left_waiting(terms.waiting, chosen)):
         click.echo(f"not accepted, because wrong: {', '.join(left)} (--known REASON accepts them as they are)")
 
 
-def _left_waiting(project: Path, patterns: list[str]) -> list[str]:
+def _allowance_base(project: Path, against: str) -> str:
+    """Return the commit that allowances are for. Raises UserError for files that cannot be read later, either."""
+    from precreg.baseline.integrity import read_allowances
+    from precreg.vcs import review_base
+
+    # Before anything is accepted: a mistake must not leave accepted baselines without their allowances.
+    read_allowances(project)
+    return review_base(project, against)
+
+
+def _left_waiting(waiting: WaitingProposals, patterns: list[str]) -> list[str]:
     """Return the first few proposals of wrong results among the matching ones."""
-    from precreg.baseline import pending_proposals
     from precreg.cli.review import MAX_NAMED_CASES
 
-    wrong = [id for id, proposal in pending_proposals(project).items() if proposal.entry.known is not None]
+    wrong = [id for id, proposal in waiting.here.items() if proposal.entry.known is not None]
     chosen = [id for id in wrong if any(fnmatchcase(id, pattern) for pattern in patterns)]
     more = [f"{len(chosen) - MAX_NAMED_CASES} more"] if chosen[MAX_NAMED_CASES:] else []
     return chosen[:MAX_NAMED_CASES] + more
@@ -222,11 +298,10 @@ def _require_seen_alone(**others: object) -> None:
             raise UserError("bad-value", f"expected --seen with patterns alone but got {option}: --seen has no figures")
 
 
-def _improved(project: Path) -> list[str]:
-    from precreg.baseline import diff_proposals
+def _improved(terms: AcceptTerms) -> list[str]:
     from precreg.types import Reason
 
-    improved = [change.place.id for change in diff_proposals(project) if change.verdict is Reason.IMPROVED]
+    improved = [id for id, proposal in terms.waiting.here.items() if proposal.verdict is Reason.IMPROVED]
     if not improved:
         raise UserError("no-proposal", "expected a proposal of a case that improved but none did")
     return improved
@@ -244,26 +319,33 @@ def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...], se
     if seen:
         click.echo(f"rejected the environments of {len(reject_environments(project, patterns))} baselines")
         return
-    for case_id in reject_proposals(project, patterns):
+    for case_id in reject_proposals(project, patterns, _sorted_proposals(project).here):
         click.echo(f"rejected {case_id}")
 
 
 @baseline_command.command("prune")
 @click.pass_obj
 def baseline_prune_command(given: Path | None, /) -> None:
-    """Remove the baselines that no case looks up any longer; a renamed case keeps its own."""
-    from precreg.baseline import prune_baselines
+    """Remove the baselines that no case looks up any longer; a renamed case keeps its own.
+
+    Also drop the proposals of other branches, and of cases that no suite has.
+    """
+    from precreg.baseline import drop_proposals, prune_baselines, sort_proposals
     from precreg.suite import load_cases
 
     project = project_of_option(given)
+    cases = load_cases(project)
     # The definitions find the new place of a renamed case.
-    known = {case.baseline_id: case.baseline_definition for case in load_cases(project)}
-    pruned = prune_baselines(project, known)
+    pruned = prune_baselines(project, {case.baseline_id: case.baseline_definition for case in cases})
+    dropped = drop_proposals(project, sort_proposals(project, {case.id: case for case in cases}))
     for place in pruned.removed:
         click.echo(f"removed {place}")
     for former, place in pruned.renamed.items():
         click.echo(f"renamed {former.id} to {place.id} in {place.file}")
-    click.echo(f"{len(pruned.removed)} removed, {len(pruned.renamed)} renamed")
+    for id, proposal in dropped.items():
+        click.echo(f"dropped the proposal of {id}" + (f" from branch {proposal.branch}" if proposal.branch else ""))
+    proposals = f", {len(dropped)} {'proposal' if len(dropped) == 1 else 'proposals'} dropped" if dropped else ""
+    click.echo(f"{len(pruned.removed)} removed, {len(pruned.renamed)} renamed{proposals}")
 
 
 @baseline_command.command("checksum")

@@ -29,6 +29,7 @@ COMMANDS = {
     "list": CommandEntry("cases", "Show the cases."),
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
     "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
+    "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
     "export": CommandEntry("export", "Call a model on stored arrays, and write its nodes."),
     "compare": CommandEntry(

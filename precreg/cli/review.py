@@ -16,7 +16,15 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.baseline import BaselineKey, LayersByCase, MetricChange, ProposalChange, SeenEnvironment
+    from precreg.baseline import (
+        BaselineKey,
+        LayersByCase,
+        MetricChange,
+        Proposal,
+        ProposalChange,
+        SeenEnvironment,
+        WaitingProposals,
+    )
     from precreg.run import Disagreement
     from precreg.types import AcceptedValue, BaselineEntry, Case, CumulativeLoss, Environment, Finding, RunFinding
 
@@ -55,19 +63,33 @@ class AcceptTerms(NamedTuple):
     environment: str | None
     # Reruns of a case whose figures moved; 0 accepts without.
     reruns: int
+    # The proposals by origin: only those of this branch can be accepted.
+    waiting: WaitingProposals
 
 
 def read_accept_terms(project: Path, environment: str | None, reruns: int) -> AcceptTerms:
     """Read the cases of a project, and detect the environment. Raises UserError for unreadable files."""
-    from precreg.baseline import group_layers_by_case
+    from precreg.baseline import group_layers_by_case, sort_proposals
     from precreg.environment import detect_environment
     from precreg.suite import load_cases
 
     here = detect_environment()
     cases = load_cases(project)
-    return AcceptTerms(
-        project, {case.id: case for case in cases}, group_layers_by_case(cases), here, environment, reruns
-    )
+    by_id = {case.id: case for case in cases}
+    waiting = sort_proposals(project, by_id)
+    return AcceptTerms(project, by_id, group_layers_by_case(cases), here, environment, reruns, waiting)
+
+
+def _describe_outdated(proposal: Proposal) -> str:
+    branch = f" on branch {proposal.branch}" if proposal.branch else ""
+    ran = f"it ran at commit {format_run_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
+    return f"outdated: {ran}, and its code or definition changed since; accepting it runs it again first"
+
+
+def format_run_commit(proposal: Proposal) -> str:
+    """Return the first digits of the commit of a run, and whether files were not committed."""
+    commit = proposal.entry.commit
+    return commit[:8] + ("-dirty" if commit.endswith("-dirty") else "")
 
 
 def accept_and_report(
@@ -90,11 +112,7 @@ def accept_and_report(
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
-        # Printed before the reruns, which take long: a person may stop here.
-        for change in changes:
-            found = cumulative_loss_of_change(terms, change)
-            if found is not None:
-                click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
+        _warn_before_reruns(terms, changes)
         return _rerun(terms, [change for change in changes if change.needs_rerun])
 
     accepted = accept_proposals(
@@ -107,12 +125,23 @@ def accept_and_report(
         environment=terms.environment,
         known_bad=known_bad,
         confirm=confirm,
+        waiting=terms.waiting,
     )
     for place, entry in accepted.items():
         notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
         click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
     _warn_of_powerless(terms, {place.id: entry for place, entry in accepted.items()})
     return [place.id for place in accepted]
+
+
+def _warn_before_reruns(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> None:
+    """Print losses beyond their budget and outdated proposals. Reruns take long, and a person may stop here."""
+    for change in changes:
+        found = cumulative_loss_of_change(terms, change)
+        if found is not None:
+            click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
+        if change.outdated:
+            click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
 
 
 def _warn_of_powerless(terms: AcceptTerms, accepted: Mapping[str, BaselineEntry]) -> None:
@@ -195,7 +224,8 @@ def _rerun(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> dict[str, s
     if not changes or not terms.reruns:
         return {change.place.id: NOT_RERUN for change in changes}
     times = "once" if terms.reruns == 1 else f"{terms.reruns} times"
-    click.echo(f"running {len(changes)} {'case' if len(changes) == 1 else 'cases'} again, {times}: figures moved")
+    cause = "figures moved" if any(change.moved for change in changes) else "their code changed"
+    click.echo(f"running {len(changes)} {'case' if len(changes) == 1 else 'cases'} again, {times}: {cause}")
     found = rerun_changes(terms.project, changes, terms.cases, terms.here, terms.reruns)
     problems = {id: confirmation.problem for id, confirmation in found.items() if confirmation.problem is not None}
     # All or nothing: baselines of a half-accepted change would disagree with each other.
@@ -221,6 +251,8 @@ def describe_change(change: ProposalChange, verbose: bool) -> Iterator[str]:
 
     known_bad = " as known bad, for a reason of its own" if change.known_bad else ""
     yield f"{change.place.id}: {change.verdict}, to be stored in {change.place.file}{known_bad}"
+    if change.outdated:
+        yield f"  {_describe_outdated(change.proposal)}"
     if change.environment_change is not None:
         yield f"  environment: {describe_environment_difference(change.environment_change)}"
         # Both changed at once, so the figures alone cannot separate code and environment.
@@ -293,6 +325,8 @@ def change_values(terms: AcceptTerms, change: ProposalChange) -> dict[str, Any]:
         "verdict": change.verdict,
         "message": change.proposal.message,
         "commit": change.new.commit,
+        "branch": change.proposal.branch,
+        "outdated": change.outdated,
         "to_confirm": change.needs_rerun,
         "known_bad": change.known_bad,
         "environment_change": "" if difference is None else describe_environment_difference(difference),

@@ -51,6 +51,7 @@ _LIMIT_DIGITS = 6
 _PARTS = {
     "analyzers": "metrics of analyzers",
     "environments": "fewer environments in which its bits were seen",
+    "extension": "further seeds or metrics, and this run measured others",
     "known": "the state that is known to be bad",
 }
 # Names that no layer has, and environments without layers of their own.

@@ -228,6 +228,19 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"the commit is not known: {problem}"
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
+        case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
+            return _describe_files(warning)
+        case MissingBenchmark(benchmark, pairs, others):
+            return f"{benchmark} has no array for {_first_of(pairs, others)}"
+        case UnmeasuredBenchmark(pair, problem):
+            return f"{pair}: no benchmark: {problem}"
+        # mypy then reports a new kind of warning that has no sentence yet.
+        case _:
+            assert_never(warning)
+
+
+def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> str:
+    match warning:
         case ShadowingFiles(files, others):
             named = _first_of(files, others)
             return (
@@ -237,13 +250,6 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return describe_unclaimed_files(files, others)
         case SkippedFiles(files, others):
             return f"files in no format of arrays were passed over: {_first_of(files, others)}"
-        case MissingBenchmark(benchmark, pairs, others):
-            return f"{benchmark} has no array for {_first_of(pairs, others)}"
-        case UnmeasuredBenchmark(pair, problem):
-            return f"{pair}: no benchmark: {problem}"
-        # mypy then reports a new kind of warning that has no sentence yet.
-        case _:
-            assert_never(warning)
 
 
 def describe_tolerance_fact(fact: ToleranceFact) -> str:

@@ -201,6 +201,8 @@ def _ids(ids: Sequence[str]) -> str:
 MAX_CASES = 20
 # Binding findings come first, so these lines never hide one behind an allowed finding.
 MAX_TERMINAL_FINDINGS = 20
+# Entries of baselines/allow.yaml, of three lines each, in the order of the findings.
+MAX_ALLOWANCES = 5
 # These are hints at the end of a log; the reports have all of them.
 MAX_TERMINAL_IDS = 5
 MAX_RUN_WARNINGS = 5
@@ -345,9 +347,26 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         lines.append(f"explain   precreg explain {results[0].id}")
     # CI must never write a baseline, so its log does not suggest the command.
     lines += () if record.ci else _review_commands(record, results)
-    if any(finding.binding for finding in record.findings):
-        lines.append("allow     name an intended change in baselines/allow.yaml: its case, change and reason")
-    return [*lines, *_unseen(record), f"exit {record.exit_code}: {run_exit_sentence(record)}"]
+    return [
+        *lines,
+        *_allowances_to_add(record),
+        *_unseen(record),
+        f"exit {record.exit_code}: {run_exit_sentence(record)}",
+    ]
+
+
+def _allowances_to_add(record: RunRecord) -> Iterator[str]:
+    """Yield the entries of baselines/allow.yaml that would permit the binding findings, ready to be pasted."""
+    # Late, because reading the sides of a comparison is slow to import, and most runs have no finding.
+    from precreg.baseline.integrity import NewAllowance, render_allowance
+
+    binding = [finding for finding in sort_run_findings(record.findings) if finding.binding]
+    entries = [*dict.fromkeys(NewAllowance(finding.about, finding.kind, "WHY") for finding in binding)]
+    if entries:
+        yield 'allow     precreg allow --reason "WHY" adds these entries to the list in baselines/allow.yaml:'
+        yield from (f"          {line}" for entry in entries[:MAX_ALLOWANCES] for line in render_allowance(entry))
+    if len(entries) > MAX_ALLOWANCES:
+        yield f"          # and {len(entries) - MAX_ALLOWANCES} more"
 
 
 def _changed_processes(record: RunRecord) -> Iterator[str]:

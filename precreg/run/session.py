@@ -327,10 +327,9 @@ class Session:
         if not self._is_writable:
             notices.append(UnwritableFolder(WORKING_FOLDER))
         notices += _shadowing(request.project, cases)
-        duration_s = perf_counter() - self._began
-        record = finish_record(
-            self.record, cases, results, project=request.project, duration_s=duration_s, noticed=notices
-        )
+        duration_s, results = perf_counter() - self._began, tuple(results)
+        begun = replace(self.record, findings=(*self.record.findings, *self.criteria.unconfirmed(results)))
+        record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
         record = self._outputs.add_messages(record)
@@ -339,7 +338,7 @@ class Session:
             if self._is_writable:
                 dropped = stale_proposals(pending_proposals(request.project), cases) if complete else set()
                 update_proposals(
-                    request.project, record.results, record.environment, record.git, request.environment, dropped
+                    request.project, record.results, record.environment, record.git, request.environment, dropped, cases
                 )
         finally:
             summarize(record, written)

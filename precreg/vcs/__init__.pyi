@@ -8,6 +8,7 @@ from .command import run_git as run_git
 from .command import run_git_bytes as run_git_bytes
 from .dependency import affected_cases as affected_cases
 from .dependency import case_dependencies as case_dependencies
+from .dependency import code_digests as code_digests
 from .dependency import load_cases_and_index as load_cases_and_index
 from .dependency import paths_in as paths_in
 from .dependency import unclaimed_files as unclaimed_files
@@ -40,3 +41,4 @@ from .repository import git_author as git_author
 from .repository import git_state as git_state
 from .repository import project_folder as project_folder
 from .repository import remove_abandoned_checkouts as remove_abandoned_checkouts
+from .repository import review_base as review_base

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from precreg.environment import merge_request_base
 from precreg.errors import UserError
 from precreg.storage import abandoned_folders, temporary_folder
-from precreg.vcs.command import NamedCommit, named_commit, require_readable, run_git, run_git_bytes
+from precreg.vcs.command import NamedCommit, commit_of, named_commit, require_readable, run_git, run_git_bytes
 
 if TYPE_CHECKING:
     from git import Repo
@@ -126,6 +126,29 @@ def base_commit(project: Path, base: str, environ: Mapping[str, str] = os.enviro
         return None
     revision = merge_request_base(project, environ) if base == BASE_AUTO else base
     return None if revision is None else named_commit(project, revision)
+
+
+# Where a merge request of a developer's branch most likely goes. Full names, because a tag may have the same short one.
+_TARGETS = tuple(f"refs/{name}" for name in ("remotes/origin/HEAD", "remotes/origin/main", "remotes/origin/master"))
+_TARGETS += ("refs/heads/main", "refs/heads/master")
+
+
+def review_base(project: Path, base: str = BASE_AUTO) -> str:
+    """Return the commit that a merge request of the present branch is compared with.
+
+    `base` is as for `base_commit`. Where `auto` names no merge request, it is the merge base of HEAD and the default
+    branch; without one, HEAD itself.
+
+    Raises:
+        UserError: no-git, unknown-revision, no-merge-base.
+    """
+    found = base_commit(project, base)
+    if found is not None:
+        return found.commit
+    for target in _TARGETS if base == BASE_AUTO else ():
+        if run_git(project, "rev-parse", "--verify", "--quiet", target).returncode == 0:
+            return named_commit(project, f"{target}...").commit
+    return commit_of(project, "HEAD")
 
 
 @contextmanager

@@ -13,13 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from precreg.baseline.entry import accepted_value, succeed_entry
+from precreg.baseline.origin import PruneResult, prune_baselines
 from precreg.baseline.proposal import Proposal, pending_proposals, replace_proposals, update_proposals
 from precreg.baseline.review import (
     MetricChange,
-    PruneResult,
     accept_proposals,
     diff_proposals,
-    prune_baselines,
     reject_proposals,
 )
 from precreg.baseline.store import BaselineKey, baseline_header, lock_baselines, read_all_entries, store_entries

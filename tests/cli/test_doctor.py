@@ -65,6 +65,31 @@ def test_a_history_is_counted_and_a_named_one_must_be_there(project):
     assert "elsewhere.sqlite" in found["history"][1]
 
 
+def test_baselines_are_counted_and_those_without_a_checksum(project):
+    assert doctor(project)[1]["baselines"] == ("absent", "none yet; precreg baseline accept stores the first")
+    precreg(project, "run", "--jobs", "0")
+    precreg(project, "baseline", "accept", "--all", "--reason", "first")
+    found = doctor(project)[1]["baselines"]
+    assert (found[0], "without" in found[1]) == ("ok", False)
+    (file,) = (project / "baselines/generic").glob("*/*.json")
+    document = json.loads(file.read_text())
+    for case in document["cases"].values():
+        del case["checksum"]
+    file.write_text(json.dumps(document))
+    number = len(document["cases"])
+    unchecked = f"{number} without a checksum: precreg baseline checksum adds it"
+    assert doctor(project)[1]["baselines"][1].endswith(unchecked)
+    done = precreg(project, "baseline", "checksum", CI="true")
+    assert (done.returncode, "error[accept-in-ci]" in done.stderr) == (2, True)
+    done = precreg(project, "baseline", "checksum")
+    assert done.stdout == f"added the checksums of {number} {'baseline' if number == 1 else 'baselines'}\n"
+    assert "without" not in doctor(project)[1]["baselines"][1]
+    file.write_text(file.read_text().replace('"reason": "first"', '"reason": "second"'))
+    code, broken = doctor(project)
+    assert (code, broken["baselines"][0]) == (2, "broken")
+    assert "merged from two sides" in broken["baselines"][1]
+
+
 def test_a_form_that_does_not_measure_right_is_broken(monkeypatch):
     """numpy's form with one count that is wrong: what a bug of the core would look like."""
     right = numpy_form.tally_numpy

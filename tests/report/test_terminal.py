@@ -159,7 +159,13 @@ def test_findings_on_the_run_follow_the_cases_worst_first():
         "         entry 2 allows nothing any more",
         "1 passed in 0.31 s\n"
         "findings  2 binding, 1 allowed, 1 told\n"
-        "allow     name an intended change in baselines/allow.yaml: its case, change and reason\n"
+        'allow     precreg allow --reason "WHY" adds these entries to the list in baselines/allow.yaml:\n'
+        "          - case: unit/row_sum/gone\n"
+        "            change: case_removed\n"
+        "            reason: WHY\n"
+        "          - case: unit/row_sum/float16-8x256\n"
+        "            change: bound_loosened\n"
+        "            reason: WHY\n"
         "exit 1: 2 findings on the run: 1 case_removed, 1 bound_loosened\n",
     ]
 
@@ -171,6 +177,13 @@ def test_a_finding_that_binds_is_red_and_no_other():
     assert click.unstyle(text) == render_run_terminal(
         run_of(passed(), findings=(LOOSENED, CHANGED, UNUSED)), colour=False
     )
+
+
+def test_the_entries_to_add_are_bounded_and_the_others_counted():
+    many = [replace(LOOSENED, about=f"unit/row_sum/{i:03}") for i in range(30)]
+    text = render_run_terminal(run_of(passed(), findings=(*many, *many, CHANGED, UNUSED)), colour=False)
+    assert text.count("          - case: unit/row_sum/0") == 5
+    assert "            reason: WHY\n          # and 25 more\n" in text
 
 
 def test_so_many_findings_are_shown_and_the_others_counted():

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from precreg.baseline.origin import prune_baselines
 from precreg.baseline.proposal import pending_proposals, update_proposals
-from precreg.baseline.review import accept_proposals, prune_baselines
+from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
 from precreg.errors import UserError
 from precreg.report.findings import add_messages

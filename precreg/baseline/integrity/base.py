@@ -19,7 +19,7 @@ from precreg.baseline.integrity.sides import Allowance, allowed_reason
 from precreg.baseline.store import BaselineKey, BaselineLookup, Baselines
 from precreg.environment import on_default_branch
 from precreg.tolerance import TOLERANCES_FILE
-from precreg.types import Baseline, Case, FindingKind, Layer, RunFinding
+from precreg.types import Baseline, BaselineEntry, Case, CaseResult, FindingKind, Layer, RunFinding
 
 # Fields that come from the base if HEAD loosens them without permission. The timeout is always HEAD's: a case that
 # exceeds a shorter one has no verdict, and cannot pass.
@@ -129,6 +129,17 @@ class AcceptanceCriteria(Struct, frozen=True):
     cases: list[Case]
     baselines: BaselineLookup
     findings: tuple[RunFinding, ...] = ()
+    # Entries of HEAD by id that have more than the base's, which the run has to confirm; and the permissions.
+    extended: dict[str, BaselineEntry] = {}
+    allowances: tuple[Allowance, ...] = ()
+
+    def unconfirmed(self, results: Iterable[CaseResult]) -> tuple[RunFinding, ...]:
+        """Return the findings about entries of HEAD that the results of the run do not confirm."""
+        if not self.extended:
+            return ()
+        from precreg.baseline.integrity.findings import find_false_extensions
+
+        return find_false_extensions(self.extended, results, self.allowances)
 
 
 def acceptance_criteria(
@@ -148,7 +159,7 @@ def acceptance_criteria(
     if commit is None:
         left = find_merged_allowances(read_allowances(project)) if on_default_branch(environ) else ()
         return AcceptanceCriteria("", every, baselines, tuple(left))
-    from precreg.baseline.integrity.findings import integrity_changes, integrity_findings
+    from precreg.baseline.integrity.findings import find_extensions, integrity_changes, integrity_findings
     from precreg.baseline.integrity.sides import read_sides
 
     sides = read_sides(project, commit, every, environ)
@@ -158,4 +169,6 @@ def acceptance_criteria(
         cases_judged_by_base(every, sides.pairs, found, sides.allowances),
         BaseBaselines(sides.base, baselines, changeable_baselines(sides.pairs, found, sides.allowances)),
         integrity_findings(found, sides.pairs, sides.allowances),
+        find_extensions(sides.base, sides.head, sides.pairs),
+        sides.allowances,
     )

@@ -11,7 +11,7 @@ from posixpath import commonpath
 
 from msgspec.structs import replace
 
-from precreg.baseline.entry import is_continuation
+from precreg.baseline.entry import entry_from, is_continuation, is_extension
 from precreg.baseline.integrity.criteria import (
     CasePairs,
     IntegrityChange,
@@ -36,6 +36,7 @@ from precreg.types import (
     CaseIntroduced,
     CaseRemoved,
     CaseRenamed,
+    CaseResult,
     CloserBaseline,
     FindingKind,
     FirstBaseline,
@@ -89,6 +90,8 @@ def _compare_entries(
         fact = BaselineRemoved(place.file, before.date)
         yield IntegrityChange(FindingKind.BASELINE_REMOVED, id, fact, source=source)
         return
+    if is_extension(now, before):
+        return
     # A dict in place of a set: the finding has the parts in the order of the fields, each once.
     parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
     # In an environment that the entry no longer knows, the limits are looser. A new value knows none anew, and a
@@ -102,6 +105,41 @@ def _compare_entries(
     # Another definition computes something else, so its accepted values begin anew.
     if before.definition == now.definition and not is_continuation(now, before):
         yield IntegrityChange(FindingKind.HISTORY_REMOVED, id, HistoryRemoved(place.file), source=source)
+
+
+def find_extensions(base: ProjectSide, head: ProjectSide, pairs: CasePairs) -> dict[str, BaselineEntry]:
+    """Return the entries of HEAD, by the id under which they are looked up, that only have more of the base's.
+
+    They are no finding, so a run compares their further seeds with its own.
+    """
+    former = {now.baseline_id: before.baseline_id for before, now in pairs.judged if not is_redefined(before, now)}
+    found: dict[str, BaselineEntry] = {}
+    for place, entry in head.accepted.items():
+        id = place.id if is_test_defined(entry.definition) else former.get(place.id)
+        before = None if id is None else base.accepted.get(BaselineKey(place.environment, id))
+        if before is not None and before != entry and is_extension(entry, before):
+            found[place.id] = entry
+    return found
+
+
+def find_false_extensions(
+    extended: Mapping[str, BaselineEntry], results: Iterable[CaseResult], allowances: Sequence[Allowance]
+) -> tuple[RunFinding, ...]:
+    """Return a finding for each extended entry whose further seeds or metrics are not what the run measured."""
+    found = []
+    for result in results:
+        entry = extended.get(result.baseline_id or result.id)
+        if entry is None or not result.outcome.comparisons:
+            continue
+        measured = entry_from(result.outcome, entry.fingerprint, entry.commit)
+        # Only with the bits of this run can the statistics of the entry be computed again.
+        if any(getattr(measured, name) != getattr(entry, name) for name in ("inputs", "outputs", "sketch", "groups")):
+            place = result.stored.file if result.stored is not None else ""
+            kind = FindingKind.BASELINE_CHANGED
+            allowed = allowed_reason(kind, result.id, allowances)
+            fact = BaselineChanged(place, ("extension",))
+            found.append(RunFinding(kind, result.id, source=Location(place), allowed=allowed, fact=fact))
+    return tuple(found)
 
 
 def _worst(before: BaselineEntry, now: BaselineEntry) -> tuple[float, str, str] | None:
