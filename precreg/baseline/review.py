@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -39,8 +38,9 @@ from precreg.baseline.store import (
     store_entries,
 )
 from precreg.environment import in_ci
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError
 from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_named, metric_ratio
+from precreg.suite import list_names, match_names, select_names
 from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import (
     STATISTIC,
@@ -263,32 +263,31 @@ def _acceptable_changes(
     project: Path, patterns: Sequence[str], known: Collection[str], environment: str | None, *, as_known_bad: bool
 ) -> list[ProposalChange]:
     proposals, baselines = pending_proposals(project), Baselines(project)
-    chosen = _select_kind(proposals, patterns, as_known_bad=as_known_bad)
+    chosen = _select_kind(proposals, patterns, known, as_known_bad=as_known_bad)
     _require_known({id: proposals[id] for id in chosen}, known)
     return [change_of_proposal(baselines, id, proposals[id], environment) for id in chosen]
 
 
-def _select_kind(proposals: Mapping[str, Proposal], patterns: Sequence[str], *, as_known_bad: bool) -> list[str]:
+def _select_kind(
+    proposals: Mapping[str, Proposal], patterns: Sequence[str], known: Collection[str], *, as_known_bad: bool
+) -> list[str]:
     """Return the matching ids among the proposals of wrong results, or among the others.
 
     Raises UserError (known-bad) for a pattern that only proposals of the other kind match, and as `select_proposals`.
     """
     of_kind = [id for id, proposal in proposals.items() if (proposal.entry.known is not None) == as_known_bad]
     for pattern in patterns:
-        other = next((id for id in _matching(proposals, pattern) if id not in of_kind), None)
-        if other is not None and not _matching(of_kind, pattern):
+        matching = match_names(proposals, [pattern], known)
+        other = next((id for id in proposals if id in matching and id not in of_kind), None)
+        if other is not None and matching.isdisjoint(of_kind):
             verdict = proposals[other].verdict
             # A wrong result may have improved, so the reason of the verdict alone would confuse.
             expected, state = (
                 ("a wrong result", "right") if as_known_bad else ("a result within its tolerance", "wrong")
             )
             raise UserError("known-bad", f"expected {expected} but got {other}, which is {state} ({verdict})")
-    return select_proposals(of_kind, patterns)
-
-
-def _matching(ids: Collection[str], pattern: str) -> set[str]:
-    # An id may contain brackets, which fnmatch would read as a set of characters.
-    return {pattern} if pattern in ids else {id for id in ids if fnmatchcase(id, pattern)}
+    chosen = {*select_proposals(proposals, patterns, known)}
+    return [id for id in of_kind if id in chosen]
 
 
 def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str, Proposal]) -> None:
@@ -417,21 +416,18 @@ def prune_baselines(project: Path, known: Mapping[str, str], *, environ: Mapping
     return PruneResult(tuple(place for place in orphans if place not in renamed), renamed)
 
 
-def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
-    """Return the ids that match a name or a pattern (fnmatch), in their order.
+def select_proposals(ids: Collection[str], patterns: Sequence[str], known: Collection[str] = ()) -> list[str]:
+    """Return the ids of proposals that match a pattern, in their order; `known` are the ids of the suites' cases.
 
     Raises:
-        UserError: no-proposal, for a pattern without a match, and without any pattern.
+        UserError: no-proposal, for a pattern without a match, without any pattern, and without any proposal.
     """
+    if not ids:
+        matching = f" and matches {', '.join(patterns)}" if patterns else ""
+        raise UserError("no-proposal", f"expected a proposal that waits{matching} but there is none")
     if not patterns:
-        raise UserError("no-proposal", "expected the name of a case, or a pattern, but got none")
-    chosen: set[str] = set()
-    for pattern in patterns:
-        matching = _matching(ids, pattern)
-        if not matching:
-            message = f"expected a case that has a proposal but got name={pattern}{nearest(pattern, ids)}"
-            raise UserError("no-proposal", message)
-        chosen |= matching
+        raise UserError("no-proposal", f"expected the name of a case, or a pattern, but got none{list_names(ids)}")
+    chosen = select_names(ids, patterns, noun="proposal", slug="no-proposal", known=known)
     return [id for id in ids if id in chosen]
 
 

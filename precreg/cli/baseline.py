@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from fnmatch import fnmatchcase
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -199,18 +199,22 @@ def baseline_accept_command(
         accept_seen_and_report(project, patterns)
         return
     chosen = [*patterns, *(["*"] if everything else []), *(_improved(project) if improved else [])]
-    accept_and_report(read_accept_terms(project, environment, reruns), chosen, reason, known_bad=known_bad)
-    if known_bad is None and (left := _left_waiting(project, chosen)):
+    terms = read_accept_terms(project, environment, reruns)
+    accepted = accept_and_report(terms, chosen, reason, known_bad=known_bad)
+    if known_bad is None and (left := _left_waiting(project, chosen, {*terms.cases, *accepted})):
         click.echo(f"not accepted, because wrong: {', '.join(left)} (--known REASON accepts them as they are)")
 
 
-def _left_waiting(project: Path, patterns: list[str]) -> list[str]:
+def _left_waiting(project: Path, patterns: list[str], known: Collection[str]) -> list[str]:
     """Return the first few proposals of wrong results among the matching ones."""
     from precreg.baseline import pending_proposals
     from precreg.cli.review import MAX_NAMED_CASES
+    from precreg.suite import match_names
 
     wrong = [id for id, proposal in pending_proposals(project).items() if proposal.entry.known is not None]
-    chosen = [id for id in wrong if any(fnmatchcase(id, pattern) for pattern in patterns)]
+    # An id that was just accepted is named alone, although it may be a part of an id that waits.
+    matching = match_names(wrong, patterns, known)
+    chosen = [id for id in wrong if id in matching]
     more = [f"{len(chosen) - MAX_NAMED_CASES} more"] if chosen[MAX_NAMED_CASES:] else []
     return chosen[:MAX_NAMED_CASES] + more
 
@@ -267,16 +271,24 @@ def baseline_prune_command(given: Path | None, /) -> None:
 
 
 @baseline_command.command("list")
+@click.argument("patterns", nargs=-1)
 @click.option("--creep", is_flag=True, help="Show the cumulative loss of each, and its accepted values.")
 @click.pass_obj
-def baseline_list_command(given: Path | None, /, creep: bool) -> None:
-    """Show every baseline: when, by whom and why it was accepted."""
+def baseline_list_command(given: Path | None, /, patterns: tuple[str, ...], creep: bool) -> None:
+    """Show every baseline, or the matching ones: when, by whom and why it was accepted."""
     from precreg.baseline import accepted_value, read_all_entries
     from precreg.cli.review import describe_accepted_value, describe_accepted_values, read_accept_terms
+    from precreg.suite import select_names
 
     project = project_of_option(given)
     terms = read_accept_terms(project, None, DEFAULT_RERUNS) if creep else None
-    for place, entry in read_all_entries(project).items():
+    entries = read_all_entries(project)
+    if not entries and not patterns:
+        click.echo("no baseline: precreg baseline accept makes the first ones of proposals", err=True)
+    chosen = select_names(sorted({place.id for place in entries}), patterns, noun="baseline")
+    for place, entry in entries.items():
+        if place.id not in chosen:
+            continue
         if terms is None:
             known = "" if entry.known is None else f" (known bad: {entry.known.reason})"
             click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}{known}")

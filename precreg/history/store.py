@@ -24,7 +24,7 @@ from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
-from precreg.history.series import HistoryRun, HistorySeries, case_states, every_series, stored_runs
+from precreg.history.series import HistoryRun, HistorySeries, case_names, case_states, every_series, stored_runs
 from precreg.storage import future_schema, report_write_errors, schema_age
 from precreg.types import RunRecord
 
@@ -297,14 +297,19 @@ class History:
         """Return the labels of the environments that have runs, sorted."""
         return tuple(sorted({run.environment for run in self.runs()}))
 
+    def cases(self, environment: str) -> list[str]:
+        """Return the cases that runs of an environment ran, sorted."""
+        with self._reading() as connection:
+            return case_names(connection, environment)
+
     def series(
         self, environment: str, *, since: int | None = None, cases: Sequence[str] = ()
     ) -> Iterator[HistorySeries]:
         """Yield every series of an environment, sorted by case, output and metric.
 
-        Only a few cases are in memory at a time. `since` is the number of the first run to read. `cases` are patterns:
-        a case's id, a part of an id, or a text with the wildcards * ? []. Every series comes from one state of the
-        history, and the transaction ends with the iterator: iterate to the end, or close it.
+        Only a few cases are in memory at a time. `since` is the number of the first run to read. `cases` are patterns
+        as in `match_names`. Every series comes from one state of the history, and the transaction ends with the
+        iterator: iterate to the end, or close it.
 
         Raises:
             UserError: bad-value, if no run of the environment has the number `since`.
