@@ -19,11 +19,13 @@ from precreg.errors import UserError
 from precreg.storage import (
     WORKING_FOLDER,
     DataError,
+    append_to_regular_file,
     convert_data,
     flush_folder,
     lock_file,
     make_scratch_folder,
     pause_gc,
+    read_regular_file,
     replace_file,
     report_write_errors,
 )
@@ -116,7 +118,7 @@ def read_project_bytes(project: Path, file: str) -> bytes | None:
     """
     path = resolve_project_file(project, file)
     try:
-        return path.read_bytes()
+        return read_regular_file(path)
     except FileNotFoundError:
         return None
     except OSError as problem:
@@ -262,7 +264,7 @@ def lock_baselines(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator
         # The lock file stays in place: removing it would let a waiting process lock a file without a name.
         with report_write_errors(LOCK_FILE):
             make_scratch_folder(project / WORKING_FOLDER)
-            stream = held.enter_context((project / LOCK_FILE).open("ab"))
+            stream = held.enter_context(append_to_regular_file(project / LOCK_FILE))
             locked = lock_file(stream, timeout_s)
         if not locked:
             message = f"expected the lock within {timeout_s:g} s, but another process changes the baselines"

@@ -118,6 +118,7 @@ def history_export_command(given: Path | None, /, file: Path | None, place: str 
         # Line by line: a history need not fit into memory.
         if file is None:
             sys.stdout.buffer.writelines(history.export())
+            sys.stdout.buffer.flush()
         else:
             with report_write_errors(str(file)), open_replacement(file) as stream:
                 stream.writelines(history.export())

@@ -12,13 +12,16 @@ from .conversion import convert_data as convert_data
 from .conversion import convert_source as convert_source
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
+from .files import append_to_regular_file as append_to_regular_file
 from .files import find_project as find_project
 from .files import flush_folder as flush_folder
 from .files import lock_file as lock_file
 from .files import make_scratch_folder as make_scratch_folder
+from .files import open_regular_file as open_regular_file
 from .files import open_replacement as open_replacement
 from .files import path_beside_suite as path_beside_suite
 from .files import pause_gc as pause_gc
+from .files import read_regular_file as read_regular_file
 from .files import replace_file as replace_file
 from .files import report_write_errors as report_write_errors
 from .files import require_path as require_path

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from precreg.errors import UserError
+from precreg.storage.files import open_regular_file
 
 # Elements hashed at a time. An array in another layout is copied block by block, so this limits the copy, too:
 # 512 KiB of float64.
@@ -132,10 +133,10 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
     Raises:
         UserError: missing-file, bad-array-file.
     """
-    if not path.is_file():
-        raise UserError("missing-file", "expected a file of arrays but there is none", file=shown)
     try:
-        return path.open("rb")
+        return open_regular_file(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError("missing-file", "expected a file of arrays but there is none", file=shown) from None
     except OSError as error:
         message = f"expected a readable file but got: {error.strerror}"
         raise UserError("bad-array-file", message, file=shown) from error

@@ -16,6 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from precreg.errors import UserError
+from precreg.storage.files import read_regular_file
 from precreg.types import Location
 
 # No suite that a person writes comes near this; it limits the time and memory that a hostile file can take.
@@ -87,15 +88,19 @@ def _read_text(path: Path, shown: str) -> str:
             raise UserError(
                 "yaml-syntax", f"expected at most {MAX_BYTES} bytes but got {path.stat().st_size}", file=shown
             )
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError("missing-file", f"expected a readable file but got: {error.strerror}", file=shown) from None
+        content = read_regular_file(path)
+    except (OSError, ValueError) as error:
+        raise UserError("missing-file", f"expected a readable file but got: {_reason(error)}", file=shown) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         message = f"expected UTF-8 text but got byte=0x{content[error.start]:02x}"
         raise UserError("yaml-syntax", message, file=shown, line=line) from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 class _Anchor(Struct, frozen=True):
