@@ -63,8 +63,8 @@ def _guarded(stream: TextIOWrapper) -> TextIOWrapper:
 class _Output(FileIO):
     """Write to a standard stream until it fails, and to nothing from then on.
 
-    A reader that leaves early (`precreg run | head`) takes neither the reports nor the exit code of a command along: the
-    verdict of a gate must not depend on its log. Other problems, such as a full disk, are raised once.
+    A reader that leaves early (`precreg run | head`) takes neither the reports nor the exit code of a command along,
+    because the verdict of a gate must not depend on its log. Other problems, such as a full disk, are raised once.
     """
 
     def __init__(self, descriptor: int, *, loses_errors: bool) -> None:

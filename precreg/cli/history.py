@@ -141,12 +141,14 @@ def history_import_command(given: Path | None, /, files: tuple[Path, ...], creat
 @contextmanager
 def _open_lines(file: Path) -> Iterator[IO[bytes]]:
     """Open an export, or standard input for -. Raises UserError (missing-file)."""
+    from precreg.storage import open_regular_file
+
     # Not closed here: standard input belongs to the caller.
     if str(file) == "-":
         yield sys.stdin.buffer
         return
     try:
-        stream = file.open("rb")
+        stream = open_regular_file(file)
     except OSError as problem:
         message = f"expected an export of a history, but: {problem.strerror or problem}"
         raise UserError("missing-file", message, file=str(file)) from problem

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
+from os.path import isfile
 from pathlib import Path
 from sys import maxsize
 from typing import IO, Any, Final, Literal, NamedTuple
@@ -138,8 +139,10 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
     except (FileNotFoundError, NotADirectoryError):
         raise UserError("missing-file", "expected a file of arrays but there is none", file=shown) from None
     except OSError as error:
-        message = f"expected a readable file but got: {error.strerror}"
-        raise UserError("bad-array-file", message, file=shown) from error
+        slug = "bad-array-file" if isfile(path) else "missing-file"
+        raise UserError(
+            slug, f"expected a file of arrays that can be read but: {error.strerror}", file=shown
+        ) from error
 
 
 def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
