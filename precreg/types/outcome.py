@@ -53,6 +53,11 @@ class Histogram(Struct, frozen=True):
     bins: list[int]
     counts: list[int]
 
+    def __post_init__(self) -> None:
+        """Refuse lists that do not belong together. Raises ValueError."""
+        if len(self.bins) != len(self.counts):
+            raise ValueError(f"expected a count for each of {len(self.bins)} bins but got {len(self.counts)}")
+
 
 class AxisGroups(Struct, frozen=True):
     """Sums over the finite pairs in the G = min(L, 16) groups of one axis of length L.
