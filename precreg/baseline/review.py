@@ -168,16 +168,18 @@ class PruneResult(NamedTuple):
     renamed: dict[BaselineKey, BaselineKey]
 
 
-def diff_proposals(project: Path, patterns: Sequence[str] = (), environment: str | None = None) -> list[ProposalChange]:
+def diff_proposals(
+    project: Path, patterns: Sequence[str] = (), environment: str | None = None, known: Collection[str] = ()
+) -> list[ProposalChange]:
     """Return the effects of accepting the matching proposals; without patterns, of all.
 
-    `environment` overrides where the proposals would be stored.
+    `environment` overrides where the proposals would be stored. `known` are the ids of the suites' cases.
 
     Raises:
         UserError: no-proposal, for a pattern without a match.
     """
     proposals, baselines = pending_proposals(project), Baselines(project)
-    chosen = select_proposals(proposals, patterns) if patterns else list(proposals)
+    chosen = select_proposals(proposals, patterns, known) if patterns else list(proposals)
     known = _all_environment_facts(project)
     changes = (change_of_proposal(baselines, id, proposals[id], environment) for id in chosen)
     return [change._replace(environment_change=_environment_change(change, known)) for change in changes]
@@ -383,10 +385,13 @@ def diff_environments(project: Path) -> list[SeenEnvironment]:
     return [SeenEnvironment(each, tuple(ids[each]), tuple(differences.get(each, ()))) for each in sorted(ids)]
 
 
-def reject_proposals(project: Path, patterns: Sequence[str]) -> list[str]:
-    """Remove the matching proposals, and return their ids. Raises UserError (no-proposal, locked, not-writable)."""
+def reject_proposals(project: Path, patterns: Sequence[str], known: Collection[str] = ()) -> list[str]:
+    """Remove the matching proposals, and return their ids. `known` are the ids of the suites' cases.
+
+    Raises UserError (no-proposal, locked, not-writable).
+    """
     with lock_baselines(project):
-        chosen = select_proposals(pending_proposals(project), patterns)
+        chosen = select_proposals(pending_proposals(project), patterns, known)
         replace_proposals(project, dict.fromkeys(chosen))
     return chosen
 

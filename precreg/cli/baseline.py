@@ -42,12 +42,23 @@ def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verb
     from precreg.cli.review import describe_change, describe_seen_environment
 
     project = project_of_option(given)
-    changes = diff_proposals(project, patterns)
+    changes = diff_proposals(project, patterns, known=_known_ids(project) if patterns else ())
     for change in changes:
         click.echo("\n".join(describe_change(change, verbose)))
     for seen in () if patterns else diff_environments(project):
         click.echo("\n".join(describe_seen_environment(seen, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
+
+
+def _known_ids(project: Path) -> Collection[str]:
+    """Return the ids of the suites' cases: a case's id never matches the proposals of others."""
+    from precreg.suite import load_cases
+
+    try:
+        return [case.id for case in load_cases(project)]
+    except UserError:
+        # Proposals can be seen and rejected while a suite is broken; then an id may be a part of others that wait.
+        return ()
 
 
 _reruns = click.option(
@@ -111,16 +122,15 @@ def baseline_review_command(
         _require_terminal()
         # Acceptance refuses in CI anyway; here it does before a person has answered anything.
         refuse_in_ci(os.environ)
-        review_interactively(
-            read_accept_terms(project, environment, reruns), diff_proposals(project, patterns, environment)
-        )
+        terms = read_accept_terms(project, environment, reruns)
+        review_interactively(terms, diff_proposals(project, patterns, environment, known=terms.cases))
 
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
     from precreg.baseline import diff_environments, diff_proposals
     from precreg.cli.review import change_values, seen_environment_values
 
-    changes = diff_proposals(terms.project, patterns, terms.environment)
+    changes = diff_proposals(terms.project, patterns, terms.environment, known=terms.cases)
     document = {
         "schema": REVIEW_SCHEMA,
         "proposals": [change_values(terms, change) for change in changes],
@@ -136,8 +146,8 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
 
     waiting = {change.place.id: change for change in diff_proposals(terms.project)}
     # Resolved against one list, so that both options see the same proposals.
-    dropped = select_proposals(waiting, rejects) if rejects else []
-    chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
+    dropped = select_proposals(waiting, rejects, terms.cases) if rejects else []
+    chosen = [id for id in select_proposals(waiting, accepts, terms.cases) if id not in dropped] if accepts else []
     # A pattern leaves wrong results waiting. If it matches nothing else, acceptance says why it refuses them.
     chosen = [id for id in chosen if not waiting[id].known_bad] or chosen
     # Accepting first: it may refuse, and then nothing is rejected either.
@@ -248,7 +258,7 @@ def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...], se
     if seen:
         click.echo(f"rejected the environments of {len(reject_environments(project, patterns))} baselines")
         return
-    for case_id in reject_proposals(project, patterns):
+    for case_id in reject_proposals(project, patterns, _known_ids(project)):
         click.echo(f"rejected {case_id}")
 
 

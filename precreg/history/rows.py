@@ -30,35 +30,38 @@ class DamagedError(Exception):
 class _Checked(TypeDecorator[Any]):
     """Refuse a stored value of another type: SQLite keeps any value in any column."""
 
-    cache_ok = True
-    python_type: type
+    stored_type: type
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        if type(value) is not self.python_type:
-            raise DamagedError(f"expected a value of type {self.python_type.__name__} but got {str(value)[:40]!r}")
+        if type(value) is not self.stored_type:
+            raise DamagedError(f"expected a value of type {self.stored_type.__name__} but got {str(value)[:40]!r}")
         return value
 
 
 class _Text(_Checked):
     impl = Text
-    python_type = str
+    cache_ok = True
+    stored_type = str
 
 
 class _Binary(_Checked):
     impl = LargeBinary
-    python_type = bytes
+    cache_ok = True
+    stored_type = bytes
 
 
 class _Boolean(_Checked):
     impl = Boolean
-    python_type = bool
+    cache_ok = True
+    stored_type = bool
 
 
 class _Integer(_Checked):
     """An integer of at least 0 that fits into the INTEGER of PostgreSQL."""
 
     impl = Integer
-    python_type = int
+    cache_ok = True
+    stored_type = int
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         number = super().process_result_value(value, dialect)
@@ -168,7 +171,8 @@ class Scope:
         except zlib.error as problem:
             raise DamagedError(f"the scope of a run cannot be read: {problem}") from None
         if not unpacker.eof:
-            raise DamagedError(f"the scope of a run is cut, or has more than {MAX_SCOPE_BYTES} bytes")
+            problem = f"it is cut, or has more than {MAX_SCOPE_BYTES} bytes"
+            raise DamagedError(f"the scope of a run cannot be read: {problem}")
         return cls(bitmap)
 
     def packed(self) -> bytes:

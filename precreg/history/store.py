@@ -105,7 +105,8 @@ class Database:
             yield
         except DBAPIError as problem:
             raise self._user_error(problem, purpose) from None
-        except DamagedError as problem:
+        # sqlite3 itself decodes some texts of a damaged file.
+        except (DamagedError, UnicodeDecodeError) as problem:
             message = f"expected a history, but it is damaged: {problem}"
             raise UserError("history-unavailable", message, file=self.shown) from None
 

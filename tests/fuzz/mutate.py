@@ -28,7 +28,7 @@ RAW = {
     "@tag@": "!!python/object/apply:os.system [true]",
     "@alias@": "*a",
     "@anchor@": "&a [*a]",
-    "@laughs@": "[&a [1,1,1,1,1,1,1,1,1], &b [*a,*a,*a,*a,*a,*a,*a,*a,*a], &c [*b,*b,*b,*b,*b,*b,*b,*b,*b], [*c,*c,*c,*c]]",
+    "@laughs@": f"[&a [{'1, ' * 99}1], &b [{'*a, ' * 99}*a], [{'*b, ' * 99}*b]]",
 }
 ODD = [
     *RAW,
@@ -114,27 +114,30 @@ def changed_value(value, dice):
     for _ in range(dice.choice((1, 1, 1, 2, 4))):
         places = list(paths(value))
         path = dice.choice(places)
-        if not path:
-            if dice.random() < 0.1:
-                return dice.choice(ODD)
-            continue
-        parent, key = at(value, path[:-1]), path[-1]
-        kind = dice.random()
-        if kind < 0.25:
-            parent[key] = like(parent[key], dice)
-        elif kind < 0.5:
-            parent[key] = copy.deepcopy(dice.choice(ODD))
-        elif kind < 0.65:
-            parent[key] = copy.deepcopy(at(value, dice.choice(places)))
-        elif kind < 0.8:
-            del parent[key]
-        elif isinstance(parent, dict):
-            parent[dice.choice((f"{key}s", "", "\x1b[2J", "x" * 300, key.upper(), "é\n"))] = parent.pop(key)
-        elif isinstance(parent, list):
-            parent[:] = dice.choice((parent * 2, parent[::-1], parent[:key]))
-        if isinstance(value, list) and not value:
-            return value
+        if path:
+            change_at(at(value, path[:-1]), path[-1], at(value, dice.choice(places)), dice)
+        elif dice.random() < 0.1:
+            return dice.choice(ODD)
+        if not value:
+            break
     return value
+
+
+def change_at(parent, key, other, dice):
+    """Change one item of a list or a mapping; `other` is another part of the whole value."""
+    kind = dice.random()
+    if kind < 0.25:
+        parent[key] = like(parent[key], dice)
+    elif kind < 0.5:
+        parent[key] = copy.deepcopy(dice.choice(ODD))
+    elif kind < 0.65:
+        parent[key] = copy.deepcopy(other)
+    elif kind < 0.8:
+        del parent[key]
+    elif isinstance(parent, dict):
+        parent[dice.choice((f"{key}s", "", "\x1b[2J", "x" * 300, key.upper(), "é\n"))] = parent.pop(key)
+    else:
+        parent[:] = dice.choice((parent * 2, parent[::-1], parent[:key]))
 
 
 def like(value, dice):

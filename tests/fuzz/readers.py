@@ -146,6 +146,9 @@ def record(project, data):
     put(project, "reports/record.json", data)
     merged = read_merged_run([project / "reports"])
     render_run_terminal(merged, colour=False, verbose=True, reports=[])
+    place = put(project, "added.sqlite", b"")
+    with open_history(place, project=merged.project, create=True) as history:
+        history.add(merged)
     return write_reports(merged, project / "made", "gitlab")
 
 
