@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,8 @@ def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> F
 
 def _read_tolerances(project: Path) -> Foundation:
     path = project / TOLERANCES_FILE
-    if not path.exists():
+    # A link that leads nowhere would otherwise take all tolerances away in silence.
+    if not lexists(path):
         return Foundation()
     resolve_inside(project, TOLERANCES_FILE, file=TOLERANCES_FILE)
     source = read_yaml(path, TOLERANCES_FILE)

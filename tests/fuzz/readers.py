@@ -50,7 +50,7 @@ HEADER = JournalHeader("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d
 ALLOW = """\
 allow:
 - {case: unit/row_sum, change: case_removed, reason: it moved}
-- {case: "unit/*", change: tolerance_loosened, reason: narrow sums}
+- {case: "unit/*", change: bound_loosened, reason: narrow sums}
 """
 TOLERANCES = """\
 default: {rtol: 1e-3, float16: {rtol: 1e-2, outputs: {out: {max_ulp: 3}}}}
@@ -329,7 +329,9 @@ def make_readers(folder):
     x = np.arange(4, dtype=np.float32)
     header = json.dumps({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}, "__metadata__": {"a": "b"}})
     tensors = len(header).to_bytes(8, "little") + header.encode() + x.tobytes()
-    suites = [*(path.read_text() for path in sorted((ROOT / "suites/unit").glob("*.yaml"))[::12])]
+    shipped = [path.read_text() for path in sorted((ROOT / "suites/unit").glob("*.yaml"))[::5]]
+    # A suite of recorded files needs their folders.
+    suites = [text for text in shipped if "\nfiles:" not in text]
     conditions = {"schema": 1, "precreg": "0.1.0", "python": "3", "project": "/", "suites": ["suites/unit/s.yaml"]}
     dependencies = {"conditions": conditions, "dependencies": ["a"], "paths": {"a": [1, 2]}, "packages": {"b": None}}
     pushed = f"refs/heads/a {'1' * 40} refs/heads/a {'0' * 40}\n"
