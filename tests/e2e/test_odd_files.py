@@ -183,9 +183,6 @@ ODD_SUITES = {
     "date": (GOOD + "seeds: 2026-11-24\n", "bad-value"),
     "surrogate": (GOOD + 'tags: ["\\ud800"]\nseeds: x\n', "yaml-syntax"),
     "laughs": (GOOD + f"params: {{a: &a [{'1,' * 999}1], b: &b [{'*a,' * 999}*a], c: *b}}\n", "yaml-syntax"),
-        GOOD + f"params: {{a: &a [{'1,' * 999}1], b: &b [{'*a,' * 999}*a], c: [{'*b,' * 9}*b]}}\n",
-        "yaml-syntax",
-    ),
     "deep": (GOOD + f"params: {{a: {'[' * 5000}{']' * 5000}}}\n", "yaml-syntax"),
     "exponent": (GOOD + "tolerance: {rtol: 1e99999999999}\n", "bad-value"),
 }
