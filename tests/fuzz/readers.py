@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sqlite3
+from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, s
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import Baselines, baseline_header, read_all_entries, read_baseline_file
 from precreg.baseline.text import render_baseline
+from precreg.cli.main import precreg as command
 from precreg.cli.report import entry_power
 from precreg.comparison.pairing import RawFormat, read_mapping, read_side
 from precreg.history.drift import DriftSettings, judge_series, look_back
@@ -60,6 +62,20 @@ environments: {ascend: {atol: 1e-5}}
 """
 MAPPING = "out: theirs\nloss: total\n"
 KERNELS = "def exact(x, **params):\n    return x\n\n\nnaive = other = exact\n"
+
+
+# Commands that write nothing, so that no mutation of their arguments can.
+READING = (
+    b"list\nunit/row_sum\n--tier\nunit\n--verbose",
+    b"list\n--tag\nfast\n--suite\nrow_sum\n--json",
+    b"explain\nrow_sum\n--environment\nnpu-910b",
+    b"baseline\nlist\nrow_sum",
+    b"baseline\ndiff\n-v\nfloat*",
+    b"history\nlist\n--history\nsqlite:///x.sqlite",
+    b"bits\n1.5\n0x3c7c\n--format\nfp16\n--format\nbfloat16",
+    b"faults\n--list\n--fault\ntruncate",
+    b"compare\nx.npy\ny.npy\n--select\nx*\n--max\nmax_ulp=4",
+)
 
 
 class Reader(NamedTuple):
@@ -282,6 +298,23 @@ def mapping(project, data):
     return read_mapping(put(project, "names.yaml", data))
 
 
+def arguments(project, data):
+    """Run the command in this process with arguments that only read; each is a line."""
+    words = [line.decode(errors="surrogateescape") for line in data.replace(b"\0", b"").split(b"\n")]
+    put(project, BASELINE.as_posix(), ROAD_BASELINE)
+    printed, before = io.StringIO(), os.getcwd()
+    os.chdir(project)
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed):
+            command(words, prog_name="precreg")
+    except SystemExit as end:
+        text = printed.getvalue()
+        if end.code not in (0, 1, 2) or "this is a bug of precreg" in text:
+            raise AssertionError(text[-600:]) from None
+    finally:
+        os.chdir(before)
+
+
 def with_plain(*texts):
     return tuple((text.encode(), yaml.safe_load(text)) for text in texts)
 
@@ -306,7 +339,8 @@ def saved(save, *arguments, **arrays):
 
 def make_readers(folder):
     """Run a project in a folder, and return every reader with the files that it left."""
-    global DATABASE, ROAD_CASES
+    global DATABASE, ROAD_CASES, ROAD_BASELINE
+    ROAD_BASELINE = (ROAD / BASELINE).read_bytes()
     project = copy_of(ROAD, folder / "demo")
     for _ in range(3):
         precreg(project, "run")
@@ -365,5 +399,6 @@ def make_readers(folder):
         "pair cache": Reader(pair_cache, binary(msgspec.msgpack.encode(DrawnSeeds(1.0, ("a",), ({},))))),
         "index": Reader(index, with_json(json.dumps(dependencies).encode())),
         "pushes": Reader(pushes, binary(pushed.encode()), is_file=False),
+        "arguments": Reader(arguments, binary(*READING), is_file=False),
         "hook": Reader(hook, binary(render_hook([HookCheck("python", "demo")]).encode()), is_file=False),
     }
