@@ -21,7 +21,7 @@ from precreg.baseline.environments import (
 from precreg.baseline.integrity.sides import FILE as ALLOW_FILE
 from precreg.baseline.integrity.sides import read_allowances
 from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, seen_again
-from precreg.baseline.review import diff_proposals
+from precreg.baseline.review import diff_environments, diff_proposals
 from precreg.baseline.store import Baselines, baseline_header, read_all_entries, read_baseline_file
 from precreg.baseline.text import render_baseline
 from precreg.cli.main import precreg as command
@@ -149,7 +149,8 @@ def proposals(project, data):
 
 def seen(project, data):
     put(project, SEEN_FILE, data)
-    return seen_again(project)
+    seen_again(project)
+    return diff_environments(project)
 
 
 def environments(project, data):
