@@ -130,6 +130,11 @@ def without_project(project):
     return project.run("list")
 
 
+def without_suites(project):
+    project.suite.unlink()
+    return project.run("run")
+
+
 def with_broken_input(project):
     project.write("suites/unit/x.npy", "not an array")
     project.change("normal: {mean: 0, std: 1}", "file: {path: x.npy}")
@@ -402,8 +407,9 @@ SCENARIOS = {
     "not-a-push": command("hook", "run"),
     "no-checkout": without_a_place_for_worktrees,
     "nothing-to-calibrate": added("cases: [{match: '*', expect: fail, reason: wrong}]", "calibrate", "--jobs", "0"),
+    "empty-project": without_suites,
     "nothing-selected": command("run", "medain"),
-    "unknown-case": command("explain", "unit/mean/float61"),
+    "unknown-case": added("cases: [{match: float61, seeds: 2}]"),
     "accept-in-ci": in_ci,
     "no-proposal": command("baseline", "accept", "unit/mean/float16", "--reason", "first version"),
     "known-bad": with_a_wrong_result,

@@ -28,7 +28,7 @@ from precreg.baseline.store import (
 )
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, convert_data
+from precreg.storage import WORKING_FOLDER, DataError, convert_data
 from precreg.types import (
     Baseline,
     BaselineEntry,
@@ -214,10 +214,20 @@ def _unreadable_proposals(problem: UserError) -> UserError:
 
 def _decode_proposal(value: Any) -> Proposal:
     proposal = convert_data(value, Proposal)
+    for label in filter(None, (proposal.environment, proposal.judged_against)):
+        _require_place(label, "unit/suite")
     check_entry(proposal.entry)
     if proposal.paired is not None:
         check_entry(proposal.paired)
     return proposal
+
+
+def _require_place(label: str, suite: str) -> None:
+    """Refuse names that no baseline file can have. Raises DataError."""
+    try:
+        baseline_file(label, suite)
+    except UserError as problem:
+        raise DataError("bad-value", problem.message) from None
 
 
 def _header(suite: str) -> dict[str, str]:
@@ -277,9 +287,17 @@ def seen_again(project: Path) -> dict[str, SeenAgain]:
     """Return the environments that wait to be accepted, by case id. Raises UserError as `pending_proposals` does."""
     try:
         data = read_project_bytes(project, SEEN_FILE)
-        return {} if data is None else parse_baseline(data, SEEN_FILE, _SEEN_HEADER, _decode_seen)
+        found = {} if data is None else parse_baseline(data, SEEN_FILE, _SEEN_HEADER, _decode_seen)
     except UserError as problem:
         raise _unreadable_proposals(problem) from problem
+    for id, waiting in found.items():
+        try:
+            if id.count("/") < 2:
+                raise DataError("bad-value", f"expected the id of a case but got {id[:60]!r}")
+            _require_place(waiting.environment, suite_of_case(id))
+        except DataError as mistake:
+            raise UserError("unreadable-proposals", mistake.message, file=SEEN_FILE) from None
+    return found
 
 
 def replace_seen(project: Path, waiting: Mapping[str, SeenAgain]) -> None:

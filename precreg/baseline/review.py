@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -37,8 +36,9 @@ from precreg.baseline.store import (
     refuse_in_ci,
     store_entries,
 )
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError
 from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_named, metric_ratio
+from precreg.suite import list_names, match_names, select_names
 from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import (
     STATISTIC,
@@ -176,22 +176,23 @@ def diff_proposals(
     patterns: Sequence[str] = (),
     environment: str | None = None,
     waiting: WaitingProposals | None = None,
+    known: Collection[str] = (),
 ) -> list[ProposalChange]:
     """Return the effects of accepting the matching proposals; without patterns, of all.
 
     `environment` overrides where the proposals would be stored. `waiting` are the proposals by origin; without it, all
-    belong here.
+    belong here. `known` are the ids of the suites' cases.
 
     Raises:
         UserError: no-proposal, for a pattern without a match.
     """
     waiting, baselines = waiting or WaitingProposals(pending_proposals(project)), Baselines(project)
-    chosen = select_proposals(waiting.here, patterns) if patterns else list(waiting.here)
-    known = _all_environment_facts(project)
+    chosen = select_proposals(waiting.here, patterns, known) if patterns else list(waiting.here)
+    facts = _all_environment_facts(project)
     changes = (change_of_proposal(baselines, id, waiting.here[id], environment) for id in chosen)
     return [
         change._replace(
-            environment_change=_environment_change(change, known), outdated=change.place.id in waiting.outdated
+            environment_change=_environment_change(change, facts), outdated=change.place.id in waiting.outdated
         )
         for change in changes
     ]
@@ -296,34 +297,33 @@ def _acceptable_changes(
 ) -> list[ProposalChange]:
     proposals, baselines = waiting.here, Baselines(project)
     chosen = _without_gone(proposals, patterns, known, waiting)
-    found = _select_kind(chosen, patterns, as_known_bad=as_known_bad)
+    found = _select_kind(chosen, patterns, known, as_known_bad=as_known_bad)
     return [
         change_of_proposal(baselines, id, chosen[id], environment)._replace(outdated=id in waiting.outdated)
         for id in found
     ]
 
 
-def _select_kind(proposals: Mapping[str, Proposal], patterns: Sequence[str], *, as_known_bad: bool) -> list[str]:
+def _select_kind(
+    proposals: Mapping[str, Proposal], patterns: Sequence[str], known: Collection[str], *, as_known_bad: bool
+) -> list[str]:
     """Return the matching ids among the proposals of wrong results, or among the others.
 
     Raises UserError (known-bad) for a pattern that only proposals of the other kind match, and as `select_proposals`.
     """
     of_kind = [id for id, proposal in proposals.items() if (proposal.entry.known is not None) == as_known_bad]
     for pattern in patterns:
-        other = next((id for id in _matching(proposals, pattern) if id not in of_kind), None)
-        if other is not None and not _matching(of_kind, pattern):
+        matching = match_names(proposals, [pattern], known)
+        other = next((id for id in proposals if id in matching and id not in of_kind), None)
+        if other is not None and matching.isdisjoint(of_kind):
             verdict = proposals[other].verdict
             # A wrong result may have improved, so the reason of the verdict alone would confuse.
             expected, state = (
                 ("a wrong result", "right") if as_known_bad else ("a result within its tolerance", "wrong")
             )
             raise UserError("known-bad", f"expected {expected} but got {other}, which is {state} ({verdict})")
-    return select_proposals(of_kind, patterns)
-
-
-def _matching(ids: Collection[str], pattern: str) -> set[str]:
-    # An id may contain brackets, which fnmatch would read as a set of characters.
-    return {pattern} if pattern in ids else {id for id in ids if fnmatchcase(id, pattern)}
+    chosen = {*select_proposals(proposals, patterns, known)}
+    return [id for id in of_kind if id in chosen]
 
 
 def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str, Proposal]) -> None:
@@ -419,34 +419,35 @@ def diff_environments(project: Path) -> list[SeenEnvironment]:
     return [SeenEnvironment(each, tuple(ids[each]), tuple(differences.get(each, ()))) for each in sorted(ids)]
 
 
-def reject_proposals(project: Path, patterns: Sequence[str], within: Collection[str] | None = None) -> list[str]:
+def reject_proposals(
+    project: Path, patterns: Sequence[str], within: Collection[str] | None = None, known: Collection[str] = ()
+) -> list[str]:
     """Remove the matching proposals, and return their ids. Only those of the ids in `within` match, if it is given.
+
+    `known` are the ids of the suites' cases.
 
     Raises:
         UserError: no-proposal, locked, not-writable.
     """
     with lock_baselines(project):
         pending = pending_proposals(project)
-        chosen = select_proposals([id for id in pending if within is None or id in within], patterns)
+        chosen = select_proposals([id for id in pending if within is None or id in within], patterns, known)
         replace_proposals(project, dict.fromkeys(chosen))
     return chosen
 
 
-def select_proposals(ids: Collection[str], patterns: Sequence[str]) -> list[str]:
-    """Return the ids that match a name or a pattern (fnmatch), in their order.
+def select_proposals(ids: Collection[str], patterns: Sequence[str], known: Collection[str] = ()) -> list[str]:
+    """Return the ids of proposals that match a pattern, in their order; `known` are the ids of the suites' cases.
 
     Raises:
-        UserError: no-proposal, for a pattern without a match, and without any pattern.
+        UserError: no-proposal, for a pattern without a match, without any pattern, and without any proposal.
     """
+    if not ids:
+        matching = f" and matches {', '.join(patterns)}" if patterns else ""
+        raise UserError("no-proposal", f"expected a proposal that waits{matching} but there is none")
     if not patterns:
-        raise UserError("no-proposal", "expected the name of a case, or a pattern, but got none")
-    chosen: set[str] = set()
-    for pattern in patterns:
-        matching = _matching(ids, pattern)
-        if not matching:
-            message = f"expected a case that has a proposal but got name={pattern}{nearest(pattern, ids)}"
-            raise UserError("no-proposal", message)
-        chosen |= matching
+        raise UserError("no-proposal", f"expected the name of a case, or a pattern, but got none{list_names(ids)}")
+    chosen = select_names(ids, patterns, noun="proposal", slug="no-proposal", known=known)
     return [id for id in ids if id in chosen]
 
 
@@ -463,10 +464,10 @@ def _without_gone(
     gone = {id for id in proposals if id not in kept} | waiting.gone.keys()
     for pattern in patterns:
         # Cases that are gone never block the acceptance of the others.
-        if _matching(kept, pattern):
+        if match_names(kept, [pattern], known):
             continue
         # Without a match, the error names the nearest.
-        matching = _matching(gone, pattern) or select_proposals(proposals, [pattern])
+        matching = match_names(gone, [pattern], known) or select_proposals(proposals, [pattern], known)
         if matching:
             named = ", ".join(sorted(matching)[:MAX_NAMED])
             message = f"expected cases that a suite has but got {named}; precreg baseline prune drops their proposals"

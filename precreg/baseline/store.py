@@ -20,11 +20,13 @@ from precreg.errors import UserError
 from precreg.storage import (
     WORKING_FOLDER,
     DataError,
+    append_to_regular_file,
     convert_data,
     flush_folder,
     lock_file,
     make_scratch_folder,
     pause_gc,
+    read_regular_file,
     replace_file,
     report_write_errors,
 )
@@ -118,7 +120,7 @@ def read_project_bytes(project: Path, file: str) -> bytes | None:
     """
     path = resolve_project_file(project, file)
     try:
-        return path.read_bytes()
+        return read_regular_file(path)
     except FileNotFoundError:
         return None
     except OSError as problem:
@@ -162,11 +164,6 @@ def check_entry(entry: BaselineEntry) -> None:
             if each.axis >= len(shape) or shape[each.axis] < 1:
                 message = f"expected an axis of an output of shape={list(shape)} but got axis={each.axis}"
                 raise DataError("bad-value", f"{message} in groups.{name}")
-    for output, histogram in entry.sketch.items():
-        bins, counts = len(histogram.bins), len(histogram.counts)
-        if bins != counts:
-            expected = f"a count for each of {bins} bins"
-            raise DataError("bad-value", f"expected {expected} but got {counts} in sketch.{output}")
 
 
 def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
@@ -280,7 +277,7 @@ def lock_baselines(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator
         # The lock file stays in place: removing it would let a waiting process lock a file without a name.
         with report_write_errors(LOCK_FILE):
             make_scratch_folder(project / WORKING_FOLDER)
-            stream = held.enter_context((project / LOCK_FILE).open("ab"))
+            stream = held.enter_context(append_to_regular_file(project / LOCK_FILE))
             locked = lock_file(stream, timeout_s)
         if not locked:
             message = f"expected the lock within {timeout_s:g} s, but another process changes the baselines"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,8 +43,8 @@ def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verb
     from precreg.cli.review import describe_change, describe_seen_environment
 
     project = project_of_option(given)
-    waiting = _sorted_proposals(project)
-    changes = diff_proposals(project, patterns, waiting=waiting)
+    waiting, known = _sorted_proposals(project)
+    changes = diff_proposals(project, patterns, waiting=waiting, known=known)
     for change in changes:
         click.echo("\n".join(describe_change(change, verbose)))
     for seen in () if patterns else diff_environments(project):
@@ -53,15 +52,20 @@ def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verb
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
-def _sorted_proposals(project: Path) -> WaitingProposals:
-    """Return the proposals by origin, and print which ones are left out."""
-    from precreg.baseline import sort_proposals
+def _sorted_proposals(project: Path) -> tuple[WaitingProposals, Collection[str]]:
+    """Return the proposals by origin and the ids of the suites' cases, and print which proposals are left out."""
+    from precreg.baseline import WaitingProposals, pending_proposals, sort_proposals
     from precreg.suite import load_cases
 
-    waiting = sort_proposals(project, {case.id: case for case in load_cases(project)})
+    try:
+        cases = {case.id: case for case in load_cases(project)}
+    except UserError:
+        # Proposals can be seen and rejected while a suite is broken; then an id may be a part of others that wait.
+        return WaitingProposals(pending_proposals(project)), ()
+    waiting = sort_proposals(project, cases)
     for line in _describe_left_out(waiting):
         click.echo(line)
-    return waiting
+    return waiting, cases
 
 
 def _describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
@@ -153,14 +157,15 @@ def baseline_review_command(
         # Acceptance refuses in CI anyway; here it does before a person has answered anything.
         refuse_in_ci(os.environ)
         terms = _terms(project, environment, reruns)
-        review_interactively(terms, diff_proposals(project, patterns, environment, terms.waiting))
+        changes = diff_proposals(project, patterns, environment, terms.waiting, terms.cases)
+        review_interactively(terms, changes)
 
 
 def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
     from precreg.baseline import diff_environments, diff_proposals
     from precreg.cli.review import change_values, seen_environment_values
 
-    changes = diff_proposals(terms.project, patterns, terms.environment, terms.waiting)
+    changes = diff_proposals(terms.project, patterns, terms.environment, terms.waiting, terms.cases)
     document = {
         "schema": REVIEW_SCHEMA,
         "proposals": [change_values(terms, change) for change in changes],
@@ -177,8 +182,8 @@ def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ..
 
     waiting = {change.place.id: change for change in diff_proposals(terms.project, waiting=terms.waiting)}
     # Resolved against one list, so that both options see the same proposals.
-    dropped = select_proposals(waiting, rejects) if rejects else []
-    chosen = [id for id in select_proposals(waiting, accepts) if id not in dropped] if accepts else []
+    dropped = select_proposals(waiting, rejects, terms.cases) if rejects else []
+    chosen = [id for id in select_proposals(waiting, accepts, terms.cases) if id not in dropped] if accepts else []
     # A pattern leaves wrong results waiting. If it matches nothing else, acceptance says why it refuses them.
     chosen = [id for id in chosen if not waiting[id].known_bad] or chosen
     # Accepting first: it may refuse, and then nothing is rejected either.
@@ -267,7 +272,7 @@ def baseline_accept_command(
     accepted = accept_and_report(terms, chosen, reason or allowance, known_bad=known_bad)
     if base:
         allow_accepted(project, accepted, allowance.strip(), base)
-    if known_bad is None and (left := _left_waiting(terms.waiting, chosen)):
+    if known_bad is None and (left := _left_waiting(terms.waiting, chosen, {*terms.cases, *accepted})):
         click.echo(f"not accepted, because wrong: {', '.join(left)} (--known REASON accepts them as they are)")
 
 
@@ -281,12 +286,15 @@ def _allowance_base(project: Path, against: str) -> str:
     return review_base(project, against)
 
 
-def _left_waiting(waiting: WaitingProposals, patterns: list[str]) -> list[str]:
+def _left_waiting(waiting: WaitingProposals, patterns: list[str], known: Collection[str]) -> list[str]:
     """Return the first few proposals of wrong results among the matching ones."""
     from precreg.cli.review import MAX_NAMED_CASES
+    from precreg.suite import match_names
 
     wrong = [id for id, proposal in waiting.here.items() if proposal.entry.known is not None]
-    chosen = [id for id in wrong if any(fnmatchcase(id, pattern) for pattern in patterns)]
+    # An id that was just accepted is named alone, although it may be a part of an id that waits.
+    matching = match_names(wrong, patterns, known)
+    chosen = [id for id in wrong if id in matching]
     more = [f"{len(chosen) - MAX_NAMED_CASES} more"] if chosen[MAX_NAMED_CASES:] else []
     return chosen[:MAX_NAMED_CASES] + more
 
@@ -319,7 +327,8 @@ def baseline_reject_command(given: Path | None, /, patterns: tuple[str, ...], se
     if seen:
         click.echo(f"rejected the environments of {len(reject_environments(project, patterns))} baselines")
         return
-    for case_id in reject_proposals(project, patterns, _sorted_proposals(project).here):
+    waiting, known = _sorted_proposals(project)
+    for case_id in reject_proposals(project, patterns, waiting.here, known):
         click.echo(f"rejected {case_id}")
 
 
@@ -362,16 +371,24 @@ def baseline_checksum_command(given: Path | None, /) -> None:
 
 
 @baseline_command.command("list")
+@click.argument("patterns", nargs=-1)
 @click.option("--creep", is_flag=True, help="Show the cumulative loss of each, and its accepted values.")
 @click.pass_obj
-def baseline_list_command(given: Path | None, /, creep: bool) -> None:
-    """Show every baseline: when, by whom and why it was accepted."""
+def baseline_list_command(given: Path | None, /, patterns: tuple[str, ...], creep: bool) -> None:
+    """Show every baseline, or the matching ones: when, by whom and why it was accepted."""
     from precreg.baseline import accepted_value, read_all_entries
     from precreg.cli.review import describe_accepted_value, describe_accepted_values, read_accept_terms
+    from precreg.suite import select_names
 
     project = project_of_option(given)
     terms = read_accept_terms(project, None, DEFAULT_RERUNS) if creep else None
-    for place, entry in read_all_entries(project).items():
+    entries = read_all_entries(project)
+    if not entries and not patterns:
+        click.echo("no baseline: precreg baseline accept makes the first ones of proposals", err=True)
+    chosen = select_names(sorted({place.id for place in entries}), patterns, noun="baseline")
+    for place, entry in entries.items():
+        if place.id not in chosen:
+            continue
         if terms is None:
             known = "" if entry.known is None else f" (known bad: {entry.known.reason})"
             click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}{known}")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
-from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from precreg.tolerance import Setting
@@ -31,10 +30,13 @@ Output = tuple[str, str]
 @click.pass_obj
 def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool, as_json: bool) -> None:
     """Show the cases. A PATTERN is a case's id, a part of it, or has the wildcards * ? []."""
-    from precreg.suite import load_cases
+    from precreg.suite import load_cases, no_case_error
 
     project = project_of_option(given)
-    cases = select_by_options(project, load_cases(project), case_options)
+    every = load_cases(project)
+    cases = select_by_options(project, every, case_options)
+    if every and not cases and case_options.changed_since is None:
+        raise no_case_error(every)
     if as_json:
         import msgspec
 
@@ -44,6 +46,8 @@ def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool
         click.echo(_describe(case) if verbose else case.id)
     # The count goes to stderr, so that stdout has ids only, for a pipe.
     click.echo(f"{len(cases)} cases" if len(cases) != 1 else "1 case", err=True)
+    if not every:
+        click.echo("no suite below suites/ defines a case: docs/suites.md begins with a suite", err=True)
 
 
 def _describe(case: Case) -> str:
@@ -55,36 +59,37 @@ def _describe(case: Case) -> str:
 
 
 @click.command("explain")
-@click.argument("case_id", metavar="CASE")
+@click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @click.option("--environment", metavar="LABEL", help="Explain for this environment (PRECREG_ENVIRONMENT).")
 @click.pass_obj
-def explain_command(given: Path | None, /, case_id: str, environment: str | None) -> None:
-    """Show a case's subject and oracle, every layer of its tolerance with file and line, and its baseline."""
-    from precreg.baseline import Baselines, explain_baseline, read_environment_facts
+def explain_command(given: Path | None, /, patterns: tuple[str, ...], environment: str | None) -> None:
+    """Show a case's subject and oracle, every layer of its tolerance with file and line, and its baseline.
+
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Several cases follow one another.
+    """
     from precreg.environment import detect_environment
-    from precreg.suite import load_cases
+    from precreg.suite import Selection, load_cases, select_cases
 
     project = project_of_option(given)
-    case = _find_case(load_cases(project), case_id)
+    cases = select_cases(load_cases(project), Selection(patterns=patterns))
     here = detect_environment(environment)
+    explained = (list(_explain(project, case, here)) for case in cases)
+    for number, lines in enumerate(explained):
+        click.echo("\n".join(["", *lines] if number else lines))
+
+
+def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:
+    from precreg.baseline import Baselines, explain_baseline, read_environment_facts
+
     baseline = explain_baseline(
         Baselines(project).lookup(case.baseline_id, here.chain), read_environment_facts(project), here
     )
     outputs = _outputs_of(case, baseline, project)
     # Tolerances depend on the dtype of an output, which only a run or a baseline knows.
     guessed = "" if outputs else " (guessed: no run yet)"
-    shown = outputs or _guess_outputs(case)
-    tolerances = (line for output in shown for line in _tolerance(case, output, here, guessed))
-    click.echo("\n".join([*_definition(case), "", *_baseline(case, baseline, here), *tolerances]))
-
-
-def _find_case(cases: list[Case], case_id: str) -> Case:
-    # An id and no pattern, because the layers of several cases would mix in one table.
-    by_id = {case.id: case for case in cases}
-    if case_id not in by_id:
-        message = f"expected the id of a case but got case={case_id}{nearest(case_id, by_id)}"
-        raise UserError("unknown-case", message)
-    return by_id[case_id]
+    yield from (*_definition(case), "", *_baseline(case, baseline, here))
+    for output in outputs or _guess_outputs(case):
+        yield from _tolerance(case, output, here, guessed)
 
 
 def _definition(case: Case) -> Iterator[str]:

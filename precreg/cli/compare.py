@@ -67,7 +67,12 @@ def _read_bound(text: str) -> tuple[str, float]:
 @click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin files; by default the other side's.")
 @click.option("--byte-order", type=click.Choice(["little", "big"]), default="little", help="Of raw .bin files.")
 @click.option("--mapping", type=_PATH, metavar="FILE", help="YAML: names of actual arrays to names of references.")
-@click.option("--select", multiple=True, metavar="PATTERN", help="Only arrays that match: a part, or wildcards * ? [].")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only arrays that match: a name, a part of one, or wildcards * ? [].",
+)
 @click.option("--worst", type=click.IntRange(0, 100_000), default=100, help="Positions to store of each pair.")
 @click.option("--json", type=_PATH, metavar="FILE", help="Write the record; - writes it to stdout.")
 @click.option("--report", type=_PATH, metavar="FILE", help="Write a page of HTML.")

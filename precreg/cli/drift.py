@@ -108,9 +108,8 @@ def _hindsight(history: History, options: DriftOptions) -> HindsightRecord:
     from precreg.history.drift import HINDSIGHT_SCHEMA, HindsightRecord, look_back
 
     environment, runs = _runs_of_environment(history.runs(), options)
+    _require_matches(history, environment, options.patterns)
     results, series = look_back(history.series(environment, cases=options.patterns), runs, options.materiality)
-    if not series and options.patterns:
-        raise UserError("nothing-selected", f"expected a case of the history to match but got {options.patterns}")
     return HindsightRecord(
         schema=HINDSIGHT_SCHEMA,
         precreg=__version__,
@@ -122,6 +121,14 @@ def _hindsight(history: History, options: DriftOptions) -> HindsightRecord:
         series=series,
         results=results,
     )
+
+
+def _require_matches(history: History, environment: str, patterns: Sequence[str]) -> None:
+    """Refuse a pattern without a case, which would pass in silence. Raises UserError: nothing-selected."""
+    from precreg.suite import select_names
+
+    if patterns:
+        select_names(history.cases(environment), patterns, noun=f"case of environment {environment}")
 
 
 def _runs_of_environment(every: Sequence[HistoryRun], options: DriftOptions) -> tuple[str, list[HistoryRun]]:
@@ -151,15 +158,13 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
     settings = DriftSettings(options.window, options.confirm, options.materiality)
     every = history.runs()
     environment, runs = _runs_of_environment(every, options)
+    _require_matches(history, environment, options.patterns)
     anchor = None if options.anchor is None else find_anchor(options.anchor, _commit(project, options.anchor), runs)
     # After the anchor is known: its runs may be older than the windows.
     runs = _runs_to_read(runs, anchor, settings)
     found = judge_series(
         history.series(environment, since=runs[0].number, cases=options.patterns), runs, anchor, settings
     )
-    # A pattern without a case would pass in silence.
-    if not found.results and options.patterns:
-        raise UserError("nothing-selected", f"expected a case of the history to match but got {options.patterns}")
     return DriftRecord(
         schema=DRIFT_SCHEMA,
         precreg=__version__,

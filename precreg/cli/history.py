@@ -118,6 +118,7 @@ def history_export_command(given: Path | None, /, file: Path | None, place: str 
         # Line by line: a history need not fit into memory.
         if file is None:
             sys.stdout.buffer.writelines(history.export())
+            sys.stdout.buffer.flush()
         else:
             with report_write_errors(str(file)), open_replacement(file) as stream:
                 stream.writelines(history.export())
@@ -140,12 +141,14 @@ def history_import_command(given: Path | None, /, files: tuple[Path, ...], creat
 @contextmanager
 def _open_lines(file: Path) -> Iterator[IO[bytes]]:
     """Open an export, or standard input for -. Raises UserError (missing-file)."""
+    from precreg.storage import open_regular_file
+
     # Not closed here: standard input belongs to the caller.
     if str(file) == "-":
         yield sys.stdin.buffer
         return
     try:
-        stream = file.open("rb")
+        stream = open_regular_file(file)
     except OSError as problem:
         message = f"expected an export of a history, but: {problem.strerror or problem}"
         raise UserError("missing-file", message, file=str(file)) from problem

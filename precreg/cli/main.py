@@ -86,8 +86,6 @@ class _Commands(click.Group):
             goes_on = "; precreg run --resume goes on" if context.invoked_subcommand == "run" else ""
             click.echo(f"interrupted{goes_on}", err=True)
             sys.exit(130)  # as shells report a process that SIGINT ended: 128 + 2
-        except BrokenPipeError:
-            sys.stderr.close()  # the reader has left, and Python would complain about it at exit
         except OSError as problem:
             click.echo(str(UserError("operating-system", str(problem))), err=True)
         except (click.ClickException, click.exceptions.Exit, click.Abort):

@@ -132,7 +132,7 @@ def calibrate_with_progress(
     every = load_cases(project)
     cases = select_by_options(project, every, case_options)
     if not cases:
-        raise no_case_error(every, case_options.patterns)
+        raise no_case_error(every, case_options.changed_since)
     plan = Plan(project, detect_environment(environment), jobs)
     came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
     order = {case.id: place for place, case in enumerate(cases)}
@@ -288,7 +288,7 @@ def plant_with_progress(
     every = load_cases(project)
     cases = [_limit_seeds(case, seeds) for case in select_by_options(project, every, case_options)]
     if not cases:
-        raise no_case_error(every, case_options.patterns)
+        raise no_case_error(every, case_options.changed_since)
     plan = Plan(project, detect_environment(environment), jobs)
     # A case without a plantable fault gives one answer, so the bar reaches its end.
     total = sum(1 if unplantable_case(case) is not None else len(faults) for case in cases)

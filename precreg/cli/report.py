@@ -81,7 +81,7 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     cases = select_by_options(project, every, case_options)
     # A change may affect no case; any other empty selection is a misspelt name.
     if not cases and case_options.changed_since is None:
-        raise no_case_error(every, case_options.patterns)
+        raise no_case_error(every)
     here, baselines = detect_environment(environment), Baselines(project)
     number = baselines.number(here.chain)
     # As in a run: all baselines of the environment share one family-wise error level.

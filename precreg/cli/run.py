@@ -142,8 +142,9 @@ def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) 
     """
     from precreg.vcs import can_be_claimed, no_case_affected
 
-    # Names of suites and tags may be misspelled, which only reading the suites shows.
-    if not case_options.suites and not case_options.tags and no_case_affected(project, changed):
+    # Names of suites, tags and cases may be misspelled, which only reading the suites shows.
+    named = case_options.suites or case_options.tags or case_options.patterns
+    if not named and no_case_affected(project, changed):
         return None, list(filter(can_be_claimed, changed))
     # late: they read suites, which most pushes do not need
     from precreg.vcs import load_cases_and_index, unclaimed_files

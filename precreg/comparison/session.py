@@ -42,7 +42,7 @@ from precreg.measure import (
 from precreg.report import add_finding_message, add_verdict_messages
 from precreg.run import run_in_workers
 from precreg.storage import Array, array_digest
-from precreg.suite import match_names, read_foundation
+from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
     NO_BOUNDS,
@@ -406,14 +406,11 @@ def finish_comparison(
 
 
 def _selected(pairs: list[StoredPair], patterns: Sequence[str]) -> list[StoredPair]:
-    meant = match_names({pair.name for pair in pairs}, patterns)
-    chosen = [pair for pair in pairs if pair.name in meant]
-    if pairs and not chosen:
-        names = ", ".join(pair.name for pair in pairs[:MAX_NAMES])
-        more = f" and {len(pairs) - MAX_NAMES} more" if len(pairs) > MAX_NAMES else ""
-        message = f"expected an array ({names}{more}) to be selected but got select={', '.join(patterns)}"
-        raise UserError("nothing-selected", message)
-    return chosen
+    # Two sides without a common name are a finding, whatever a pattern says.
+    if not pairs:
+        return []
+    meant = select_names([pair.name for pair in pairs], patterns, noun="array")
+    return [pair for pair in pairs if pair.name in meant]
 
 
 def _nothing(actual: ArraySide, reference: ArraySide) -> Finding:

@@ -98,8 +98,8 @@ def detect_environment(label: str | None = None) -> Environment:
 
     limit_blas_threads()
     chosen = label or os.environ.get(LABEL_VARIABLE) or f"cpu-{_machine()}"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", chosen):
-        expected = "letters, digits, points, dashes and underscores"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", chosen):
+        expected = "at most 200 letters, digits, points, dashes and underscores"
         raise UserError("bad-value", f"expected an environment label of {expected} but got environment={chosen}")
     facts = _facts()
     here = Environment(chosen, environment_chain(chosen), "", facts, former_fingerprints(facts))

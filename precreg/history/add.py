@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, insert, select, update
 
 from precreg.errors import UserError
@@ -45,7 +45,7 @@ class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
     fingerprint: str
     facts: dict[str, str]
     precreg: str
-    exit_code: int
+    exit_code: Annotated[int, Meta(ge=0, le=255)]
 
 
 def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:

@@ -14,54 +14,102 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import TypeVar
-from zlib import compress, decompress
+from typing import Any, TypeVar
+from zlib import compress
 
-from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Boolean, Column, Dialect, Integer, LargeBinary, MetaData, Table, Text, TypeDecorator
 
 HISTORY_SCHEMA = "precreg-history/1"
 TABLES_METADATA = MetaData()
+
+
+class DamagedError(Exception):
+    """Report that the database has rows that no history wrote."""
+
+
+class _Checked(TypeDecorator[Any]):
+    """Refuse a stored value of another type: SQLite keeps any value in any column."""
+
+    stored_type: type
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        if type(value) is not self.stored_type:
+            raise DamagedError(f"expected a value of type {self.stored_type.__name__} but got {str(value)[:40]!r}")
+        return value
+
+
+class _Text(_Checked):
+    impl = Text
+    cache_ok = True
+    stored_type = str
+
+
+class _Binary(_Checked):
+    impl = LargeBinary
+    cache_ok = True
+    stored_type = bytes
+
+
+class _Boolean(_Checked):
+    impl = Boolean
+    cache_ok = True
+    stored_type = bool
+
+
+class _Integer(_Checked):
+    """An integer of at least 0 that fits into the INTEGER of PostgreSQL."""
+
+    impl = Integer
+    cache_ok = True
+    stored_type = int
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        number = super().process_result_value(value, dialect)
+        if not 0 <= number < 2**31:
+            raise DamagedError(f"expected a number from 0 to 2147483647 but got {number}")
+        return number
+
 
 # This table has one row: the schema, the name of the project, and the number of the next run.
 HISTORY_TABLE = Table(
     "precreg_history",
     TABLES_METADATA,
-    Column("version", Text, nullable=False),
-    Column("project", Text, nullable=False),
-    Column("next_number", Integer, nullable=False),
+    Column("version", _Text(), nullable=False),
+    Column("project", _Text(), nullable=False),
+    Column("next_number", _Integer(), nullable=False),
 )
 
 # `identity` recognises a run that is added twice. `scope` is a digest in SCOPES_TABLE.
 RUNS_TABLE = Table(
     "precreg_runs",
     TABLES_METADATA,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("identity", Text, nullable=False, unique=True),
-    Column("started", Text, nullable=False),
-    Column("commit_id", Text, nullable=False),
-    Column("branch", Text, nullable=False),
-    Column("dirty", Boolean, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("facts", Text, nullable=False),
-    Column("precreg", Text, nullable=False),
-    Column("exit_code", Integer, nullable=False),
-    Column("scope", Text, nullable=False),
+    Column("number", _Integer(), primary_key=True, autoincrement=False),
+    Column("identity", _Text(), nullable=False, unique=True),
+    Column("started", _Text(), nullable=False),
+    Column("commit_id", _Text(), nullable=False),
+    Column("branch", _Text(), nullable=False),
+    Column("dirty", _Boolean(), nullable=False),
+    Column("environment", _Text(), nullable=False),
+    Column("fingerprint", _Text(), nullable=False),
+    Column("facts", _Text(), nullable=False),
+    Column("precreg", _Text(), nullable=False),
+    Column("exit_code", _Integer(), nullable=False),
+    Column("scope", _Text(), nullable=False),
 )
 
 # Most runs of a project run the same cases, so they share one bitmap.
 SCOPES_TABLE = Table(
     "precreg_scopes",
     TABLES_METADATA,
-    Column("digest", Text, primary_key=True),
-    Column("bitmap", LargeBinary, nullable=False),
+    Column("digest", _Text(), primary_key=True),
+    Column("bitmap", _Binary(), nullable=False),
 )
 
 CASES_TABLE = Table(
     "precreg_cases",
     TABLES_METADATA,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False, unique=True),
+    Column("id", _Integer(), primary_key=True, autoincrement=False),
+    Column("name", _Text(), nullable=False, unique=True),
 )
 
 # SQLite appends rows here and has the key in an index of its own. A table without rowid would keep rows in the order of
@@ -69,19 +117,19 @@ CASES_TABLE = Table(
 CHANGES_TABLE = Table(
     "precreg_changes",
     TABLES_METADATA,
-    Column("environment", Text, primary_key=True),
-    Column("case_id", Integer, primary_key=True, autoincrement=False),
-    Column("run", Integer, primary_key=True, autoincrement=False),
-    Column("state", Text, nullable=False),
+    Column("environment", _Text(), primary_key=True),
+    Column("case_id", _Integer(), primary_key=True, autoincrement=False),
+    Column("run", _Integer(), primary_key=True, autoincrement=False),
+    Column("state", _Text(), nullable=False),
 )
 
 # Rows here are replaced and not added, so they can be in the order of the key: sqlite_with_rowid=False.
 LATEST_TABLE = Table(
     "precreg_latest",
     TABLES_METADATA,
-    Column("environment", Text, primary_key=True),
-    Column("case_id", Integer, primary_key=True, autoincrement=False),
-    Column("digest", LargeBinary, nullable=False),
+    Column("environment", _Text(), primary_key=True),
+    Column("case_id", _Integer(), primary_key=True, autoincrement=False),
+    Column("digest", _Binary(), nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -92,8 +140,8 @@ _T = TypeVar("_T")
 StateRows = dict[int, _T]
 
 
-class DamagedError(Exception):
-    """Report that the database has rows that no history wrote."""
+# 134 million cases. A damaged scope could otherwise unpack to more than the memory holds.
+MAX_SCOPE_BYTES = 1 << 24
 
 
 class Scope:
@@ -117,10 +165,15 @@ class Scope:
     @classmethod
     def unpacked(cls, packed: bytes) -> Scope:
         """Return the scope from the bytes of `packed`. Raises DamagedError."""
+        unpacker = zlib.decompressobj()
         try:
-            return cls(decompress(packed))
+            bitmap = unpacker.decompress(packed, MAX_SCOPE_BYTES)
         except zlib.error as problem:
             raise DamagedError(f"the scope of a run cannot be read: {problem}") from None
+        if not unpacker.eof:
+            problem = f"it is cut, or has more than {MAX_SCOPE_BYTES} bytes"
+            raise DamagedError(f"the scope of a run cannot be read: {problem}")
+        return cls(bitmap)
 
     def packed(self) -> bytes:
         """Return the compressed bitmap."""

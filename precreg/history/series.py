@@ -7,7 +7,6 @@ functions read the runs in order, and make the series of each case from its rows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from precreg.errors import UserError
 from precreg.history.rows import (
     CASES_TABLE,
     CHANGES_TABLE,
+    LATEST_TABLE,
     RUNS_TABLE,
     SCOPES_TABLE,
     DamagedError,
@@ -29,6 +29,7 @@ from precreg.history.rows import (
 )
 from precreg.measure import mean_over_seeds
 from precreg.measure import metrics_to_keep as kept_metrics
+from precreg.suite import match_names
 from precreg.types import (
     BaselineEntry,
     BaselineOutput,
@@ -217,6 +218,13 @@ def _decode_facts(text: str) -> dict[str, str]:
         raise DamagedError(f"a run's facts cannot be read: {problem}") from None
 
 
+def case_names(connection: Connection, environment: str) -> list[str]:
+    """Return the cases that runs of an environment ran, sorted."""
+    of_environment = select(LATEST_TABLE.c.case_id).where(LATEST_TABLE.c.environment == environment)
+    query = select(CASES_TABLE.c.name).where(CASES_TABLE.c.id.in_(of_environment))
+    return sorted(connection.execute(query).scalars())
+
+
 def scopes_of(connection: Connection, environment: str) -> dict[int, Scope]:
     """Return the scope of each run of an environment by the run's number. Equal scopes are one object."""
     used = {
@@ -255,7 +263,7 @@ def case_rows(
 def every_series(
     connection: Connection, environment: str, since: int | None, patterns: Sequence[str]
 ) -> Iterator[HistorySeries]:
-    """Yield the series of the matching cases, sorted by case, output and metric.
+    """Yield the series of the cases that match as in `match_names`, sorted by case, output and metric.
 
     Raises UserError (bad-value) if the environment has no run with the number `since`.
     """
@@ -265,7 +273,8 @@ def every_series(
     positions = {number: position for position, number in enumerate(order)}
     scopes = scopes_of(connection, environment)
     names = {id: name for name, id in sorted((name, id) for id, name in connection.execute(select(CASES_TABLE)))}
-    for part in query_chunks(id for id, name in names.items() if matches_patterns(name, patterns)):
+    matching = match_names({*names.values()}, patterns)
+    for part in query_chunks(id for id, name in names.items() if name in matching):
         rows = case_rows(connection, environment, part, positions)
         for case in part:
             ran = [position for position in range(start, len(order)) if case in scopes[order[position]]]
@@ -279,14 +288,6 @@ def _position_of(order: Sequence[int], since: int | None, environment: str) -> i
     if since not in order:
         raise UserError("bad-value", f"expected the number of a run in {environment} but got run={since}")
     return order.index(since)
-
-
-def matches_patterns(name: str, patterns: Sequence[str]) -> bool:
-    """Return True if a pattern matches a case, or without patterns.
-
-    A pattern is an id, a part of an id, or a text with the wildcards * ? [].
-    """
-    return not patterns or any(pattern in name or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _make_series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:

@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from errno import EINVAL
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -24,8 +25,14 @@ from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
-from precreg.history.series import HistoryRun, HistorySeries, case_states, every_series, stored_runs
-from precreg.storage import future_schema, report_write_errors, schema_age
+from precreg.history.series import HistoryRun, HistorySeries, case_names, case_states, every_series, stored_runs
+from precreg.storage import (
+    append_to_regular_file,
+    future_schema,
+    open_regular_file,
+    report_write_errors,
+    schema_age,
+)
 from precreg.types import RunRecord
 
 # Seconds until a server must answer. Without a limit, libpq waits minutes for a host that is down.
@@ -98,7 +105,8 @@ class Database:
             yield
         except DBAPIError as problem:
             raise self._user_error(problem, purpose) from None
-        except DamagedError as problem:
+        # sqlite3 itself decodes some texts of a damaged file.
+        except (DamagedError, UnicodeDecodeError) as problem:
             message = f"expected a history, but it is damaged: {problem}"
             raise UserError("history-unavailable", message, file=self.shown) from None
 
@@ -143,17 +151,25 @@ def open_database(place: str | Path, *, create: bool, wait_s: float) -> Database
 
 
 def _file_database(path: Path, create: bool, wait_s: float) -> Database:
-    if path.is_dir():
-        raise UserError("history-unavailable", "expected a file, but it is a folder", file=str(path))
     if create:
         with report_write_errors(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-    elif not path.exists():
-        raise UserError("missing-history", "expected a history, but there is no such file", file=str(path))
+    try:
+        # SQLite itself would wait for the other end of a pipe.
+        (append_to_regular_file if create else open_regular_file)(path).close()
+    except OSError as problem:
+        raise _unopened(path, problem, create=create) from None
     engine = create_engine("sqlite://", creator=_make_opener(path, wait_s), poolclass=NullPool)
     event.listen(engine, "begin", _begin)
     return Database(engine, str(path), wait_s)
+
+
+def _unopened(path: Path, problem: OSError, *, create: bool) -> UserError:
+    if isinstance(problem, FileNotFoundError):
+        return UserError("missing-history", "expected a history, but there is no such file", file=str(path))
+    # A folder or a pipe at this place is no file to write, and has no permission that would help.
+    slug = "not-writable" if create and problem.errno != EINVAL else "history-unavailable"
+    return UserError(slug, f"expected a file, but: {problem.strerror}", file=str(path))
 
 
 def _make_opener(path: Path, wait_s: float) -> Callable[[], sqlite3.Connection]:
@@ -297,14 +313,19 @@ class History:
         """Return the labels of the environments that have runs, sorted."""
         return tuple(sorted({run.environment for run in self.runs()}))
 
+    def cases(self, environment: str) -> list[str]:
+        """Return the cases that runs of an environment ran, sorted."""
+        with self._reading() as connection:
+            return case_names(connection, environment)
+
     def series(
         self, environment: str, *, since: int | None = None, cases: Sequence[str] = ()
     ) -> Iterator[HistorySeries]:
         """Yield every series of an environment, sorted by case, output and metric.
 
-        Only a few cases are in memory at a time. `since` is the number of the first run to read. `cases` are patterns:
-        a case's id, a part of an id, or a text with the wildcards * ? []. Every series comes from one state of the
-        history, and the transaction ends with the iterator: iterate to the end, or close it.
+        Only a few cases are in memory at a time. `since` is the number of the first run to read. `cases` are patterns
+        as in `match_names`. Every series comes from one state of the history, and the transaction ends with the
+        iterator: iterate to the end, or close it.
 
         Raises:
             UserError: bad-value, if no run of the environment has the number `since`.

@@ -41,7 +41,7 @@ TEST_DEFINITION = f"{TEST_DEFINED_PREFIX}1"
 # The digest of a definition must not depend on the order of keys, nor on white space.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 # Characters that the name of a suite cannot have, because baselines are files of that name.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_/-]|^-")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,21 @@ def read_run_record(path: Path) -> RunRecord:
     stored = read_json_record(path, _StoredRun, RECORD_SCHEMA, "a run record")
     facts = {"orphans": read_facts(stored.orphans), "warnings": read_facts(stored.warnings)}
     record = RunRecord(**asdict(stored) | facts | {"schema": RECORD_SCHEMA})
+    if not _is_time(record.started):
+        message = f"expected a time such as 2026-11-21T03:00:00+00:00 but got started={record.started!r}"
+        raise UserError("unreadable-record", message, file=str(path))
     if "shard" in record.selection and _shard(record) is None:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
     return record
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def _shard(record: RunRecord) -> tuple[int, int] | None:

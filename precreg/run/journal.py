@@ -21,7 +21,14 @@ from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.errors import UserError
-from precreg.storage import lock_file, make_scratch_folder, report_write_errors, schema_age
+from precreg.storage import (
+    append_to_regular_file,
+    lock_file,
+    make_scratch_folder,
+    read_regular_file,
+    report_write_errors,
+    schema_age,
+)
 from precreg.subject import escape_surrogates
 from precreg.types import Environment, Outcome
 
@@ -59,7 +66,7 @@ def _read_state(path: Path) -> bytes:
         facts = path.stat()
         if facts.st_size >= LARGE_BYTES:
             return f"{facts.st_size} {facts.st_mtime_ns}".encode()
-        return path.read_bytes()
+        return read_regular_file(path)
     except OSError as problem:
         return str(problem).encode()
 
@@ -109,7 +116,7 @@ class Journal:
         with report_write_errors(str(path)):
             make_scratch_folder(path.parent)
             # Unbuffered, so that a kill loses at most the last line.
-            self._file = path.open("ab", buffering=0)
+            self._file = append_to_regular_file(path)
             locked = lock_file(self._file)
         if not locked:
             self._file.close()
@@ -159,7 +166,7 @@ def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str
         )
     journal = Journal(path)
     try:
-        complete, _, _torn = path.read_bytes().rpartition(b"\n")
+        complete, _, _torn = _read_lines(path).rpartition(b"\n")
         lines = complete.split(b"\n")
         _require_same(_read_header(lines[0], path), header, path)
         outcomes = [_decode(line, Outcome, path, number) for number, line in enumerate(lines[1:], start=2)]
@@ -168,6 +175,14 @@ def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str
         journal.close()
         raise
     return journal, {outcome.case: outcome for outcome in outcomes}
+
+
+def _read_lines(path: Path) -> bytes:
+    try:
+        return read_regular_file(path)
+    except OSError as problem:
+        message = f"expected a journal that can be read, but: {problem.strerror}"
+        raise UserError("unreadable-journal", message, file=str(path)) from problem
 
 
 def _read_header(line: bytes, path: Path) -> JournalHeader:
@@ -185,7 +200,7 @@ def _read_header(line: bytes, path: Path) -> JournalHeader:
 def _decode(line: bytes, kind: type[_Line], path: Path, number: int) -> _Line:
     try:
         return msgspec.json.decode(line, type=kind)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         message = f"expected a line of a journal but got {error}"
         raise UserError("unreadable-journal", message, file=str(path), line=number) from error
 

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, msgpack
 
 from precreg import __version__
 from precreg.errors import UserError
 from precreg.run.paired_seeds import PairOfFigures
-from precreg.storage import WORKING_FOLDER, make_scratch_folder, replace_file
+from precreg.storage import WORKING_FOLDER, make_scratch_folder, read_regular_file, replace_file
 from precreg.types import Case, Environment, Outcome
 from precreg.vcs import case_dependencies
 
@@ -46,8 +45,8 @@ class PairCache:
     def load(self, key: str) -> DrawnSeeds | None:
         """Return the seeds of a key; None if there are none, or if their file is damaged."""
         try:
-            return msgpack.decode((self._folder / key).read_bytes(), type=DrawnSeeds)
-        except (OSError, msgspec.MsgspecError):
+            return msgpack.decode(read_regular_file(self._folder / key), type=DrawnSeeds)
+        except (OSError, ValueError, RecursionError):
             return None
 
     def store(self, key: str, drawn: DrawnSeeds) -> None:
@@ -89,5 +88,5 @@ def _dependency_digests(case: Case, project: Path) -> Mapping[str, str]:
     found = {}
     for name in case_dependencies(case, project):
         with suppress(OSError):
-            found[name] = hashlib.sha256((project / name).read_bytes()).hexdigest()
+            found[name] = hashlib.sha256(read_regular_file(project / name)).hexdigest()
     return found

@@ -184,7 +184,7 @@ def _select(every: list[Case], request: RunRequest) -> list[Case]:
     if request.changed is not None:
         cases = affected_cases(cases, request.changed, request.project)
     if not cases and request.changed_since is None:
-        raise no_case_error(every, request.selection.patterns)
+        raise no_case_error(every)
     return cases if request.shard is None else shard_cases(cases, *request.shard)
 
 

@@ -14,6 +14,7 @@ from .conversion import convert_source as convert_source
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
 from .files import abandoned_folders as abandoned_folders
+from .files import append_to_regular_file as append_to_regular_file
 from .files import can_affect_cases as can_affect_cases
 from .files import files_matching as files_matching
 from .files import find_project as find_project
@@ -21,10 +22,12 @@ from .files import fixed_folder as fixed_folder
 from .files import flush_folder as flush_folder
 from .files import lock_file as lock_file
 from .files import make_scratch_folder as make_scratch_folder
+from .files import open_regular_file as open_regular_file
 from .files import open_replacement as open_replacement
 from .files import path_beside_suite as path_beside_suite
 from .files import pattern_matches as pattern_matches
 from .files import pause_gc as pause_gc
+from .files import read_regular_file as read_regular_file
 from .files import remove_abandoned_files as remove_abandoned_files
 from .files import replace_file as replace_file
 from .files import report_write_errors as report_write_errors

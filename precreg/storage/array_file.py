@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
+from os.path import isfile
 from pathlib import Path
 from sys import maxsize
 from typing import IO, Any, Final, Literal, NamedTuple
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from precreg.errors import UserError
+from precreg.storage.files import open_regular_file
 
 # Elements hashed at a time. An array in another layout is copied block by block, so this limits the copy, too:
 # 512 KiB of float64.
@@ -132,13 +134,15 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
     Raises:
         UserError: missing-file, bad-array-file.
     """
-    if not path.is_file():
-        raise UserError("missing-file", "expected a file of arrays but there is none", file=shown)
     try:
-        return path.open("rb")
+        return open_regular_file(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError("missing-file", "expected a file of arrays but there is none", file=shown) from None
     except OSError as error:
-        message = f"expected a readable file but got: {error.strerror}"
-        raise UserError("bad-array-file", message, file=shown) from error
+        slug = "bad-array-file" if isfile(path) else "missing-file"
+        raise UserError(
+            slug, f"expected a file of arrays that can be read but: {error.strerror}", file=shown
+        ) from error
 
 
 def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

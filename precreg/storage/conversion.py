@@ -81,7 +81,8 @@ def convert_data(data: Any, kind: type[_T]) -> _T:
     """Convert plain data to a struct, or to a dict of a type. Raises DataError for the first mistake in the data."""
     try:
         return msgspec.convert(data, kind)
-    except msgspec.ValidationError:
+    # msgspec quotes texts in its messages, and cannot if they have lone surrogates.
+    except (msgspec.ValidationError, UnicodeEncodeError):
         mistake = next(find_mistakes(data, kind), None)
         # A test compares the walk with msgspec, so that it finds whatever msgspec refuses.
         raise mistake or _bad_value(f"expected data of {kind.__name__}", data, ()) from None

@@ -10,9 +10,10 @@ import fcntl
 import gc
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import ELOOP
+from errno import EFBIG, EINVAL, ELOOP
 from fnmatch import translate
 from functools import lru_cache
 from itertools import takewhile
@@ -31,6 +32,48 @@ if TYPE_CHECKING:
 WORKING_FOLDER = ".precreg"
 # Seconds between two attempts to take a lock.
 _LOCK_POLL_S = 0.05
+
+
+# Sparse files of any length cost nothing on a disk. No record of 100,000 cases comes near this.
+MAX_READ_BYTES = 2 << 30
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular_file(path: Path, flags: int = os.O_RDONLY) -> IO[bytes]:
+    """Open a regular file, and never wait: a pipe would block until somebody opens its other end.
+
+    Raises OSError, also for a folder, a pipe, a socket, a device, and a path with a NUL.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except ValueError:  # a NUL in the path
+        raise OSError(EINVAL, os.strerror(EINVAL), str(path)) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise OSError(EINVAL, f"it is {kind} and no regular file", str(path))
+    # What is appended must reach the system at once, so that a kill loses at most the last write.
+    return open(descriptor, "rb") if flags & os.O_ACCMODE == os.O_RDONLY else open(descriptor, "ab", buffering=0)
+
+
+def read_regular_file(path: Path) -> bytes:
+    """Return the content of a regular file. Raises OSError as `open_regular_file`, and for a file of over 2 GiB."""
+    with open_regular_file(path) as stream:
+        if os.fstat(stream.fileno()).st_size > MAX_READ_BYTES:
+            raise OSError(EFBIG, os.strerror(EFBIG), str(path))
+        return stream.read()
+
+
+def append_to_regular_file(path: Path) -> IO[bytes]:
+    """Open or create a regular file for appending, unbuffered. Raises OSError as `open_regular_file`."""
+    return open_regular_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from precreg.errors import UserError
-from precreg.storage.files import replace_file, report_write_errors
+from precreg.storage.files import read_regular_file, replace_file, report_write_errors
 
 _T = TypeVar("_T")
 
@@ -79,7 +79,7 @@ class _Header(msgspec.Struct):
 
 def _read_bytes(path: Path, noun: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular_file(path)
     except FileNotFoundError as problem:
         raise UserError("missing-file", f"expected {noun}, but there is no such file", file=str(path)) from problem
     except OSError as problem:

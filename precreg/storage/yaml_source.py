@@ -16,6 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from precreg.errors import UserError
+from precreg.storage.files import read_regular_file
 from precreg.types import Location
 
 # No suite that a person writes comes near this; it limits the time and memory that a hostile file can take.
@@ -34,8 +35,9 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
-# 400 digits cover every float64 that is written out, and stay below Python's own limit of 4,300.
-_INTEGER = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]+|0x[0-9a-fA-F]+")
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+# 400 digits cover every float64 that is written out. Python refuses to write a number of more than 4,300 in a message.
+_MAX_DIGITS = 400
 # YAML 1.1 requires a point and a signed exponent, so that 1e-3 would be text.
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -87,15 +89,19 @@ def _read_text(path: Path, shown: str) -> str:
             raise UserError(
                 "yaml-syntax", f"expected at most {MAX_BYTES} bytes but got {path.stat().st_size}", file=shown
             )
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError("missing-file", f"expected a readable file but got: {error.strerror}", file=shown) from None
+        content = read_regular_file(path)
+    except (OSError, ValueError) as error:
+        raise UserError("missing-file", f"expected a readable file but got: {_reason(error)}", file=shown) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         message = f"expected UTF-8 text but got byte=0x{content[error.start]:02x}"
         raise UserError("yaml-syntax", message, file=shown, line=line) from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 class _Anchor(Struct, frozen=True):
@@ -229,11 +235,13 @@ def _line(event: Any) -> int:
 def _scalar(text: str) -> Any:
     """Return the value of a plain scalar by the core schema of YAML 1.2 (yaml.org/spec/1.2.2, 10.3.2).
 
-    Raises OverflowError for a number outside float64, such as 1e999.
+    Raises OverflowError for a number outside float64, such as 1e999, and for an integer of over 400 digits.
     """
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
+        if len(text) > _MAX_DIGITS:
+            raise OverflowError(text)
         return int(text, 0 if text[:2] in ("0o", "0x") else 10)
     if _NOT_FINITE.fullmatch(text):
         return float(text.lower().replace(".", ""))

@@ -17,7 +17,9 @@ from .recorded import folders_searched as folders_searched
 from .schema import json_schema as json_schema
 from .schema import tolerances_schema as tolerances_schema
 from .select import Selection as Selection
+from .select import list_names as list_names
 from .select import match_names as match_names
 from .select import no_case_error as no_case_error
 from .select import select_cases as select_cases
+from .select import select_names as select_names
 from .select import shard_cases as shard_cases

@@ -35,6 +35,7 @@ from precreg.suite.matrix import (
     substitute,
 )
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
+from precreg.suite.select import list_names
 from precreg.tolerance import read_layers, require_analyzers
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Role
 
@@ -274,9 +275,10 @@ def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
 def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> set[str]:
     names = {case.name for case in cases if fnmatchcase(case.name, entry.match)}
     if not names:
-        near = nearest(entry.match, (case.name for case in cases))
+        known = [case.name for case in cases]
         message = f"expected a pattern on the names of cases but got match={entry.match}, which matches none"
-        raise suite.source.error("unknown-case", message + near, "cases", index, "match")
+        listed = list_names(known, nearest(entry.match, known))
+        raise suite.source.error("unknown-case", message + listed, "cases", index, "match")
     return names
 
 
@@ -323,6 +325,7 @@ def _assign_baseline(suite: Suite, project: Path, case: Case, by_name: dict[str,
     elif suite.file.files:  # the recorded files of an old version may be deleted; its baseline remains
         other = _make_case(suite, accepted_point(suite, project, parameters), {}, {})
     else:
-        message = f"expected a case of this suite but got baseline_of={name} for {case.name}{nearest(name, by_name)}"
-        raise suite.source.error("unknown-case", message, "baseline_of")
+        message = f"expected a case of this suite but got baseline_of={name} for {case.name}"
+        listed = list_names(by_name, nearest(name, by_name))
+        raise suite.source.error("unknown-case", message + listed, "baseline_of")
     return replace(case, baseline_id=other.id, baseline_definition=other.definition)

@@ -16,7 +16,8 @@ from precreg.types import DEFAULT_SEEDS
 Text = Annotated[str, Meta(pattern=r"\S")]
 # Names become parts of case ids and file names, so they have no slash and no blank. In Python `$` also matches before
 # a final newline, and (?!\n) excludes it; editors read the same pattern in the JSON Schema, which has no \Z.
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$(?!\n)")]
+# File systems allow 255 bytes, of which a temporary file adds about 20.
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}$(?!\n)")]
 AnalyzerName = Annotated[str, Meta(pattern=rf"^{ANALYZER_NAME_PATTERN}$(?!\n)")]
 # The upper bound catches slips of the keyboard: 10,000 draws or runs of one case would take hours.
 Count = Annotated[int, Meta(ge=1, le=10_000)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from os.path import normpath
+from os.path import lexists, normpath
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +297,8 @@ def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> F
 
 def _read_tolerances(project: Path) -> Foundation:
     path = project / TOLERANCES_FILE
-    if not path.exists():
+    # A link that leads nowhere would otherwise take all tolerances away in silence.
+    if not lexists(path):
         return Foundation()
     resolve_inside(project, TOLERANCES_FILE, file=TOLERANCES_FILE)
     source = read_yaml(path, TOLERANCES_FILE)

@@ -15,7 +15,9 @@ from precreg.errors import UserError, nearest
 from precreg.types import TIERS, Case
 
 # An error lists up to this many names. A longer list would hide the nearest name, which the message gives anyway.
-MAX_LISTED = 12
+MAX_LISTED = 10
+# The nearest name is searched without them.
+_WILDCARDS = "*?[]"
 
 
 class Selection(Struct, frozen=True):
@@ -33,13 +35,19 @@ class Selection(Struct, frozen=True):
 def select_cases(cases: Sequence[Case], selection: Selection) -> list[Case]:
     """Return the selected cases in their order. An empty selection takes all cases.
 
-    A suite is named as NAME or TIER/NAME. A pattern is a case's id, a part of it, or has the wildcards * ? [].
-    The result may be empty. Raises UserError: bad-value for a tier, a suite or a tag that no case has.
+    A suite is named as NAME or TIER/NAME; `match_names` describes patterns. The result may be empty, because no case
+    need have all criteria together.
+
+    Raises:
+        UserError: bad-value for a tier, a suite or a tag that no case has, nothing-selected for a pattern that matches
+            no case, empty-project if a criterion is given and there is no case.
     """
+    if not cases and selection != Selection():
+        raise empty_project_error()
     _require_known("tier", selection.tiers, TIERS)
     _require_known("suite", selection.suites, {name for case in cases for name in (case.suite, _suite_id(case))})
     _require_known("tag", selection.tags, {tag for case in cases for tag in case.tags})
-    matching = match_names({case.id for case in cases}, selection.patterns)
+    matching = select_names([case.id for case in cases], selection.patterns, noun="case")
     return [case for case in cases if _matches(case, selection) and case.id in matching]
 
 
@@ -57,15 +65,21 @@ def shard_cases(cases: Sequence[Case], index: int, count: int) -> list[Case]:
     return [case for case in cases if case.id in mine]
 
 
-def no_case_error(cases: Sequence[Case], patterns: Sequence[str]) -> UserError:
-    """Return the error for an empty selection, with the first pattern that matches no case and the nearest name."""
-    message = f"expected at least one of {len(cases)} cases to be selected but got none"
-    ids = [case.id for case in cases]
-    unmatched = next((pattern for pattern in patterns if not match_names(ids, [pattern])), None)
-    if unmatched is None:
-        return UserError("nothing-selected", message)
-    known = [*ids, *map(_suite_id, cases), *(case.suite for case in cases)]
-    return UserError("nothing-selected", f"{message}: no id has pattern={unmatched}{nearest(unmatched, known)}")
+def no_case_error(cases: Sequence[Case], since: str | None = None) -> UserError:
+    """Return the error for a selection without a case, although each of its criteria has some.
+
+    `since` is the revision of --changed-since, if it was given.
+    """
+    if not cases:
+        return empty_project_error()
+    reason = "no case has all of them" if since is None else f"none of them depends on a change since {since}"
+    message = f"expected options that select a case but {reason}{list_names([case.id for case in cases])}"
+    return UserError("nothing-selected", message)
+
+
+def empty_project_error() -> UserError:
+    """Return the error for a project without a case."""
+    return UserError("empty-project", "expected a case but no suite below suites/ defines one")
 
 
 def _suite_id(case: Case) -> str:
@@ -76,14 +90,13 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
     known = sorted(known)
     for name in names:
         if name not in known:
-            message = f"expected {_describe_expected(kind, known)} but got {kind}={name}{nearest(name, known)}"
+            # A short list of the names answers more than the nearest one alone.
+            near = nearest(name, known)
+            if 0 < len(known) <= MAX_LISTED:
+                message = f"expected one of {', '.join(known)} but got {kind}={name}{near}"
+            else:
+                message = f"expected a {kind} that a case has but got {kind}={name}{list_names(known, near)}"
             raise UserError("bad-value", message)
-
-
-def _describe_expected(kind: str, known: Sequence[str]) -> str:
-    if len(known) > MAX_LISTED:
-        return f"a {kind} that a case has"
-    return f"one of {', '.join(known) or 'none, because there is none,'}"
 
 
 def _matches(case: Case, selection: Selection) -> bool:
@@ -94,17 +107,66 @@ def _matches(case: Case, selection: Selection) -> bool:
     )
 
 
-def match_names(names: Collection[str], patterns: Sequence[str]) -> set[str]:
+def match_names(names: Collection[str], patterns: Sequence[str], known: Collection[str] = ()) -> set[str]:
     """Return the names that match any pattern; all names without patterns.
 
-    A pattern is a whole name, a part of a name, or has the wildcards * ? []. A whole name matches itself alone, because
-    it may be a part of other names.
+    This is the only rule for patterns of cases, proposals, baselines, series and arrays, and it is case-sensitive:
+
+    - A pattern that is a name matches this name alone, because it may be a part of other names. `known` are further
+      names that are not to be matched, such as cases without a proposal.
+    - Any other pattern matches each name that contains it.
+    - With the wildcards * ? [] it also matches each name of which it describes the whole, or one part between slashes.
     """
     if not patterns:
         return set(names)
-    globs = [pattern if pattern in names or _has_wildcard(pattern) else f"*{pattern}*" for pattern in patterns]
-    return {name for name in names for pattern in globs if name == pattern or fnmatchcase(name, pattern)}
+    return {name for pattern in patterns for name in _match(names, pattern, known)}
 
 
-def _has_wildcard(pattern: str) -> bool:
-    return any(wildcard in pattern for wildcard in "*?[")
+def _match(names: Collection[str], pattern: str, known: Collection[str]) -> set[str]:
+    if pattern in names or pattern in known:
+        return {pattern} & set(names)
+    # An empty text is a part of every name. It comes from an unset variable of a shell, and never means everything.
+    if not pattern:
+        return set()
+    return {
+        name
+        for name in names
+        if pattern in name or any(fnmatchcase(part, pattern) for part in (name, *name.split("/")))
+    }
+
+
+def select_names(
+    names: Collection[str],
+    patterns: Sequence[str],
+    *,
+    noun: str,
+    slug: str = "nothing-selected",
+    known: Collection[str] = (),
+) -> set[str]:
+    """Return the names that match any pattern, as `match_names` does, and refuse a pattern that matches none.
+
+    `noun` says in the message which kind of thing has the names. Raises UserError with the slug.
+    """
+    for pattern in patterns:
+        if not _match(names, pattern, known):
+            raise no_match_error(names, pattern, noun=noun, slug=slug)
+    return match_names(names, patterns, known)
+
+
+def no_match_error(names: Collection[str], pattern: str, *, noun: str, slug: str = "nothing-selected") -> UserError:
+    """Return the error for a pattern that matches no name, with the nearest name and up to ten of all names."""
+    # A part of a name is a pattern, too, and often nearer to a misspelled word than any whole name.
+    parts = {part for name in names for part in (name, *name.split("/"), name.rpartition("/")[0]) if part}
+    near = nearest(pattern.strip(_WILDCARDS + "/"), sorted(parts))
+    message = f"expected a {noun} that matches but got pattern={pattern}{list_names(names, near)}"
+    return UserError(slug, message)
+
+
+def list_names(names: Collection[str], near: str = "") -> str:
+    """Return the end of a message: `near` (of `nearest`), the number of names, and the first ten of them."""
+    begin = f"{near} " if near else "; "
+    if not names:
+        return f"{begin}there is none"
+    first = ", ".join(list(names)[:MAX_LISTED])
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{begin}there {'is' if len(names) == 1 else 'are'} {len(names)}: {first}{more}"

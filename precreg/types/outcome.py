@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 from msgspec import Struct, field
@@ -85,6 +86,13 @@ class Positions(Struct, frozen=True):
     actual: list[Scalar]
     reference: list[Scalar]
 
+    def __post_init__(self) -> None:
+        """Refuse lists that do not belong together, and integers that no dtype has. Raises ValueError."""
+        if not len(self.index) == len(self.actual) == len(self.reference):
+            raise ValueError(f"expected two values for each of {len(self.index)} positions")
+        if any(isinstance(value, int) and abs(value) >= 2**64 for value in (*self.actual, *self.reference)):
+            raise ValueError("expected elements of an array but got an integer of more than 64 bits")
+
 
 class Histogram(Struct, frozen=True):
     """Counts of |actual - reference| on a log axis, four bins an octave; zero errors are counted apart.
@@ -96,6 +104,11 @@ class Histogram(Struct, frozen=True):
     zeros: int
     bins: list[int]
     counts: list[int]
+
+    def __post_init__(self) -> None:
+        """Refuse lists that do not belong together. Raises ValueError."""
+        if len(self.bins) != len(self.counts):
+            raise ValueError(f"expected a count for each of {len(self.bins)} bins but got {len(self.counts)}")
 
 
 class AxisGroups(Struct, frozen=True):
@@ -146,6 +159,14 @@ class Comparison(Struct, frozen=True):
     described: tuple[MetricDescription, ...] = ()
     # The errors of a second implementation against the same reference, by metric; None without a benchmark.
     benchmark: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse positions outside the output. Raises ValueError."""
+        size = prod(self.shape)
+        for positions in (self.worst, self.non_finite):
+            for index in positions.index if positions is not None else ():
+                if not 0 <= index < size:
+                    raise ValueError(f"expected positions in an output of shape={list(self.shape)} but got {index}")
 
 
 class SeedFigures(Struct, frozen=True):

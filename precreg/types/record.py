@@ -342,7 +342,7 @@ class RunRecord(Struct, frozen=True):
     orphans: tuple[Orphan | StoredText, ...] = ()
     # Tolerances that admit everything or nothing, failures of git, and files that could not be written.
     warnings: tuple[RunWarning, ...] = ()
-    exit_code: int = 0
+    exit_code: Annotated[int, Meta(ge=0, le=2)] = 0
     # The project's path from the repository's root; empty if it is the root.
     folder: str = ""
     studies: tuple[Study, ...] = ()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from precreg import __version__
-from precreg.storage import WORKING_FOLDER, pattern_matches, yaml_files
+from precreg.storage import WORKING_FOLDER, pattern_matches, read_regular_file, yaml_files
 from precreg.storage import can_affect_cases as can_affect_cases
 
 # This module imports nothing that reads suites, nor numpy or GitPython: start-up is most of a push without changes.
@@ -74,7 +74,7 @@ def no_case_affected(project: Path, changed: Set[str], environ: Mapping[str, str
     if environ.get(INDEXED_VARIABLE) or any(path.startswith("baselines/") for path in changed):
         return False
     try:
-        index = json.loads((project / INDEX_FILE).read_bytes())
+        index = json.loads(read_regular_file(project / INDEX_FILE))
         known = changed.isdisjoint(index["dependencies"])
         return known and not any(matches_any(index["patterns"], path) for path in changed) and _holds(index, project)
     # No index, a damaged one, or another version's: reading the suites writes it anew.

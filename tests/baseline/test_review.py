@@ -356,7 +356,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(pattern=st.sampled_from([*IDS, "*", "model/*"]))
     def reject(self, pattern):
         chosen = self.matching(pattern)
-        if not self.refused(chosen, lambda: reject_proposals(self.project, [pattern])):
+        if not self.refused(chosen, lambda: reject_proposals(self.project, [pattern], known=IDS)):
             for id in chosen:
                 del self.pending[id]
 

@@ -146,7 +146,7 @@ def test_a_wrong_field_is_named_with_its_case_and_line(before, after, said):
 
 def test_a_histogram_with_a_count_too_few_is_unreadable():
     problem = refused(SAMPLE.replace(b'"counts":[7,8]', b'"counts":[7]'))
-    assert problem.message == "'float16': expected a count for each of 2 bins but got 1 in sketch.out"
+    assert problem.message == "'float16': sketch.out: expected a count for each of 2 bins but got 1"
 
 
 def test_a_case_that_a_merge_doubled_is_refused_where_it_stands_again():

@@ -200,7 +200,7 @@ def test_a_reports_folder_that_is_a_file(tmp_path):
         (["run", "--resume"], "nothing-to-resume", ""),
         (["run", "--environment", "../x"], "bad-value", "../x"),
         (["run", "--changed-since", "nowhere"], "unknown-revision", "nowhere"),
-        (["explain", "unit/row_sum/float16-8x265"], "unknown-case", "float16-8x256"),
+        (["explain", "unit/row_sum/float16-8x265"], "nothing-selected", "float16-8x256"),
         (["report", "nowhere"], "missing-file", "nowhere"),
         (["report", "suites/unit/row_sum.yaml"], "unreadable-record", "row_sum.yaml"),
         (["baseline", "diff", "nothing"], "no-proposal", "nothing"),

@@ -1,5 +1,6 @@
 """Closed streams, and encodings that lack characters: less is shown, and everything is done all the same."""
 
+import os
 import subprocess
 import sys
 
@@ -39,6 +40,78 @@ def test_closed_streams_keep_no_run_from_its_end(tmp_path, closed, jobs):
     assert (project / "reports" / "record.json").is_file()
     if ">&-" not in closed.split():
         assert done.stdout.splitlines()[-1] == expected.stdout.splitlines()[-1]
+
+
+def into_a_closed_pipe(folder, *arguments):
+    """Run the command with a stdout whose reader has left already."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "precreg", *arguments]
+        options = {"cwd": folder, "env": environ(), "stdout": writer, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.run(command, check=False, **options)
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("jobs", ["0", "1"])
+def test_a_reader_that_leaves_takes_no_verdict_along(tmp_path, jobs):
+    project = copy_of(ROAD, tmp_path)
+    done = into_a_closed_pipe(project, "run", "--jobs", jobs)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr
+    assert (project / "reports" / "record.json").is_file()
+    assert list(project.glob(".precreg/proposals/*/*.json"))
+
+
+EVERY_OUTPUT = {
+    "list": 0,
+    "list --json": 0,
+    "explain row_sum": 0,
+    "power": 0,
+    "baseline list": 0,
+    "baseline diff": 0,
+    "faults --list": 0,
+    "bits 1.5": 0,
+    "schema": 0,
+    "--help": 0,
+    "run --help": 0,
+    "--version": 0,
+    "report reports": 1,
+    "history export": 0,
+    "history list": 0,
+    "drift": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    project = copy_of(ROAD, tmp_path_factory.mktemp("ran"))
+    precreg(project, "run")
+    assert precreg(project, "history", "add", "reports", "--create").returncode == 0
+    return project
+
+
+@pytest.mark.parametrize(("command", "code"), EVERY_OUTPUT.items())
+def test_a_closed_pipe_changes_no_exit_code(ran, command, code):
+    assert precreg(ran, *command.split()).returncode == code
+    done = into_a_closed_pipe(ran, *command.split())
+    assert (done.returncode, done.stderr.count("Traceback"), done.stderr.count("error[")) == (code, 0, 0), done.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "--help", "--version", "schema", "history export", "run --jobs 0"])
+def test_a_full_disk_as_stdout_is_an_error_and_no_traceback(ran, command):
+    done = shell(ran, f"precreg {command} > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr.count("error[operating-system]: [Errno 28] No space left on device") == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize(("command", "code"), [("list", 0), ("lits", 2), ("run --jobs 0", 1), ("run --jobs 1", 1)])
+def test_a_full_disk_as_stderr_changes_no_exit_code(ran, command, code):
+    assert shell(ran, f"precreg {command} 2> /dev/full").returncode == code
 
 
 def test_version_needs_no_streams(tmp_path):

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from functools import cache
-from os.path import relpath
+from os.path import lexists, relpath
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def read_allowances(project: Path) -> tuple[Allowance, ...]:
         UserError: bad-allowance, outside-project, and those of `read_yaml`.
     """
     path = project / FILE
-    if not path.exists():
+    if not lexists(path):
         return ()
     # A link out of the project would let a file that nobody reviews permit changes.
     resolve_inside(project, FILE, file=FILE)
