@@ -80,7 +80,9 @@ def baseline_file(environment: str, suite: str) -> str:
     """
     # Names come from suites and from the command line, so "../../x" must not leave the folder.
     for part in (environment, *suite.split("/")):
-        if part.startswith(".") or not part or set(part) & set("/\\\0"):
+        # Lone surrogates have no bytes that a file system could store.
+        has_surrogate = any("\ud800" <= character <= "\udfff" for character in part)
+        if part.startswith(".") or not part or set(part) & set("/\\\0") or has_surrogate:
             raise UserError("outside-project", f"expected a plain name for a file or folder but got name={part!r}")
     return f"{BASELINES_FOLDER}/{environment}/{suite}.json"
 

@@ -171,8 +171,8 @@ class Scope:
         except zlib.error as problem:
             raise DamagedError(f"the scope of a run cannot be read: {problem}") from None
         if not unpacker.eof:
-            problem = f"it is cut, or has more than {MAX_SCOPE_BYTES} bytes"
-            raise DamagedError(f"the scope of a run cannot be read: {problem}")
+            limit = f"it is cut, or has more than {MAX_SCOPE_BYTES} bytes"
+            raise DamagedError(f"the scope of a run cannot be read: {limit}")
         return cls(bitmap)
 
     def packed(self) -> bytes:
