@@ -135,9 +135,13 @@ ON_IMPORT = {
     "precise": ("import decimal\ndecimal.getcontext().prec = 50\n", "decimal_context"),
     "threading_": ("import hostile\nhostile.leaves_a_thread_that_patches(None)\n", "threads"),
 }
-COMPUTING = (
-    "import decimal\nimport numpy\n\ndef run(x, k):\n    return {'out': x / 3, 'own': float(decimal.Decimal(1) / 7)}\n"
-)
+COMPUTING = """
+import decimal
+import numpy
+
+def run(x, k):
+    return {"out": x / 3, "own": float(len(str(decimal.Decimal(1) / 7)))}
+"""
 
 
 def test_an_import_changes_the_cases_of_its_own_module_alone(tmp_path):
@@ -154,11 +158,13 @@ def test_an_import_changes_the_cases_of_its_own_module_alone(tmp_path):
     assert {id: facts(results[id]) for id in alone} == {id: facts(alone[id]) for id in alone}
     for number, (module, (_, kind)) in enumerate(ON_IMPORT.items()):
         for k in (1, 2, 3):
-            found = facts(results[f"unit/i{number}_{module}/{k}"])
+            found = facts(results[f"unit/i{number}_{module}/k={k}"])
             assert {change["kind"] for change in found["left"]} >= {kind}, module
             # Subnormal numbers in, subnormal numbers out: the mode that the import left reached neither.
-            assert found["inputs"] == facts(alone[f"unit/j/{k}"])["inputs"]
-            assert found["outputs"]["out"] == facts(alone[f"unit/j/{k}"])["outputs"]["out"]
+            assert found["inputs"] == facts(alone[f"unit/j/k={k}"])["inputs"]
+            assert found["outputs"]["out"] == facts(alone[f"unit/j/k={k}"])["outputs"]["out"]
+    own = [facts(results[f"unit/{suite}/k=3"])["outputs"]["own"] for suite in ("i3_precise", "j")]
+    assert own[0] != own[1], "what a module sets for its own functions stays for them"
     assert "process   15 cases changed their process, and no other case noticed" in done.stdout
 
 
