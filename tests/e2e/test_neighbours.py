@@ -25,7 +25,7 @@ NEIGHBOURS = kinds_by_neighbour()
 # Another process alone undoes these, or they end the command itself.
 WORKERS_ONLY = {
     *(name for name in NEIGHBOURS if name.startswith("leaves_a_thread")),
-    *("closes_stdin", "moves_stdout", "limits_files_for_good", "is_nice", "registers_at_exit"),
+    *("closes_stdin", "moves_stdout", "limits_files_for_good", "is_nice", "registers_at_exit", "disables_faulthandler"),
 }
 HOSTILE_SUITE = """
 suite: n{number:02}_a_{name}
@@ -116,3 +116,66 @@ def test_the_record_names_the_neighbours_and_what_they_left(run):
     for number, name in enumerate(run.names):
         result = run.results[f"unit/n{number:02}_a_{name}/default"]
         assert {change["kind"] for change in facts(result)["left"]} == set(NEIGHBOURS[name]), name
+
+
+IMPORTING = """
+suite: {suite}
+subject: {module}:run
+reference: {module}:run
+inputs: {{x: {{shape: 8, dtype: float32, uniform: {{low: 1.0e-42, high: 1.0e-40}}}}}}
+matrix: {{k: [1, 2, 3]}}
+params: {{k: $k}}
+seeds: 1
+"""
+# What each module does when it is imported, and the kind of its change.
+ON_IMPORT = {
+    "fast": ("import hostile\nhostile.ftz(None)\nhostile.daz(None)\n", "floating_point_mode"),
+    "patching": ("import numpy\nnumpy.sum = lambda *_, **__: numpy.float64(0)\n", "functions"),
+    "extending": ("import sys\nsys.path.insert(0, '/elsewhere')\n", "search_path"),
+    "precise": ("import decimal\ndecimal.getcontext().prec = 50\n", "decimal_context"),
+    "threading_": ("import hostile\nhostile.leaves_a_thread_that_patches(None)\n", "threads"),
+}
+COMPUTING = """
+import decimal
+import numpy
+
+def run(x, k):
+    return {"out": x / 3, "own": float(len(str(decimal.Decimal(1) / 7)))}
+"""
+
+
+def test_an_import_changes_the_cases_of_its_own_module_alone(tmp_path):
+    """Each case that uses the module is named, whichever of them imported it first."""
+    project = make_project(tmp_path, ["seeds"])
+    for number, (module, (code, _)) in enumerate(ON_IMPORT.items()):
+        (project / "suites" / "unit" / f"{module}.py").write_text(code + COMPUTING)
+        text = IMPORTING.format(suite=f"i{number}_{module}", module=module)
+        (project / "suites" / "unit" / f"i{number}_{module}.yaml").write_text(text)
+    (project / "suites" / "unit" / "plain.py").write_text(COMPUTING)
+    (project / "suites" / "unit" / "j.yaml").write_text(IMPORTING.format(suite="j", module="plain"))
+    alone, _ = run_results(project, 1, "unit/j/*", "*_b_*")
+    results, done = run_results(project, 1)
+    assert {id: facts(results[id]) for id in alone} == {id: facts(alone[id]) for id in alone}
+    for number, (module, (_, kind)) in enumerate(ON_IMPORT.items()):
+        for k in (1, 2, 3):
+            found = facts(results[f"unit/i{number}_{module}/k={k}"])
+            assert {change["kind"] for change in found["left"]} >= {kind}, module
+            # Subnormal numbers in, subnormal numbers out: the mode that the import left reached neither.
+            assert found["inputs"] == facts(alone[f"unit/j/k={k}"])["inputs"]
+            assert found["outputs"]["out"] == facts(alone[f"unit/j/k={k}"])["outputs"]["out"]
+    own = [facts(results[f"unit/{suite}/k=3"])["outputs"]["own"] for suite in ("i3_precise", "j")]
+    assert own[0] != own[1], "what a module sets for its own functions stays for them"
+    assert "process   15 cases changed their process, and no other case noticed" in done.stdout
+
+
+def test_every_report_names_the_case_and_its_change(tmp_path):
+    project = make_project(tmp_path, ["ftz", "patches_math"])
+    results, done = run_results(project, 0, "*_a_*")
+    assert len(results) == 2
+    reports = [(project / "reports" / name).read_text() for name in ("junit.xml", "summary.md", "report.html")]
+    for text in (done.stdout, *reports):
+        assert "floating-point mode (FTZ): repaired" in text
+        assert "functions of others (math.fsum, math.sqrt): repaired" in text
+    assert "process   2 cases changed their process, and no other case noticed" in done.stdout
+    for text in (done.stdout, reports[1], reports[2]):
+        assert "unit/n00_a_ftz/default" in text
