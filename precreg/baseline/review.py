@@ -259,13 +259,19 @@ def accept_proposals(
             )
             for change in changes
         }
-        # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both
-        # places, and the same command finishes the work.
-        accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
-        store_entries(project, accepted)
-        replace_proposals(project, dict.fromkeys(change.place.id for change in changes))
-        _forget_seen(project, [change.place.id for change in changes])
+        _store_accepted(project, accepted)
     return accepted
+
+
+def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) -> None:
+    """Store entries, and clear their proposals. The caller holds the lock."""
+    # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both places,
+    # and the same command finishes the work.
+    accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
+    store_entries(project, accepted)
+    ids = [place.id for place in accepted]
+    replace_proposals(project, dict.fromkeys(ids))
+    _forget_seen(project, ids)
 
 
 def _signed(

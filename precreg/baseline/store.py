@@ -35,7 +35,6 @@ from precreg.types import BASELINE_SCHEMA, AxisSums, Baseline, BaselineEntry, is
 BASELINES_FOLDER = "baselines"
 # Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '
-CHECKSUM_MARKER = b'\n      "checksum": '
 # Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
 _SUMS_BY_SEED = AxisSums.__struct_fields__[2:]
 # Large cases, and baselines of earlier versions, lack those with a default.
@@ -297,11 +296,21 @@ def store_entries(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) 
 
 
 def count_unchecked_entries(project: Path) -> int:
-    """Return how many entries of all environments have no checksum: earlier versions wrote none."""
-    folders = (path for path in (project / BASELINES_FOLDER).glob("*/") if not path.name.startswith("."))
-    files = [file for folder in folders for file in baseline_files(project, folder.name)]
-    texts = (read_project_bytes(project, file) or b"" for file in files)
-    return sum(text.count(CASE_MARKER) - text.count(CHECKSUM_MARKER) for text in texts)
+    """Return how many entries of all environments have no checksum: earlier versions wrote none.
+
+    Raises UserError as `read_baseline_file` does.
+    """
+    number = 0
+    for folder in (project / BASELINES_FOLDER).glob("[!.]*/"):
+        for file in baseline_files(project, folder.name):
+            data, header = read_project_bytes(project, file), baseline_header(folder.name, suite_of_file(file))
+            has_checksum = {} if data is None else parse_baseline(data, file, header, _has_checksum)
+            number += sum(not has for has in has_checksum.values())
+    return number
+
+
+def _has_checksum(plain: Any) -> bool:
+    return isinstance(plain, dict) and CHECKSUM in plain
 
 
 def add_checksums(project: Path) -> int:

@@ -60,7 +60,7 @@ def test_the_walk_is_what_the_page_shows_and_the_list_after_it(project):
         review_interactively(read_accept_terms(project, None, DEFAULT_RERUNS), diff_proposals(project))
 
     waiting = json.loads(precreg(project, "baseline", "review", "--json").stdout)
-    assert set(waiting) == {"schema", "proposals", "seen"}
+    assert set(waiting) == {"schema", "proposals", "seen", "left_out"}
     assert [set(proposal) for proposal in waiting["proposals"]] == [keys()]
     assert {key for metric in waiting["proposals"][0]["metrics"] for key in metric} == {
         *("output", "metric", "before", "after", "ratio", "kind", "paired")
@@ -83,7 +83,7 @@ def options(name):
 
 
 def test_every_option_that_is_named_is_one_and_every_one_of_the_review_is_named():
-    asked = set(re.findall(r"--[a-z]+", PAGE)) - {"--against"}
+    asked = set(re.findall(r"--[a-z]+", PAGE)) - {"--against", "--ours"}
     assert options("review") <= asked <= options("review") | options("accept") | options("list")
 
 
