@@ -33,6 +33,7 @@ from precreg.types import (
     RunFinding,
     RunRecord,
     RunWarning,
+    SameOracles,
     SkippedFiles,
     SmallOutputGrew,
     StoredText,
@@ -225,6 +226,11 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"the commit is not known: {problem}"
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
+        case SameOracles(cases, fresh):
+            changed = (
+                f"what lies behind the reference or golden of {'1 case' if cases == 1 else f'{cases} cases'} changed"
+            )
+            return f"{changed}, and its results have the base's bits at every seed and {fresh} fresh ones"
         case SkippedFiles(files, others):
             return f"files in no format of arrays were passed over: {_first_of(files, others)}"
         case MissingBenchmark(benchmark, pairs, others):

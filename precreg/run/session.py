@@ -48,11 +48,13 @@ from precreg.types import (
     Case,
     CaseResult,
     GitState,
+    OracleFact,
     Orphan,
     Outcome,
     Reason,
     RunRecord,
     RunWarning,
+    SameOracles,
     UnknownCommit,
     UnwritableFolder,
     is_test_defined,
@@ -212,9 +214,7 @@ class Session:
         """Begin the record with everything that is known before the first case runs."""
         request = self.request
         begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
-        self.record = replace(
-            begun, findings=self.criteria.findings, against=self.criteria.commit, strict=request.strict
-        )
+        self.record = replace(begun, against=self.criteria.commit, strict=request.strict)
 
     def add_cumulative_losses(self, every: Sequence[Case]) -> None:
         """Add a finding for each cumulative loss beyond its budget; all cases of the project state the budgets."""
@@ -277,6 +277,25 @@ class Session:
             self._is_writable = False
             return Plan(request.project, environment, jobs)
 
+    def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
+        """Add the findings of the criteria to the record; results decide which references changed.
+
+        Yields the number of references that may have changed and give the same bits. Raises UserError (no-workers).
+        """
+        criteria, facts = self.criteria, dict[str, OracleFact | None]()
+        if criteria.sides is not None:
+            # Late, because most runs have no base.
+            from precreg.run.oracle_change import decide_oracles, find_candidates
+
+            request, whole = self.request, self.request.shard is None
+            candidates = find_candidates(criteria.sides, results, self.record.environment, whole=whole)
+            jobs = count_processors() if request.jobs is None else request.jobs
+            decided = decide_oracles(request.project, criteria.commit, candidates, jobs)
+            facts = decided.facts
+            if decided.same:
+                yield SameOracles(decided.same, decided.fresh)
+        self.record = replace(self.record, findings=(*criteria.decided_findings(facts), *self.record.findings))
+
     def finish(
         self,
         cases: Sequence[Case],
@@ -291,7 +310,10 @@ class Session:
         `complete` says that `cases` are all cases of the project: only then baselines and proposals of other cases
         are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
         """
-        request, notices = self.request, () if self._is_writable else (UnwritableFolder(WORKING_FOLDER),)
+        request, results = self.request, list(results)
+        notices = [*self._decide_oracles(results)]
+        if not self._is_writable:
+            notices.append(UnwritableFolder(WORKING_FOLDER))
         duration_s = perf_counter() - self._began
         record = finish_record(
             self.record, cases, results, project=request.project, duration_s=duration_s, noticed=notices

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from precreg.types.case import Location, Role, Study, Tier, Tolerance
+from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
 from precreg.types.pair import BenchmarkDifference, PairedFigure, PairEnd, RoundingShare
 from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
-from precreg.types.warning import ComparisonWarning, Fact, Orphan, RunFinding, RunWarning, StoredText
+from precreg.types.warning import ComparisonWarning, Orphan, RunFinding, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"

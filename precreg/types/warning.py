@@ -12,13 +12,10 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from precreg.types.case import Location, Role
+from precreg.types.case import Fact, Location
+from precreg.types.oracle import OracleFact
 
 _F = TypeVar("_F")
-
-
-class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """The base of all facts: `kind` names the struct in JSON."""
 
 
 class StoredText(Fact, frozen=True, tag="text"):
@@ -122,6 +119,16 @@ class UnwritableFolder(Fact, frozen=True, tag="unwritable_folder"):
     folder: str
 
 
+class SameOracles(Fact, frozen=True, tag="same_oracles"):
+    """Cases whose reference or golden may have changed since the base, and gives the same bits.
+
+    They were compared at the seeds of each case, and at `fresh` further ones.
+    """
+
+    cases: int
+    fresh: int
+
+
 class SkippedFiles(Fact, frozen=True, tag="skipped_files"):
     """Files of one side of a comparison in no format of arrays: the first few, and the number of the others."""
 
@@ -144,7 +151,7 @@ class UnmeasuredBenchmark(Fact, frozen=True, tag="unmeasured_benchmark"):
     problem: str
 
 
-RunWarning = ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | StoredText
+RunWarning = ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | SameOracles | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
 
@@ -257,35 +264,6 @@ class CaseRedefined(Fact, frozen=True, tag="case_redefined"):
     parts: tuple[str, ...]
 
 
-class OracleFilesChanged(Fact, frozen=True, tag="oracle_files_changed"):
-    """Files of a reference, golden or benchmark that changed."""
-
-    role: Role | Literal["benchmark"]
-    files: tuple[str, ...]
-
-
-class OracleCodeChanged(Fact, frozen=True, tag="oracle_code_changed"):
-    """A reference, golden or benchmark whose code changed."""
-
-    role: Role | Literal["benchmark"]
-    code: str
-
-
-class BenchmarkReplaced(Fact, frozen=True, tag="benchmark_replaced"):
-    """Another benchmark than before, so that other errors divide in ratios."""
-
-    before: str
-    now: str
-
-
-class OraclePatched(Fact, frozen=True, tag="oracle_patched"):
-    """Attributes of imported objects that a subject newly sets, and that its reference or golden may use."""
-
-    role: Role
-    attributes: tuple[str, ...]
-
-
-OracleFact = OracleFilesChanged | OracleCodeChanged | OraclePatched | BenchmarkReplaced
 CaseFact = CaseRemoved | CaseRenamed | CaseIntroduced | CaseRedefined | OracleFact
 
 
