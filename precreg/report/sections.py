@@ -227,10 +227,8 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
         case SameOracles(cases, fresh):
-            changed = (
-                f"what lies behind the reference or golden of {'1 case' if cases == 1 else f'{cases} cases'} changed"
-            )
-            return f"{changed}, and its results have the base's bits at every seed and {fresh} fresh ones"
+            changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
+            return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
         case SkippedFiles(files, others):
             return f"files in no format of arrays were passed over: {_first_of(files, others)}"
         case MissingBenchmark(benchmark, pairs, others):
