@@ -76,8 +76,8 @@ SENTENCES = [
     ),
     (
         OracleFilesChanged("golden", ("a.npy",), OracleDifference("out", 3, 5, 3, 2, 9, (1, 0), 12.5)),
-        "files of its golden changed: a.npy; 2 of 9 elements of out at seed 3 differ from the base's by up to 12.5 ULP, "
-        "first at [1, 0]",
+        "files of its golden changed: a.npy; 2 of 9 elements of out at seed 3 differ from the base's "
+        "by up to 12.5 ULP, first at [1, 0]",
     ),
     (
         OracleCodeChanged("reference", "k:f", OracleDifference("out", 3, 5, 3, 1, 9, (0,))),

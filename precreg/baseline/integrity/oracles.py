@@ -6,7 +6,7 @@ these are candidates: its results decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from os.path import relpath
 from pathlib import Path
@@ -26,7 +26,7 @@ from precreg.types import (
     OracleFilesChanged,
     OraclePatched,
 )
-from precreg.vcs import paths_in
+from precreg.vcs import paths_in, run_git
 
 
 class OracleChanges(Struct, frozen=True):
@@ -80,7 +80,21 @@ def oracle_changes(
             lasting[case.id] = patched
         elif replaced := _benchmark_change(before, case, code, changed, now):
             lasting[case.id] = replaced
-    return OracleChanges(visible, recorded, lasting, frozenset(changed))
+    return OracleChanges(visible, recorded, lasting, frozenset(changed | built_libraries(now, changed)))
+
+
+# What compilers and builds read, and what they write.
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".f", ".f90", ".rs", ".go", ".pyx", ".pxd", ".s")
+_BUILD_FILES = ("Makefile", "CMakeLists.txt", ".cmake", "meson.build", "setup.py", "pyproject.toml", "Cargo.toml")
+_LIBRARIES = ("*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd")
+
+
+def built_libraries(project: Path, changed: Set[str]) -> frozenset[str]:
+    """Return the libraries that git ignores, if a source or a build file changed: they may have been built anew."""
+    if not any(path.lower().endswith(_SOURCES) or path.endswith(_BUILD_FILES) for path in changed):
+        return frozenset()
+    ignored = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z", "--", *_LIBRARIES)
+    return frozenset(run_git(project, *ignored).stdout.split("\0")) - {""}
 
 
 def _benchmark_change(

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, UnreadableFile, pair_cases
-from precreg.baseline.integrity.oracles import OracleChanges, oracle_changes
+from precreg.baseline.integrity.oracles import OracleChanges, built_libraries, oracle_changes
 from precreg.baseline.store import (
     BASELINES_FOLDER,
     CASE_MARKER,
@@ -192,7 +192,8 @@ def read_sides(
         now = {case.id: case for case in every}
         pairs = pair_cases(before, now)
         changed = changed_files_since_commit(project, commit)
-        references = oracle_changes(pairs, then, project, changed, _opened_files(then, project, changed))
+        opened = _opened_files(then, project, changed | built_libraries(project, changed))
+        references = oracle_changes(pairs, then, project, changed, opened)
         base = ProjectSide(
             before,
             accepted,

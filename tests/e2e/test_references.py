@@ -1,0 +1,127 @@
+"""A merge request that changes references, or what they follow: results decide, and the real command shows it."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+from tests.e2e.command import change, git, precreg, repository
+from tests.e2e.reference_ways import KERNEL, PATCHES, REF, SUITE, WAYS
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def compile_library(project):
+    """Build the library of a way from its source, as a project's build does; git ignores it."""
+    folder = project / "suites/unit/library/lib"
+    command = ["cc", "-shared", "-fPIC", "-o", str(folder / "libscale.so"), str(folder / "scale.c")]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def first_values(project):
+    """Return the first value of the inputs of one way at its own seeds, as its suite draws them."""
+    from precreg.run.case_run import draw_inputs
+    from precreg.suite.expand import load_cases
+
+    (case,) = [case for case in load_cases(project) if case.suite == "known_seeds"]
+    drawn = [draw_inputs(case, seed, project, project)["x"] for seed in range(case.seeds)]
+    return {float(np.float64(x[0, 0])) for x in drawn}
+
+
+def accept(project, *options):
+    """Run the cases of a project, accept all of them, and commit."""
+    done = precreg(project, "run", *options)
+    assert done.returncode in (0, 2), done.stdout + done.stderr
+    done = precreg(project, "baseline", "accept", "*", "--reason", "first")
+    assert done.returncode == 0, done.stderr
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "accepted")
+    return git(project, "rev-parse", "HEAD")
+
+
+def judge(project, base, *options):
+    """Run against the base, and return the record."""
+    done = precreg(project, "run", "--against", base, "--pair", "off", *options)
+    assert "Traceback" not in done.stderr, done.stderr
+    return json.loads((project / "reports/record.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory):
+    """The project of all ways on the branch of the merge request, and the commit of its base."""
+    project = tmp_path_factory.mktemp("ways")
+    for name, way in WAYS.items():
+        folder = project / "suites/unit" / name
+        write(folder, {"s.yaml": SUITE.format(way=name), "kernel.py": KERNEL, "ref.py": REF, **way.base})
+    repository(project)
+    write(project, {".gitignore": "__pycache__/\n.precreg/\nreports/\n*.so\n"})
+    compile_library(project)
+    base = accept(project, "--jobs", "2")
+    for name, way in WAYS.items():
+        write(project / "suites/unit" / name, way.change)
+    change(project / "suites/unit/known_seeds/ref.py", "{FIRST}", repr(first_values(project)))
+    compile_library(project)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "the merge request")
+    return project, base
+
+
+@pytest.fixture(scope="module")
+def apart(ways):
+    return judge(*ways, "--jobs", "2")
+
+
+def messages(record, name):
+    about = (f"unit/{name}", f"unit/{name}/default")
+    found = [each for each in record["findings"] if each["kind"] == "reference_changed" and each["about"] in about]
+    return [each["message"] for each in found]
+
+
+def matches(found, says):
+    return not found if says is None else len(found) == 1 and says in found[0]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_changed_reference_is_a_finding_and_one_with_the_same_bits_is_none(apart, name):
+    found = messages(apart, name)
+    assert matches(found, WAYS[name].says), found
+
+
+def test_a_reference_that_knows_the_seeds_of_its_suite_is_found_by_fresh_ones(apart):
+    (found,) = [each for each in apart["findings"] if each["about"] == "unit/known_seeds"]
+    assert found["fact"]["results"]["seed"] >= 2**30
+
+
+def test_the_run_counts_what_may_have_changed_and_has_the_same_bits(apart):
+    # Comments and layout are no other code. Where only a file shows, the digests of the baseline suffice.
+    compared = ("rename", "helper", "helper_module")
+    (counted,) = [each for each in apart["warnings"] if each["kind"] == "same_oracles"]
+    assert counted == {"kind": "same_oracles", "cases": len(compared), "fresh": 3}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patch_of_the_kernel_leaves_its_reference_alone_and_the_loss_is_seen(apart, name):
+    (result,) = [each for each in apart["results"] if each["suite"] == name]
+    assert result["verdict"]["reason"] == "regressed"
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_beside_its_subject_a_patched_reference_is_a_finding(ways, name, tmp_path):
+    """Without worker processes both run in one process, and the run compares with a process of its own."""
+    source, base = ways
+    git(tmp_path, "clone", "-q", str(source), "clone")
+    project = tmp_path / "clone"
+    git(project, "checkout", "-q", "-b", "alone", base)
+    write(project / "suites/unit" / name, PATCHES[name].change)
+    record = judge(project, base, f"unit/{name}", "--jobs", "0")
+    found = messages(record, name)
+    if name == "sys_modules":
+        assert record["results"][0]["verdict"]["reason"] == "reference_error", "another module has the name"
+    else:
+        assert matches(found, PATCHES[name].says if name == "option" else "gives other bits beside the subject"), found
