@@ -60,10 +60,18 @@ def run_oracles_apart() -> None:
 
 
 def start_oracle_process() -> None:
-    """Fork the process of the oracles if this is a worker and has none; no user code may have run yet."""
+    """Fork the process of the oracles if the task of this worker asked for it; no user code may have run yet.
+
+    The process is in the worker's group and writes to its output, so a worker arranges both first.
+    """
     global _process
     if _is_apart and _process is None:
         _process = OracleProcess(_compute)
+
+
+def has_lost_oracle_process() -> bool:
+    """Return whether user code broke the process of the oracles: this worker can run no further case, then."""
+    return _process is not None and _process.is_lost
 
 
 def run_oracle(case: Case, inputs: Sequence[Arrays], directory: Path, project: Path) -> OracleRun:

@@ -114,9 +114,6 @@ class OracleTask(NamedTuple):
 
     def run(self, item: OracleSeed, printed: Callable[[], str]) -> OracleAnswer:
         """Return the answer to a seed; a failure of user code is a part of it."""
-        from precreg.run.oracle import start_oracle_process
-
-        start_oracle_process()
         try:
             return self.compute(item, self.project, self.trees)
         except CaseFailed as failed:

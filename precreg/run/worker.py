@@ -92,9 +92,6 @@ class CaseTask(NamedTuple):
         if self.trees is not None:
             # Only bounds need a benchmark. They judge the working tree, and the other version may lack it.
             case = replace(case, benchmark=None)
-        from precreg.run.oracle import start_oracle_process
-
-        start_oracle_process()
         outcome = self._runner()(case, self.project, self.chain)
         if outcome.execution.failure is None:
             return outcome
@@ -175,6 +172,10 @@ def _run_batches(connection: Connection, task: WorkerTask[Any, Any]) -> None:
     Thread(target=_die_with_parent, daemon=True).start()
     printed = recv_handle(connection)
     _redirect_output(printed)
+    # Late, because it brings numpy, which the parent does without.
+    from precreg.run.oracle import start_oracle_process
+
+    start_oracle_process()
     connection.send_bytes(READY_MESSAGE)
     read_printed = partial(read_end, printed)
     while items := _receive_batch(connection):
