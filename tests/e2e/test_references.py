@@ -125,3 +125,71 @@ def test_beside_its_subject_a_patched_reference_is_a_finding(ways, name, tmp_pat
         assert record["results"][0]["verdict"]["reason"] == "reference_error", "another module has the name"
     else:
         assert matches(found, PATCHES[name].says if name == "option" else "gives other bits beside the subject"), found
+
+
+def rewritten(baselines, edit):
+    """Change every entry of the baselines of a project by hand."""
+    for path in baselines.glob("*/*/*.json"):
+        document = json.loads(path.read_text())
+        for entry in document["cases"].values():
+            edit(entry)
+        path.write_text(json.dumps(document))
+
+
+def without_oracles(entry):
+    del entry["oracle"], entry["oracle_files"]
+
+
+def of_another_environment(entry):
+    entry["fingerprint"] = "0" * 8
+
+
+# The first is a baseline from before baselines had facts of their oracles. Digests of another environment say nothing.
+@pytest.mark.parametrize("edit", [without_oracles, of_another_environment])
+def test_what_a_reference_opens_names_the_candidates_where_no_digest_can(ways, tmp_path, edit):
+    source, first = ways
+    git(tmp_path, "clone", "-q", str(source), "clone")
+    project = tmp_path / "clone"
+    git(project, "checkout", "-q", "-b", "alone", first)
+    rewritten(project / "baselines", edit)
+    git(project, "commit", "-q", "-a", "-m", "other baselines")
+    base = git(project, "rev-parse", "HEAD")
+    names = ("import_module", "registry", "glob", "computed_path", "array_of_another_version")
+    for name in names:
+        write(project / "suites/unit" / name, WAYS[name].change)
+    record = judge(project, base, *(f"unit/{name}" for name in names), "--jobs", "1")
+    for name in names:
+        assert matches(messages(record, name), WAYS[name].says), name
+
+
+def test_findings_are_the_same_whatever_is_selected_and_shards_have_them_together(ways, apart, tmp_path):
+    source, base = ways
+    git(tmp_path, "clone", "-q", str(source), "clone")
+    project = tmp_path / "clone"
+    compile_library(project)
+    every = {(each["about"], each["message"]) for each in apart["findings"] if each["about"] != "unit/library"}
+
+    def found(*options):
+        record = judge(project, base, "--jobs", "1", *options)
+        return {(each["about"], each["message"]) for each in record["findings"] if each["about"] != "unit/library"}
+
+    assert found("unit/rename") == every
+    assert found("--shard", "1/2") | found("--shard", "2/2") == every
+
+
+def test_a_shared_finding_of_a_suite_has_its_largest_difference(tmp_path):
+    write(tmp_path / "suites/unit", {"s.yaml": SUITE.format(way="s"), "kernel.py": KERNEL, "ref.py": REF})
+    change(tmp_path / "suites/unit/s.yaml", "seeds: 2", "matrix: {n: [2, 64, 256]}\nseeds: 2")
+    change(tmp_path / "suites/unit/s.yaml", "[64, 8]", "[$n, 8]")
+    repository(tmp_path)
+    write(tmp_path, {".gitignore": "__pycache__/\n.precreg/\nreports/\n"})
+    base = accept(tmp_path, "--jobs", "1")
+    write(tmp_path / "suites/unit", {"ref.py": REF.replace("np.sum(x, axis=0)", "np.sum(x[::-1], axis=0)")})
+    record = judge(tmp_path, base, "--jobs", "1")
+    kinds = {each["about"]: each["fact"]["results"]["ulp"] for each in record["findings"]}
+    # The sum of two numbers has one order, so that case has the same bits.
+    assert set(kinds) == {"unit/s/n=64", "unit/s/n=256"}
+    write(tmp_path / "suites/unit", {"ref.py": REF.replace("np.sum(x, axis=0)", "np.sum(x, axis=0) * (1 + 2**-40)")})
+    (finding,) = judge(tmp_path, base, "--jobs", "1")["findings"]
+    assert finding["about"] == "unit/s"
+    assert finding["fact"]["results"]["ulp"] == pytest.approx(2**12, rel=0.6)
