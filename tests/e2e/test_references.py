@@ -196,7 +196,7 @@ def test_a_shared_finding_of_a_suite_has_its_largest_difference(tmp_path):
     write(tmp_path / "suites/unit", {"ref.py": ref.replace("len(x)", "len(x) * (1 + 2**-40)")})
     (finding,) = judge(tmp_path, base, "--jobs", "1")["findings"]
     assert finding["about"] == "unit/s"
-    assert finding["fact"]["results"]["ulp"] == pytest.approx(2**12, rel=0.6)
+    assert 2**12 <= finding["fact"]["results"]["ulp"] <= 2**13
 
 
 def test_renaming_a_local_variable_of_the_softmax_on_the_page_of_suites_is_no_finding(tmp_path):
