@@ -175,12 +175,15 @@ class Environment(Struct, frozen=True):
         """Return whether an entry was accepted in this environment, or its bits were seen again here."""
         return not {self.fingerprint, *self.former}.isdisjoint((entry.fingerprint, *entry.seen))
 
+    def has_accepted(self, entry: BaselineEntry) -> bool:
+        """Return whether an entry was accepted in this environment."""
+        return entry.fingerprint in (self.fingerprint, *self.former)
+
     def measured_time_of(self, entry: BaselineEntry) -> bool:
         """Return whether an entry's time was measured in this environment on this model of processor."""
         # A time of another machine says nothing about the code, even if its bits are the same. Old entries have no
         # model, and old fingerprints imply it.
-        here = entry.fingerprint in (self.fingerprint, *self.former)
-        return here and entry.processor in ("", self.facts.get("cpu", ""))
+        return self.has_accepted(entry) and entry.processor in ("", self.facts.get("cpu", ""))
 
     @property
     def decisive(self) -> dict[str, str]:

@@ -219,3 +219,23 @@ def test_renaming_a_local_variable_of_the_softmax_on_the_page_of_suites_is_no_fi
     record = judge(tmp_path, base, "--jobs", "1")
     assert {each["kind"] for each in record["findings"]} == {"reference_changed"}
     assert "ULP" in record["findings"][0]["message"]
+
+
+def test_baselines_of_an_earlier_version_get_the_record_of_their_references_without_noise(tmp_path):
+    write(tmp_path / "suites/unit", {"s.yaml": SUITE.format(way="s"), "kernel.py": KERNEL, "ref.py": REF})
+    repository(tmp_path)
+    write(tmp_path, {".gitignore": "__pycache__/\n.precreg/\nreports/\n"})
+    accept(tmp_path, "--jobs", "1")
+    (file,) = (tmp_path / "baselines").glob("*/*/*.json")
+    accepted = file.read_bytes()
+    assert b'"oracle_files": ["suites/unit/ref.py"]' in accepted
+    rewritten(tmp_path / "baselines", without_oracles)
+    done = precreg(tmp_path, "run", "--jobs", "1")
+    assert done.returncode == 0
+    assert "seen" not in done.stdout
+    assert "no proposal" in precreg(tmp_path, "baseline", "diff").stdout
+    done = precreg(tmp_path, "baseline", "accept", "--seen")
+    assert done.stdout == "baselines/generic/unit/s.json: 1 baseline has the record of a reference\n", done.stderr
+    assert file.read_bytes() == accepted
+    assert precreg(tmp_path, "run", "--jobs", "1").returncode == 0
+    assert precreg(tmp_path, "baseline", "accept", "--seen").returncode == 2, "nothing is left to add"
