@@ -220,7 +220,7 @@ class SeenAgain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     environment: str
     value: str
-    seen: list[str]
+    seen: list[str] = msgspec.field(default_factory=list)
     oracle: list[str] = msgspec.field(default_factory=list)
     oracle_files: list[str] = msgspec.field(default_factory=list)
 
