@@ -245,12 +245,15 @@ _SEEN_HEADER = {"schema": "precreg-seen/1"}
 class SeenAgain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Hold the fingerprints of environments that gave the bits of an entry, until a person accepts them.
 
-    `environment` is the label of the entry, and `value` its `entry_value` at the time.
+    `environment` is the label of the entry, and `value` its `entry_value` at the time. An entry of an earlier version
+    has no record of its oracle; `oracle` and `oracle_files` are those to add.
     """
 
     environment: str
     value: str
-    seen: list[str]
+    seen: list[str] = msgspec.field(default_factory=list)
+    oracle: list[str] = msgspec.field(default_factory=list)
+    oracle_files: list[str] = msgspec.field(default_factory=list)
 
 
 def entry_value(entry: BaselineEntry) -> str:
@@ -312,7 +315,8 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
     """Store the cases that have the bits of their baseline here, if it does not know this environment."""
     stored = {result.id: result.stored for result in results if result.stored is not None}
     found = {result.id for result in results if is_seen_again(result, environment)}
-    if not found and not (project / SEEN_FILE).exists():
+    records = {result.id: record for result in results if (record := _oracle_record(result, environment))}
+    if not found and not records and not (project / SEEN_FILE).exists():
         return
     try:
         with lock_baselines(project):
@@ -321,7 +325,7 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
             after = {id: waiting for id, waiting in before.items() if id not in gone and id not in stored}
             for id, baseline in stored.items():
                 new = [environment.fingerprint] if id in found else []
-                if (waiting := _still_new(before.get(id), baseline, new)) is not None:
+                if (waiting := _still_new(before.get(id), baseline, new, records.get(id, {}))) is not None:
                     after[id] = waiting
             if after != before:
                 replace_seen(project, after)
@@ -332,13 +336,30 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
             raise
 
 
-def _still_new(before: SeenAgain | None, stored: Baseline, new: list[str]) -> SeenAgain | None:
-    """Return the environments that gave the bits of a stored entry and that it does not know; None without any."""
-    now = SeenAgain(stored.environment, entry_value(stored.entry), new)
+def _oracle_record(result: CaseResult, environment: Environment) -> dict[str, list[str]]:
+    """Return the record of its oracle that the entry of a result lacks, by the fields of the entry."""
+    stored, execution = result.stored, result.outcome.execution
+    if stored is None or result.baseline_id not in ("", result.id) or not _has_bits_of(stored.entry, result.outcome):
+        return {}
+    # Only worker processes note files, and another environment has digests of its own.
+    files = [] if stored.entry.oracle_files else [*execution.oracle_files]
+    lacks_digests = not stored.entry.oracle and environment.has_accepted(stored.entry) and execution.oracle_files
+    record = {"oracle": [*execution.oracle[: len(stored.entry.inputs)]] if lacks_digests else [], "oracle_files": files}
+    return record if any(record.values()) else {}
+
+
+def _still_new(
+    before: SeenAgain | None, stored: Baseline, new: list[str], record: Mapping[str, list[str]]
+) -> SeenAgain | None:
+    """Return the environments that gave the bits of a stored entry and that it does not know; None without any.
+
+    `record` is that of its oracle, if the entry lacks it.
+    """
+    now = SeenAgain(stored.environment, entry_value(stored.entry), new, **record)
     if before is not None and (before.environment, before.value) == (now.environment, now.value):
         now = replace(now, seen=[*before.seen, *new])
     unknown = {*now.seen} - {stored.entry.fingerprint, *stored.entry.seen}
-    return replace(now, seen=sorted(unknown)) if unknown else None
+    return replace(now, seen=sorted(unknown)) if unknown or record else None
 
 
 def _decode_seen(value: Any) -> SeenAgain:

@@ -23,6 +23,7 @@ from precreg.baseline.environments import (
 from precreg.baseline.origin import WaitingProposals
 from precreg.baseline.proposal import (
     Proposal,
+    SeenAgain,
     entry_value,
     pending_proposals,
     replace_proposals,
@@ -341,10 +342,14 @@ def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str,
 
 
 class AcceptedEnvironments(NamedTuple):
-    """Hold the entries that know another environment now, and the ids whose entry was replaced since the run."""
+    """Hold the entries that changed, and the ids whose entry was replaced since the run.
+
+    Those of `recorded` know no other environment: they only got the record of their oracle.
+    """
 
     entries: dict[BaselineKey, BaselineEntry]
     outdated: tuple[str, ...]
+    recorded: frozenset[BaselineKey] = frozenset()
 
 
 def accept_environments(
@@ -364,7 +369,7 @@ def accept_environments(
         chosen = _select_seen(waiting, patterns)
         found = {id: baselines.lookup(id, (waiting[id].environment,)) for id in chosen}
         entries = {
-            BaselineKey(each.environment, id): replace(each.entry, seen=sorted({*each.entry.seen, *waiting[id].seen}))
+            BaselineKey(each.environment, id): _with_seen(each.entry, waiting[id])
             for id, each in found.items()
             if each is not None and entry_value(each.entry) == waiting[id].value
         }
@@ -372,7 +377,18 @@ def accept_environments(
         store_entries(project, entries)
         _forget_seen(project, chosen)
     stored = {place.id for place in entries}
-    return AcceptedEnvironments(entries, tuple(id for id in chosen if id not in stored))
+    recorded = frozenset(place for place in entries if not waiting[place.id].seen)
+    return AcceptedEnvironments(entries, tuple(id for id in chosen if id not in stored), recorded)
+
+
+def _with_seen(entry: BaselineEntry, waiting: SeenAgain) -> BaselineEntry:
+    """Return an entry with the environments that gave its bits, and with the record of its oracle if it has none."""
+    return replace(
+        entry,
+        seen=sorted({*entry.seen, *waiting.seen}),
+        oracle=entry.oracle or waiting.oracle,
+        oracle_files=entry.oracle_files or waiting.oracle_files,
+    )
 
 
 def reject_environments(project: Path, patterns: Sequence[str] = ()) -> list[str]:

@@ -175,8 +175,10 @@ def accept_seen_and_report(project: Path, patterns: Sequence[str]) -> None:
 
     accepted = accept_environments(project, patterns)
     # One line a file: hundreds of baselines may have the same bits, and git shows each of them.
-    for file, cases in Counter(place.file for place in accepted.entries).items():
+    for file, cases in Counter(place.file for place in accepted.entries if place not in accepted.recorded).items():
         click.echo(f"{file}: {cases} {'baseline knows' if cases == 1 else 'baselines know'} another environment")
+    for file, cases in Counter(place.file for place in accepted.recorded).items():
+        click.echo(f"{file}: {cases} {'baseline has' if cases == 1 else 'baselines have'} the record of a reference")
     if accepted.outdated:
         count = len(accepted.outdated)
         were = "1 baseline was" if count == 1 else f"{count} baselines were"

@@ -31,9 +31,15 @@ from precreg.types import (
     LooserTime,
     LossFact,
     LoweredCount,
+    OracleBesideSubject,
     OracleCodeChanged,
+    OracleFact,
     OracleFilesChanged,
+    OracleFollowsSubject,
     OraclePatched,
+    OracleResults,
+    OracleResultsChanged,
+    OracleUncompared,
     PooledLoss,
     RunFinding,
     SettingFact,
@@ -105,6 +111,8 @@ def _describe_baseline(fact: BaselineFact, factor: float | None) -> str:
 
 def _describe_case(fact: CaseFact) -> str:
     """Write how a case, or the code behind it, changed."""
+    if isinstance(fact, OracleFact):
+        return _describe_oracle(fact)
     match fact:
         case CaseRemoved(source):
             return f"was removed from {source}"
@@ -115,16 +123,64 @@ def _describe_case(fact: CaseFact) -> str:
         case CaseRedefined(parts):
             changed = f"{', '.join(parts)} changed"
             return f"computes something else under the same name: {changed}; HEAD's baseline judges"
-        case OracleFilesChanged(role, files):
-            return f"files of its {role} changed: {', '.join(files)}"
-        case OracleCodeChanged(role, code):
-            return f"the code of its {role} {code} changed"
+        case _:
+            assert_never(fact)
+
+
+def _describe_oracle(fact: OracleFact) -> str:
+    """Write how what lies behind a reference, a golden or a benchmark changed."""
+    match fact:
+        case OracleFilesChanged(role, files, results):
+            return f"files of its {role} changed: {', '.join(files)}{_describe_results(results)}"
+        case OracleCodeChanged(role, code, results):
+            return f"the code of its {role} {code} changed{_describe_results(results)}"
+        case OracleResultsChanged(role, results):
+            others = f"its {role} gives other bits than in the baseline of this environment"
+            return f"{others}, and no file shows why{_describe_results(results)}"
+        case OracleFollowsSubject(role, files):
+            return f"its {role} newly opens files of its subject, which its code does not show: {', '.join(files)}"
+        case OracleBesideSubject(role, seed):
+            return f"its {role} gives other bits beside the subject than in a process of its own, at seed {seed}"
         case BenchmarkReplaced(before, now):
             return f"its benchmark is {now}, and was {before}"
         case OraclePatched(role, attributes):
             return f"its subject alters what its {role} may use: {', '.join(attributes)}"
         case _:
             assert_never(fact)
+
+
+def _describe_results(results: OracleResults | None) -> str:
+    """Write how far the results of an oracle are from the base's, or why that is not known."""
+    if results is None:
+        return ""
+    if isinstance(results, OracleUncompared):
+        return f"; the results of both versions could not be compared: {_describe_uncompared(results)}"
+    where = f"{results.output} at seed {results.seed}"
+    if results.place is None:
+        return f"; {where} is missing in one version, or has another shape or dtype"
+    size = "in NaN or infinity" if results.ulp is None else f"by up to {results.ulp:.4g} ULP"
+    place = f", first at {list(results.place)}" if results.place else ""
+    return f"; {results.differing} of {results.size} elements of {where} differ from the base's {size}{place}"
+
+
+def _describe_uncompared(results: OracleUncompared) -> str:
+    match results.cause:
+        case "base_failed":
+            return f"the base's fails: {results.message}"
+        case "failed":
+            return f"the present one fails: {results.message}"
+        case "no_checkout":
+            return results.message
+        case "other_inputs":
+            return "the inputs differ"
+        case "foreign_files":
+            return f"the base's opens {results.message} of the working tree"
+        case "unsteady":
+            return "it gives other bits when it runs again"
+        case "no_time":
+            return "the time for all references of a run was spent"
+        case _:
+            assert_never(results.cause)
 
 
 def _describe_setting(fact: SettingFact) -> str:

@@ -34,6 +34,7 @@ from precreg.types import (
     RunFinding,
     RunRecord,
     RunWarning,
+    SameOracles,
     ShadowingFiles,
     SkippedFiles,
     SmallOutputGrew,
@@ -228,6 +229,9 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"the commit is not known: {problem}"
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
+        case SameOracles(cases, fresh):
+            changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
+            return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _describe_files(warning)
         case MissingBenchmark(benchmark, pairs, others):

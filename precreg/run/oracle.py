@@ -53,9 +53,17 @@ _process: OracleProcess | None = None
 
 
 def start_oracle_process() -> None:
-    """Fork the process of this worker's oracles; no user code may have run yet."""
+    """Fork the process of this worker's oracles; no user code may have run yet.
+
+    The process is in the worker's group and writes to its output, so a worker arranges both first.
+    """
     global _process
     _process = OracleProcess(_compute)
+
+
+def has_lost_oracle_process() -> bool:
+    """Return whether user code broke the process of the oracles: this worker can run no further case, then."""
+    return _process is not None and _process.is_lost
 
 
 def run_oracle(case: Case, inputs: Sequence[Arrays], directory: Path, project: Path) -> OracleRun:

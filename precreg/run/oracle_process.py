@@ -17,8 +17,10 @@ import struct
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +41,9 @@ _FRAME = struct.Struct("<8sQ")
 _MAGIC = b"precreg\x01"
 _NUMBER = struct.Struct("<q")
 _FIRST_DESCRIPTOR = 3
+
+
+_ALL_ENDED = "the process that runs references ended"
 
 
 class OracleReply(NamedTuple):
@@ -64,12 +69,14 @@ class OracleProcess:
         self._control, theirs = socket.socketpair()
         self._children: OrderedDict[Any, _Child] = OrderedDict()
         self._opened: dict[Any, frozenset[str]] = {}
+        # User code broke the socket to the process, or ended it.
+        self.is_lost = False
         with warnings.catch_warnings():
             # Python 3.12 warns about a fork beside threads. The worker's other thread only waits for the parent's end.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
-            _run_to_end(lambda: _start_children(theirs, compute), self._control)
+            _run_to_end(lambda: _start_children(theirs, compute), theirs, self._control)
         theirs.close()
 
     def call(self, key: Any, message: Any, inputs: Sequence[Arrays]) -> OracleReply:
@@ -77,7 +84,11 @@ class OracleProcess:
 
         Raises CaseFailed (reference_error) if the child gives no reply.
         """
-        child = self._child(key)
+        try:
+            child = self._child(key)
+        except (OSError, EOFError):
+            self.is_lost = True
+            raise CaseFailed(Failure(Reason.REFERENCE_ERROR, _ALL_ENDED)) from None
         try:
             _send(child.socket, message, inputs)
             (failure, opened), outputs = _receive(child.socket)
@@ -115,7 +126,8 @@ class OracleProcess:
         try:
             code = os.waitstatus_to_exitcode(self._end(key))
         except (OSError, EOFError):
-            return "the process that runs references ended"
+            self.is_lost = True
+            return _ALL_ENDED
         if not isinstance(error, OSError | EOFError):
             return f"answered with something else than arrays: {error}"
         if code >= 0:
@@ -133,11 +145,13 @@ def _connection() -> tuple[socket.socket, socket.socket]:
         return socket.socket(fileno=fcntl(ours.fileno(), F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)), theirs
 
 
-def _run_to_end(work: Callable[[], None], foreign: socket.socket) -> None:
-    """Run the work of a forked process, and end it without any of the worker's cleanup."""
+def _run_to_end(work: Callable[[], None], own: socket.socket, foreign: socket.socket) -> None:
+    """Run the work of a forked process that has one socket of its own, and end it without the worker's cleanup."""
     code = 1
     try:
         foreign.close()
+        # A reference must not reach the pipes between the worker and its parent.
+        _close_others({own.fileno(), *_output_descriptors()})
         work()
         code = 0
     except (EOFError, OSError):
@@ -147,6 +161,21 @@ def _run_to_end(work: Callable[[], None], foreign: socket.socket) -> None:
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
+
+
+def _output_descriptors() -> Iterator[int]:
+    yield from (0, 1, 2)
+    # A worker writes to a file of its own by another number.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            yield stream.fileno()
+
+
+def _close_others(kept: Set[int]) -> None:
+    for number in {int(name) for name in os.listdir("/dev/fd")} - kept:
+        # The descriptor of the list itself is closed already.
+        with suppress(OSError):
+            os.close(number)
 
 
 def _start_children(control: socket.socket, compute: Callable[[Any, Arrays], Arrays]) -> None:
@@ -161,7 +190,7 @@ def _start_children(control: socket.socket, compute: Callable[[Any, Arrays], Arr
             with socket.socket(fileno=descriptors[0]) as connection:
                 pid = os.fork()
                 if pid == 0:
-                    _run_to_end(lambda connection=connection: _serve_calls(connection, compute), control)  # type: ignore[misc]
+                    _run_to_end(partial(_serve_calls, connection, compute), connection, control)
             children.add(pid)
             control.sendall(_NUMBER.pack(pid))
         elif pid not in children:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BATCH_PATIENCE_S = 30.0
 
 # Name, dtype, shape and bytes of one output.
-_Packed = tuple[str, str, tuple[int, ...], bytes]
+PackedArray = tuple[str, str, tuple[int, ...], bytes]
 
 
 class SeedBatch(NamedTuple):
@@ -133,7 +133,7 @@ def leave_outputs(batch: SeedBatch, project: Path) -> BatchAnswer:
     inputs, packed = [], []
     for drawn, outputs in _run_seeds(batch, project):
         inputs.append(_digest(drawn))
-        packed.append([_pack(name, array) for name, array in outputs.items()])
+        packed.append([pack_array(name, array) for name, array in outputs.items()])
     batch.file.write_bytes(msgpack.encode(packed))
     return BatchAnswer(batch.key, tuple(inputs))
 
@@ -143,14 +143,14 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
     from precreg.run.case_run import suite_folder
     from precreg.run.oracle import run_oracle
 
-    accepted = msgpack.decode(batch.file.read_bytes(), type=list[list[_Packed]])
+    accepted = msgpack.decode(batch.file.read_bytes(), type=list[list[PackedArray]])
     # Removed before anything can fail: outputs may be large, and a look has many batches.
     batch.file.unlink()
     directory = suite_folder(project, batch.case.directory)
     inputs, figures, unsteady = [], [], ""
     for place, (drawn, outputs) in enumerate(_run_seeds(batch, project)):
         inputs.append(_digest(drawn))
-        former = dict(map(_unpack, accepted[place]))
+        former = dict(map(unpack_array, accepted[place]))
         if name := _unlike(former, outputs):
             return BatchAnswer(batch.key, tuple(inputs), missing=name)
         if place == 0 and batch.case.deterministic:
@@ -221,13 +221,15 @@ def _digest(arrays: Arrays) -> str:
     return combine_digests(array_digests(arrays))
 
 
-def _pack(name: str, array: Any) -> _Packed:
+def pack_array(name: str, array: Any) -> PackedArray:
+    """Return the name, dtype, shape and bytes of an output."""
     # numpy's own text names every dtype of numpy's, but calls those of ml_dtypes raw bytes.
     dtype = array.dtype.str if array.dtype.isbuiltin == 1 else array.dtype.name
     return name, dtype, array.shape, array.tobytes()
 
 
-def _unpack(packed: _Packed) -> tuple[str, Any]:
+def unpack_array(packed: PackedArray) -> tuple[str, Any]:
+    """Return the name of an output and its array."""
     import numpy as np
 
     from precreg.arithmetic import DTYPE_NAMES, numpy_dtype

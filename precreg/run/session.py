@@ -50,11 +50,13 @@ from precreg.types import (
     CaseResult,
     ChosenRevision,
     GitState,
+    OracleFact,
     Orphan,
     Outcome,
     Reason,
     RunRecord,
     RunWarning,
+    SameOracles,
     ShadowingFiles,
     UnclaimedFiles,
     UnknownCommit,
@@ -233,7 +235,6 @@ class Session:
         begun = begin_record(request.project, dict(selection), environment=request.environment, ci=request.ci)
         self.record = replace(
             begun,
-            findings=self.criteria.findings,
             against=self.criteria.commit,
             against_revision=None if request.base is None else _chosen(request.base),
             strict=request.strict,
@@ -309,6 +310,25 @@ class Session:
             self._is_writable = False
             return Plan(request.project, environment, jobs)
 
+    def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
+        """Add the findings of the criteria to the record; results decide which references changed.
+
+        Yields the number of references that may have changed and give the same bits. Raises UserError (no-workers).
+        """
+        criteria, facts = self.criteria, dict[str, OracleFact | None]()
+        if criteria.sides is not None:
+            # Late, because most runs have no base.
+            from precreg.run.oracle_change import decide_oracles, find_candidates
+
+            request, whole = self.request, self.request.shard is None
+            candidates = find_candidates(criteria.sides, results, self.record.environment, whole=whole)
+            jobs = count_processors() if request.jobs is None else request.jobs
+            decided = decide_oracles(request.project, criteria.commit, candidates, jobs)
+            facts = decided.facts
+            if decided.same:
+                yield SameOracles(decided.same, decided.fresh)
+        self.record = replace(self.record, findings=(*criteria.decided_findings(facts), *self.record.findings))
+
     def finish(
         self,
         cases: Sequence[Case],
@@ -323,11 +343,12 @@ class Session:
         `complete` says that `cases` are all cases of the project: only then baselines and proposals of other cases
         are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
         """
-        request, notices = self.request, list[RunWarning]()
+        request, results = self.request, tuple(results)
+        notices: list[RunWarning] = [*self._decide_oracles(results)]
         if not self._is_writable:
             notices.append(UnwritableFolder(WORKING_FOLDER))
         notices += _shadowing(request.project, cases)
-        duration_s, results = perf_counter() - self._began, tuple(results)
+        duration_s = perf_counter() - self._began
         begun = replace(self.record, findings=(*self.record.findings, *self.criteria.unconfirmed(results)))
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:

@@ -233,7 +233,8 @@ def serve_parent(descriptor: int, printed: int, stage: int) -> NoReturn:
 
 
 def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], printed: int) -> None:
-    # Late, because it brings numpy, which the parent does without.
+    # Late, because they bring numpy, which the parent does without.
+    from precreg.run.oracle import has_lost_oracle_process
     from precreg.subject import WorkerRetires, watch_worker
 
     read_printed, known, watch = partial(read_end, printed), living_children(), watch_worker()
@@ -248,7 +249,7 @@ def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], print
                 connection.send_bytes(RETIRES_MESSAGE)
                 return
             # Not ended here: a later item may count on a process that an earlier one started once.
-            is_last = watch.is_spoiled or bool(left_children(known))
+            is_last = watch.is_spoiled or has_lost_oracle_process() or bool(left_children(known))
             connection.send_bytes((LAST_ANSWER if is_last else ANSWER) + content)
             if is_last:
                 return

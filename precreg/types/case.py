@@ -19,6 +19,10 @@ Override = Literal["tighter", "always"]
 Scalar = float | int | str
 
 
+class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """The base of all facts: `kind` names the struct in JSON."""
+
+
 class Growth(Struct, frozen=True):
     """A study of the growth of a relative error with the number of operations, which is the parameter `over`.
 

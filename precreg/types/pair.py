@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from precreg.types.warning import Fact
+from precreg.types.case import Fact
 
 # The end of a paired test: a loss is proven, the bits are the same, a relevant loss is excluded, or neither is.
 PairEnd = Literal["worse", "same_bits", "clear", "not_clear"]

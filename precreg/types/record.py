@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from precreg.types.case import Location, Role, Study, Tier, Tolerance
+from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison, Histogram, Outcome
 from precreg.types.pair import BenchmarkDifference, PairedFigure, PairEnd, RoundingShare
 from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
-from precreg.types.warning import ComparisonWarning, Fact, Orphan, RunFinding, RunWarning, StoredText
+from precreg.types.warning import ComparisonWarning, Orphan, RunFinding, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"
@@ -175,12 +175,15 @@ class Environment(Struct, frozen=True):
         """Return whether an entry was accepted in this environment, or its bits were seen again here."""
         return not {self.fingerprint, *self.former}.isdisjoint((entry.fingerprint, *entry.seen))
 
+    def has_accepted(self, entry: BaselineEntry) -> bool:
+        """Return whether an entry was accepted in this environment."""
+        return entry.fingerprint in (self.fingerprint, *self.former)
+
     def measured_time_of(self, entry: BaselineEntry) -> bool:
         """Return whether an entry's time was measured in this environment on this model of processor."""
         # A time of another machine says nothing about the code, even if its bits are the same. Old entries have no
         # model, and old fingerprints imply it.
-        here = entry.fingerprint in (self.fingerprint, *self.former)
-        return here and entry.processor in ("", self.facts.get("cpu", ""))
+        return self.has_accepted(entry) and entry.processor in ("", self.facts.get("cpu", ""))
 
     @property
     def decisive(self) -> dict[str, str]:

@@ -10,9 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from precreg.types.case import Bound, Location, Scalar
+from precreg.types.case import Bound, Fact, Location, Scalar
 from precreg.types.pair import PairFact
-from precreg.types.warning import Fact
 
 
 class Reason(StrEnum):

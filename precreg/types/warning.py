@@ -12,13 +12,10 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from precreg.types.case import Location, Role
+from precreg.types.case import Fact, Location
+from precreg.types.oracle import OracleFact
 
 _F = TypeVar("_F")
-
-
-class Fact(Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """The base of all facts: `kind` names the struct in JSON."""
 
 
 class StoredText(Fact, frozen=True, tag="text"):
@@ -129,6 +126,16 @@ class UnclaimedFiles(Fact, frozen=True, tag="unclaimed_files"):
     others: int = 0
 
 
+class SameOracles(Fact, frozen=True, tag="same_oracles"):
+    """Cases whose reference or golden may have changed since the base, and gives the same bits.
+
+    They were compared at the seeds of each case, and at `fresh` further ones.
+    """
+
+    cases: int
+    fresh: int
+
+
 class SkippedFiles(Fact, frozen=True, tag="skipped_files"):
     """Files of one side of a comparison in no format of arrays: the first few, and the number of the others."""
 
@@ -161,9 +168,8 @@ class ShadowingFiles(Fact, frozen=True, tag="shadowing_files"):
     others: int = 0
 
 
-RunWarning = (
-    ToleranceWarning | UnmetThreshold | UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | StoredText
-)
+_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles
+RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
 
@@ -281,35 +287,6 @@ class CaseRedefined(Fact, frozen=True, tag="case_redefined"):
     parts: tuple[str, ...]
 
 
-class OracleFilesChanged(Fact, frozen=True, tag="oracle_files_changed"):
-    """Files of a reference, golden or benchmark that changed."""
-
-    role: Role | Literal["benchmark"]
-    files: tuple[str, ...]
-
-
-class OracleCodeChanged(Fact, frozen=True, tag="oracle_code_changed"):
-    """A reference, golden or benchmark whose code changed."""
-
-    role: Role | Literal["benchmark"]
-    code: str
-
-
-class BenchmarkReplaced(Fact, frozen=True, tag="benchmark_replaced"):
-    """Another benchmark than before, so that other errors divide in ratios."""
-
-    before: str
-    now: str
-
-
-class OraclePatched(Fact, frozen=True, tag="oracle_patched"):
-    """Attributes of imported objects that a subject newly sets, and that its reference or golden may use."""
-
-    role: Role
-    attributes: tuple[str, ...]
-
-
-OracleFact = OracleFilesChanged | OracleCodeChanged | OraclePatched | BenchmarkReplaced
 CaseFact = CaseRemoved | CaseRenamed | CaseIntroduced | CaseRedefined | OracleFact
 
 

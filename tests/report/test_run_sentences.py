@@ -8,11 +8,21 @@ from msgspec.structs import replace
 
 from precreg.report.run_findings import add_run_finding_message, describe_loss, describe_run_finding
 from precreg.types.case import Location
+from precreg.types.oracle import (
+    BenchmarkReplaced,
+    OracleBesideSubject,
+    OracleCodeChanged,
+    OracleDifference,
+    OracleFilesChanged,
+    OracleFollowsSubject,
+    OraclePatched,
+    OracleResultsChanged,
+    OracleUncompared,
+)
 from precreg.types.warning import (
     AnalyzerDropped,
     BaselineChanged,
     BaselineRemoved,
-    BenchmarkReplaced,
     BorrowedBaseline,
     CaseIntroduced,
     CaseRedefined,
@@ -31,9 +41,6 @@ from precreg.types.warning import (
     LooserScope,
     LooserTime,
     LoweredCount,
-    OracleCodeChanged,
-    OracleFilesChanged,
-    OraclePatched,
     PooledLoss,
     RunFinding,
     RunFindingFact,
@@ -66,6 +73,48 @@ SENTENCES = [
     (
         CaseRedefined(("subject", "inputs")),
         "computes something else under the same name: subject, inputs changed; HEAD's baseline judges",
+    ),
+    (
+        OracleFilesChanged("golden", ("a.npy",), OracleDifference("out", 3, 5, 3, 2, 9, (1, 0), 12.5)),
+        "files of its golden changed: a.npy; 2 of 9 elements of out at seed 3 differ from the base's "
+        "by up to 12.5 ULP, first at [1, 0]",
+    ),
+    (
+        OracleCodeChanged("reference", "k:f", OracleDifference("out", 3, 5, 3, 1, 9, (0,))),
+        "the code of its reference k:f changed; 1 of 9 elements of out at seed 3 differ from the base's "
+        "in NaN or infinity, first at [0]",
+    ),
+    (
+        OracleCodeChanged("reference", "k:f", OracleDifference("out", 0, 5, 3)),
+        "the code of its reference k:f changed; out at seed 0 is missing in one version, or has another shape or dtype",
+    ),
+    *(
+        (
+            OracleCodeChanged("reference", "k:f", OracleUncompared(cause, "MESSAGE")),
+            f"the code of its reference k:f changed; the results of both versions could not be compared: {why}",
+        )
+        for cause, why in {
+            "base_failed": "the base's fails: MESSAGE",
+            "failed": "the present one fails: MESSAGE",
+            "no_checkout": "MESSAGE",
+            "other_inputs": "the inputs differ",
+            "foreign_files": "the base's opens MESSAGE of the working tree",
+            "unsteady": "it gives other bits when it runs again",
+            "no_time": "the time for all references of a run was spent",
+        }.items()
+    ),
+    (
+        OracleResultsChanged("golden", OracleUncompared("other_inputs")),
+        "its golden gives other bits than in the baseline of this environment, and no file shows why; "
+        "the results of both versions could not be compared: the inputs differ",
+    ),
+    (
+        OracleFollowsSubject("reference", ("k.py", "l.py")),
+        "its reference newly opens files of its subject, which its code does not show: k.py, l.py",
+    ),
+    (
+        OracleBesideSubject("reference", 2),
+        "its reference gives other bits beside the subject than in a process of its own, at seed 2",
     ),
     (OracleFilesChanged("golden", ("a.npy", "b.npy")), "files of its golden changed: a.npy, b.npy"),
     (OracleCodeChanged("reference", "k:f"), "the code of its reference k:f changed"),

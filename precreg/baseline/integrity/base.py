@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, is_redefined
-from precreg.baseline.integrity.sides import Allowance, allowed_reason
+from precreg.baseline.integrity.sides import Allowance, IntegritySides, allowed_reason
 from precreg.baseline.store import BaselineKey, BaselineLookup, Baselines
 from precreg.environment import on_default_branch
 from precreg.tolerance import TOLERANCES_FILE
-from precreg.types import Baseline, BaselineEntry, Case, CaseResult, FindingKind, Layer, RunFinding
+from precreg.types import Baseline, BaselineEntry, Case, CaseResult, FindingKind, Layer, OracleFact, RunFinding
 
 # Fields that come from the base if HEAD loosens them without permission. The timeout is always HEAD's: a case that
 # exceeds a shorter one has no verdict, and cannot pass.
@@ -123,23 +123,40 @@ def changeable_baselines(
 
 
 class AcceptanceCriteria(Struct, frozen=True):
-    """Hold the criteria of a run: its cases, their baselines, findings about both, and the base commit."""
+    """Hold the criteria of a run: its cases, their baselines, findings about both, and the base commit.
+
+    `sides` has all that was compared with the base; None without one.
+    """
 
     commit: str
     cases: list[Case]
     baselines: BaselineLookup
     findings: tuple[RunFinding, ...] = ()
-    # Entries of HEAD by id that have more than the base's, which the run has to confirm; and the permissions.
+    # Entries of HEAD by id that have more than the base's, which the run has to confirm.
     extended: dict[str, BaselineEntry] = {}
-    allowances: tuple[Allowance, ...] = ()
+    sides: IntegritySides | None = None
 
     def unconfirmed(self, results: Iterable[CaseResult]) -> tuple[RunFinding, ...]:
         """Return the findings about entries of HEAD that the results of the run do not confirm."""
-        if not self.extended:
+        if self.sides is None or not self.extended:
             return ()
         from precreg.baseline.integrity.findings import find_false_extensions
 
-        return find_false_extensions(self.extended, results, self.allowances)
+        return find_false_extensions(self.extended, results, self.sides.allowances)
+
+    def decided_findings(self, decided: Mapping[str, OracleFact | None]) -> tuple[RunFinding, ...]:
+        """Return the findings after the results of oracles decided, by the id of the case; None is no finding."""
+        if self.sides is None:
+            return self.findings
+        from precreg.baseline.integrity.findings import integrity_changes, integrity_findings
+
+        sides, facts = self.sides, dict[str, OracleFact]()
+        for _, case in sides.pairs.judged:
+            fact = decided.get(case.id, sides.references.visible.get(case.id)) or sides.references.lasting.get(case.id)
+            if fact is not None:
+                facts[case.id] = fact
+        found = integrity_changes(sides.base, sides.head, sides.pairs, facts)
+        return integrity_findings(found, sides.pairs, sides.allowances)
 
 
 def acceptance_criteria(
@@ -163,12 +180,12 @@ def acceptance_criteria(
     from precreg.baseline.integrity.sides import read_sides
 
     sides = read_sides(project, commit, every, environ)
-    found = integrity_changes(sides.base, sides.head, sides.pairs, sides.references)
+    found = integrity_changes(sides.base, sides.head, sides.pairs, sides.references.every)
     return AcceptanceCriteria(
         commit,
         cases_judged_by_base(every, sides.pairs, found, sides.allowances),
         BaseBaselines(sides.base, baselines, changeable_baselines(sides.pairs, found, sides.allowances)),
         integrity_findings(found, sides.pairs, sides.allowances),
         find_extensions(sides.base, sides.head, sides.pairs),
-        sides.allowances,
+        sides,
     )

@@ -116,6 +116,10 @@ class ProjectCode:
             for home in (name.path.parent, self._project)
         )
 
+    def modules(self, target: str, directory: str) -> frozenset[str]:
+        """Return the modules of the project that this code lies in, relative to the project."""
+        return frozenset(relpath(name.path, self._project) for name, _ in self._behind(target, directory))
+
     def _file_names_in(self, name: _Name) -> frozenset[str]:
         nodes = (node for statement in self._statements_of(name) for node in ast.walk(statement))
         return frozenset(str(file) for node in nodes for file in files_named(node) if can_affect_cases(file.name))

@@ -7,6 +7,7 @@ sides and the permissions between them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from posixpath import commonpath
 
 from msgspec.structs import replace
@@ -38,11 +39,13 @@ from precreg.types import (
     CaseRenamed,
     CaseResult,
     CloserBaseline,
+    ComparedOracleFact,
     FindingKind,
     FirstBaseline,
     HistoryRemoved,
     KnownBadAccepted,
     Location,
+    OracleDifference,
     OracleFact,
     RunFinding,
     ThresholdsFreed,
@@ -64,6 +67,8 @@ _PARTS = {
     "accepted": "past",
     "known": "known",
     "processor": "time",
+    "oracle": "oracle",
+    "oracle_files": "oracle",
 }
 
 
@@ -93,7 +98,7 @@ def _compare_entries(
     if is_extension(now, before):
         return
     # A dict in place of a set: the finding has the parts in the order of the fields, each once.
-    parts = dict.fromkeys(part for name, part in _PARTS.items() if getattr(before, name) != getattr(now, name))
+    parts = dict.fromkeys(part for name, part in _PARTS.items() if _differs(before, now, name))
     # In an environment that the entry no longer knows, the limits are looser. A new value knows none anew, and a
     # further environment is stricter.
     if not parts and not {*before.seen} <= {*now.seen}:
@@ -105,6 +110,14 @@ def _compare_entries(
     # Another definition computes something else, so its accepted values begin anew.
     if before.definition == now.definition and not is_continuation(now, before):
         yield IntegrityChange(FindingKind.HISTORY_REMOVED, id, HistoryRemoved(place.file), source=source)
+
+
+def _differs(before: BaselineEntry, now: BaselineEntry, name: str) -> bool:
+    """Return whether a field of an entry is another one; a first record of its oracle makes the entry stricter."""
+    former, new = getattr(before, name), getattr(now, name)
+    if name in ("oracle", "oracle_files") and not former:
+        return False
+    return bool(former != new)
 
 
 def find_extensions(base: ProjectSide, head: ProjectSide, pairs: CasePairs) -> dict[str, BaselineEntry]:
@@ -280,10 +293,27 @@ def _by_suite(found: Sequence[RunFinding], pairs: CasePairs) -> Iterator[RunFind
     sizes = _sizes([*(now for _, now in pairs.judged), *pairs.removed, *pairs.introduced])
     by_finding: dict[RunFinding, list[RunFinding]] = {}
     for finding in found:
-        by_finding.setdefault(replace(finding, about=_suite_of(finding.about)), []).append(finding)
+        by_finding.setdefault(replace(_without_difference(finding), about=_suite_of(finding.about)), []).append(finding)
     # Only if every case of the suite has the finding. Otherwise the reader must see which cases have it.
     for of_suite, each in by_finding.items():
-        yield from [of_suite] if len({finding.about for finding in each}) == sizes.get(of_suite.about) else each
+        is_whole = len({finding.about for finding in each}) == sizes.get(of_suite.about)
+        yield from [replace(max(each, key=_difference), about=of_suite.about)] if is_whole else each
+
+
+def _without_difference(finding: RunFinding) -> RunFinding:
+    """Leave out how much the results of an oracle differ: cases have figures of their own for one change."""
+    fact = finding.fact
+    if isinstance(fact, ComparedOracleFact) and isinstance(fact.results, OracleDifference):
+        return replace(finding, fact=replace(fact, results=None), factor=-1.0)
+    return finding
+
+
+def _difference(finding: RunFinding) -> float:
+    """Return the sort key by which the largest difference of an oracle's results is the last."""
+    fact = finding.fact
+    if not isinstance(fact, ComparedOracleFact) or not isinstance(fact.results, OracleDifference):
+        return 0.0
+    return inf if fact.results.ulp is None else fact.results.ulp
 
 
 def _sizes(cases: Iterable[Case]) -> dict[str, int]:

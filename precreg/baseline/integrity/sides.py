@@ -7,19 +7,21 @@ case, with a reason. No other module of this room reads files.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
-from functools import cache
-from os.path import lexists, relpath
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
+from precreg.baseline.integrity.code import COMPILED_SUFFIXES
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, UnreadableFile, pair_cases
+from precreg.baseline.integrity.oracles import OracleChanges, built_libraries, oracle_changes
 from precreg.baseline.store import (
     BASELINES_FOLDER,
     CASE_MARKER,
@@ -30,22 +32,17 @@ from precreg.baseline.store import (
 )
 from precreg.errors import UserError, nearest
 from precreg.storage import Source, expect_mapping, format_value, read_yaml, resolve_inside
+from precreg.subject import touches
 from precreg.suite import expand_suite, read_foundation, read_suite, suite_files
 from precreg.types import (
     BaselineEntry,
-    BenchmarkReplaced,
     Case,
-    Computation,
     FindingKind,
     Location,
-    OracleCodeChanged,
-    OracleFact,
-    OracleFilesChanged,
-    OraclePatched,
     RunFinding,
     UnusedAllowance,
 )
-from precreg.vcs import changed_files_since_commit, files_at_commit, paths_in
+from precreg.vcs import changed_files_since_commit, files_at_commit
 
 FILE = "baselines/allow.yaml"
 _LIST = "allow"
@@ -168,15 +165,12 @@ _ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors", ".bin")
 
 
 class IntegritySides(Struct, frozen=True):
-    """Hold a base and the project at HEAD, the pairs of their cases, and the permissions between them.
-
-    `references` has, by the id of a case at HEAD, changes of its reference that its definition does not show.
-    """
+    """Hold a base and the project at HEAD, the pairs of their cases, and the permissions between them."""
 
     base: ProjectSide
     head: ProjectSide
     pairs: CasePairs
-    references: dict[str, OracleFact]
+    references: OracleChanges
     allowances: tuple[Allowance, ...]
 
 
@@ -198,7 +192,9 @@ def read_sides(
         former, refused = _try_allowances(then)
         now = {case.id: case for case in every}
         pairs = pair_cases(before, now)
-        references = _reference_changes(pairs, then, project, changed_files_since_commit(project, commit))
+        changed = changed_files_since_commit(project, commit)
+        opened = _opened_files(then, project, changed | built_libraries(project, changed))
+        references = oracle_changes(pairs, then, project, changed, opened)
         base = ProjectSide(
             before,
             accepted,
@@ -301,98 +297,38 @@ def _try_allowances(folder: Path) -> tuple[Sequence[Allowance], list[UserError]]
         return (), [error]
 
 
-def _reference_changes(pairs: CasePairs, then: Path, now: Path, changed: set[str]) -> dict[str, OracleFact]:
-    """Return changes behind the names in a case's definition, by the id of the case at HEAD: its files, or code.
+# The line of a baseline's entry that lists the files of its oracle, as baseline/text.py writes it.
+_FILES_LINE = re.compile(rb'^      "oracle_files": (\[.*\]),?$', re.MULTILINE)
 
-    `changed` are the files of the project that differ from the base.
+
+def _opened_files(then: Path, now: Path, changed: Set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the changed files that an oracle opened when its baseline was accepted, by the id of the baseline.
+
+    Each environment of both sides counts.
     """
-    changes: dict[str, OracleFact] = {}
-    # Modules are parsed only if one changed: most merge requests change suites or code, and seldom references.
-    code = _CodeOfBoth(ProjectCode(then, changed), ProjectCode(now, changed))
-    modules = any(path.endswith((".py", *COMPILED_SUFFIXES)) for path in changed)
-    for before, case in pairs.judged if changed else ():
-        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
-        if files:
-            changes[case.id] = OracleFilesChanged(case.role, tuple(files))
-        elif modules and (fact := code.change(before, case)):
-            changes[case.id] = fact
-        elif replaced := _benchmark_change(before, case, code, changed, now):
-            changes[case.id] = replaced
-    return changes
+    found: dict[str, set[str]] = {}
+    for folder in (then, now) if changed else ():
+        for file in _baseline_files(folder):
+            text = _read_bytes(folder, file) or b""
+            # Most files name none of the changed ones, and need not be decoded.
+            if any(touches(_decode_files(line), changed) for line in set(_FILES_LINE.findall(text))):
+                for place, entry in _entries_of(folder, file):
+                    found.setdefault(place.id, set()).update(touches(entry.oracle_files, changed))
+    return {id: tuple(sorted(files)) for id, files in found.items()}
 
 
-def _benchmark_change(
-    before: Case, case: Case, code: _CodeOfBoth, changed: set[str], project: Path
-) -> BenchmarkReplaced | OracleFilesChanged | OracleCodeChanged | None:
-    """Return how a benchmark changed; without one, bounds on ratios are broken, and nothing is looser."""
-    old, new = before.benchmark, case.benchmark
-    if old is None or new is None:
-        return None
-    if old != new:
-        return BenchmarkReplaced(f"{old.kind} {old.spec}", f"{new.kind} {new.spec}")
-    behind = code.files_of(new, case.directory)
-    files = sorted(changed.intersection((*behind, *_files_of(new, case, project))))
-    if files:
-        return OracleFilesChanged("benchmark", tuple(files))
-    is_other = new.kind == "python" and code.differs(new.spec, before.directory, case.directory)
-    return OracleCodeChanged("benchmark", new.spec) if is_other else None
+def _decode_files(line: bytes) -> list[str]:
+    try:
+        return msgspec.json.decode(line, type=list[str])
+    except msgspec.DecodeError:
+        return []
 
 
-class _CodeOfBoth:
-    """Compare the code of both sides; code that several cases share is compared once."""
-
-    def __init__(self, then: ProjectCode, now: ProjectCode) -> None:
-        self.then, self.now = then, now
-        self._files = cache(now.files)
-        self._differs, self._patched = cache(self._is_other), cache(self._new_patches)
-
-    def files(self, case: Case) -> frozenset[str]:
-        """Return the files that the code of a reference names."""
-        return self.files_of(case.oracle, case.directory)
-
-    def files_of(self, computation: Computation, directory: str) -> frozenset[str]:
-        """Return the files that the code of a computation names."""
-        return self._files(computation.spec, directory) if computation.kind == "python" else frozenset()
-
-    def differs(self, target: str, former: str, directory: str) -> bool:
-        """Return whether the code of a function differs between the sides."""
-        return self._differs(target, former, directory)
-
-    def change(self, before: Case, case: Case) -> OracleCodeChanged | OraclePatched | None:
-        """Return that the code of a reference changed, or which attributes its subject newly sets; else None."""
-        folders = before.directory, case.directory
-        if case.oracle.kind == before.oracle.kind == "python" and self._differs(case.oracle.spec, *folders):
-            return OracleCodeChanged(case.role, case.oracle.spec)
-        if case.subject.kind == before.subject.kind == "python" and (new := self._patched(case.subject.spec, *folders)):
-            return OraclePatched(case.role, tuple(sorted(new)))
-        return None
-
-    def _is_other(self, target: str, former: str, directory: str) -> bool:
-        return self.then.of(target, former) != self.now.of(target, directory)
-
-    def _new_patches(self, target: str, former: str, directory: str) -> frozenset[str]:
-        return self.now.patches(target, directory) - self.then.patches(target, former)
-
-
-def _files_behind(case: Case, project: Path) -> Iterator[str]:
-    """Yield the files, relative to the project, of a case's reference, golden or device by its definition."""
-    if case.device is not None:
-        from precreg.arithmetic.devices import device_table_paths
-
-        yield from device_table_paths(case.device)
-    yield from _files_of(case.oracle, case, project)
-    yield from _paths_named_in(case.params, case, project)
-
-
-def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[str]:
-    """Yield the recorded files of a computation, or the paths that its options could mean."""
-    if computation.kind == "files":
-        yield from computation.spec.values()
-    elif computation.kind != "python":
-        yield from _paths_named_in(computation.spec, case, project)
-
-
-def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:
-    """Yield texts as paths relative to the project, from the suite's folder and from the root."""
-    for home in (case.directory, ""):
-        yield from (relpath(path, project) for path in paths_in(value, home, project))
+def _entries_of(folder: Path, file: str) -> Iterator[tuple[BaselineKey, BaselineEntry]]:
+    """Yield the entries of a file; none if it cannot be read, which is reported where its entries are compared."""
+    environment, suite = file.split("/", 2)[1], suite_of_file(file)
+    try:
+        found = read_baseline_file(folder, environment, suite)
+    except UserError:
+        return
+    yield from ((BaselineKey(environment, f"{suite}/{name}"), entry) for name, entry in found.items())

@@ -18,6 +18,8 @@ from precreg.suite.expand import load_cases
 from tests.e2e.command import git, repository
 
 KERNELS = """\
+from pathlib import Path
+
 import numpy as np
 from shared import widened
 
@@ -36,6 +38,10 @@ def average(x):
 
 def copied(x, how):
     return x.copy()
+
+
+def scaled(x, how):
+    return x * x.dtype.type((Path(__file__).parent / how).read_text())
 """
 SHARED = """\
 from pathlib import Path
@@ -87,7 +93,7 @@ cases:
 COPY = """\
 suite: copy
 subject: kernels:copied
-golden: kernels:copied
+golden: kernels:scaled
 exact: true
 params: {how: ../scale.txt}
 matrix: {n: [16]}

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from precreg.report.run_findings import describe_run_finding
-from precreg.types.warning import FindingKind
+from precreg.types.warning import FindingKind, RunFinding
 from tests.baseline.integrity.demo import CASE, COPY, DEVICE, KERNELS, MEAN, MEANS, RECORDED
-from tests.e2e.command import ROOT, git
+from tests.e2e.command import ROOT, git, precreg
 
 SUITE = "suites/unit/mean.yaml"
 MEAN_ID = "unit/mean"
@@ -120,7 +120,7 @@ def another_golden(project):
 
 def shadowed_reference(project):
     """Put a module of the same name nearer to the suite, without touching what is there."""
-    project.write("suites/unit/shared.py", "def widened(x):\n    return x\n")
+    project.write("suites/unit/shared.py", "def widened(x):\n    return x.astype('float32')\n")
 
 
 def moved_beside_another_module(project):
@@ -133,7 +133,7 @@ def moved_beside_another_module(project):
 
 def compiled(project, to):
     """Compile other code into a file that Python takes as it is."""
-    project.write("other.py", "def widened(x):\n    return x\n")
+    project.write("other.py", "def widened(x):\n    return x.astype('float32')\n")
     compile(
         str(project.root / "other.py"), str(project.root / to), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
     )
@@ -432,6 +432,24 @@ def test_a_trick_is_found_and_binds_unless_it_is_allowed(name, project):
     project.allow({"case": trick.about, "change": str(trick.kind), "reason": "on purpose"})
     allowed = of_kind(project.bar().findings, trick)
     assert [finding.allowed for finding in allowed] == ["on purpose"] * len(found)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, trick in TRICKS.items() if trick.kind is FindingKind.REFERENCE_CHANGED]
+)
+def test_results_leave_a_trick_with_a_reference_a_finding(name, project):
+    """The command runs the base's references, too: the text alone would say so of harmless changes."""
+    trick = TRICKS[name]
+    trick.done(project)
+    done = precreg(project.root, "run", "--against", project.base, "--pair", "off", "--jobs", "1")
+    record = json.loads(project.read("reports/record.json"))
+    found = of_kind([RunFinding(**each) for each in map(as_finding, record["findings"])], trick)
+    assert found, done.stdout + done.stderr
+    assert any(trick.says in finding.message for finding in found)
+
+
+def as_finding(stored):
+    return {"kind": FindingKind(stored["kind"]), "about": stored["about"], "message": stored["message"]}
 
 
 def test_nothing_is_found_where_nothing_changed(project):

@@ -1,0 +1,150 @@
+"""Oracles in a process of their own: the same arrays, nothing of the subject, and failures that cost one case."""
+
+import socket
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from precreg.run.oracle_process import OracleProcess, _receive, _send
+from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.workers import run_in_workers
+from precreg.subject.surroundings import CaseFailed
+from precreg.types.verdict import Reason
+
+CHAIN = ("cpu-x86_64", "cpu", "generic")
+
+
+@pytest.fixture
+def run(project):
+    def run(cases):
+        outcomes = {outcome.case: outcome for outcome in run_in_workers(cases, CaseTask(project, CHAIN), 1)}
+        return [outcomes[case.id].execution for case in cases]
+
+    return run
+
+
+def sent_and_received(arrays):
+    """Send arrays through a pair of sockets, and return them as the other end has them."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sender = threading.Thread(target=_send, args=(ours, "message", [arrays]))
+        sender.start()
+        message, (received,) = _receive(theirs)
+        sender.join()
+    assert message == "message"
+    return received
+
+
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float64(3.5).reshape(()),
+        np.zeros((0, 3)),
+        np.zeros((3, 0), order="F"),
+        CUBE,
+        np.asfortranarray(CUBE),
+        CUBE.transpose(1, 0, 2),
+        CUBE.transpose(2, 0, 1),
+        CUBE[:, ::-1, ::2],
+        np.broadcast_to(np.arange(4.0), (3, 4)),
+        CUBE.astype(ml_dtypes.bfloat16),
+        CUBE.astype(ml_dtypes.float8_e4m3fn).transpose(2, 1, 0),
+        CUBE.astype(np.longdouble) / 3,
+        CUBE * 1j,
+        CUBE > 3,
+        CUBE.astype(">f8"),
+        np.random.default_rng(0).random((300, 400)),
+        np.random.default_rng(0).random((300, 400)).T,
+    ],
+    ids=lambda array: f"{array.dtype}-{array.shape}-{array.strides}",
+)
+def test_an_array_keeps_its_bits_and_the_order_of_its_elements_in_memory(array):
+    (received,) = sent_and_received({"x": array}).values()
+    assert (received.dtype, received.shape) == (array.dtype, array.shape)
+    assert received.tobytes() == array.tobytes()
+    # Sums depend on the order in memory, of which a copy keeps all that counts.
+    assert received.copy("K").strides == array.copy("K").strides
+    assert received.flags.writeable
+
+
+def test_outputs_keep_their_names_and_their_order():
+    assert [*sent_and_received({"b": CUBE, "a": np.zeros(3), "": np.zeros(10**5)})] == ["b", "a", ""]
+
+
+def test_an_oracle_has_a_process_of_its_own_in_workers_alone(run, case, project):
+    (apart,) = run([case("process_id", "process_id", name="a")])
+    task = CaseTask(project, CHAIN)
+    (beside,) = [each.execution for each in run_in_process([case("process_id", "process_id", name="a")], task)]
+    assert apart.outputs["out"] != apart.oracle
+    assert apart.oracle_files == ("suites/unit/kernels.py",)
+    assert beside.oracle_files == (), "nobody notes the files of a process that has run other code"
+
+
+def test_a_subject_changes_nothing_of_its_oracle(run, case):
+    alone, patched = run([case("double", "mean_by_numpy", name="a"), case("patches_numpy", "mean_by_numpy", name="b")])
+    assert alone.failure is patched.failure is None
+    assert patched.oracle == alone.oracle
+
+
+def test_the_files_of_an_oracle_have_names_that_its_code_makes(run, case, project):
+    (project / "suites/unit/table.txt").write_text("2")
+    params = {"table": "table.txt"}
+    (execution,) = run([case("reads_its_table", "reads_its_table", params=params)])
+    assert execution.oracle_files == ("suites/unit/kernels.py", "suites/unit/table.txt")
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason", "message"),
+    [
+        ("raises", Reason.REFERENCE_ERROR, "ValueError: not like this"),
+        ("exits", Reason.REFERENCE_ERROR, "exited with 3"),
+        ("returns_none", Reason.REFERENCE_ERROR, "expected an array but got None for output out"),
+        ("exits_at_once", Reason.REFERENCE_ERROR, "its process exited with code 5"),
+        ("is_killed", Reason.REFERENCE_ERROR, "its process was killed by SIGKILL"),
+        ("segfaults", Reason.REFERENCE_ERROR, "its process was killed by SIGSEGV"),
+        ("hangs", Reason.TIMED_OUT, "exceeded its timeout of 1 s"),
+        ("writes_into_all_sockets", Reason.REFERENCE_ERROR, "answered with something else than arrays"),
+    ],
+)
+def test_an_oracle_that_goes_wrong_costs_its_own_case(run, case, reference, reason, message):
+    cases = [case(name="before"), case(reference=reference, name="bad", timeout_s=1.0), case(name="after")]
+    before, bad, after = run(cases)
+    assert bad.failure.reason is reason
+    assert bad.failure.message.startswith(message)
+    assert before.failure is after.failure is None
+    assert before.oracle == after.oracle
+
+
+def test_the_text_that_an_oracle_prints_is_a_part_of_its_failure(run, case):
+    (execution,) = run([case(reference="raises")])
+    assert "shortly before" in execution.failure.detail
+
+
+def test_oracles_of_more_modules_than_children_stay_are_all_served(project, case):
+    for number in range(7):
+        (project / "suites/unit" / f"ref{number}.py").write_text(f"def f(x):\n    return x * {number}\n")
+    cases = [
+        case(name=f"{again}-{number}", oracle=case().oracle.__class__("python", f"ref{number}:f"))
+        for again in range(2)
+        for number in range(7)
+    ]
+    outcomes = {each.case: each.execution for each in run_in_workers(cases, CaseTask(project, CHAIN), 1)}
+    found = [outcomes[each.id] for each in cases]
+    assert [each.failure for each in found] == [None] * 14
+    assert [each.oracle for each in found[:7]] == [each.oracle for each in found[7:]]
+    assert found[3].oracle_files == ("suites/unit/ref3.py",)
+
+
+def test_a_lost_process_is_noticed():
+    process = OracleProcess(lambda _, arrays: arrays)
+    assert process.call("key", None, [{"x": CUBE}]).outputs[0]["x"].tolist() == CUBE.tolist()
+    assert not process.is_lost
+    process._control.close()
+    with pytest.raises(CaseFailed, match="the process that runs references ended"):
+        process.call("other", None, [])
+    assert process.is_lost
