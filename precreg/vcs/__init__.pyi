@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .code_digest import code_digests as code_digests
 from .command import NamedCommit as NamedCommit
 from .command import changed_files as changed_files
 from .command import changed_files_since_commit as changed_files_since_commit
@@ -8,7 +9,6 @@ from .command import run_git as run_git
 from .command import run_git_bytes as run_git_bytes
 from .dependency import affected_cases as affected_cases
 from .dependency import case_dependencies as case_dependencies
-from .dependency import code_digests as code_digests
 from .dependency import load_cases_and_index as load_cases_and_index
 from .dependency import paths_in as paths_in
 from .dependency import unclaimed_files as unclaimed_files

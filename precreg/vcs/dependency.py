@@ -21,7 +21,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from os.path import isfile, normpath, realpath
 from pathlib import Path
@@ -71,8 +70,6 @@ _SITE = {"site-packages", "dist-packages"}
 COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
 # Linux follows as many links on the way to one file.
 _MAX_LINKS = 40
-# Hashing a larger file may take longer than the run of its case.
-_LARGE_FILE = 64 << 20
 
 
 class ModuleNeeds(NamedTuple):
@@ -144,36 +141,6 @@ def case_dependencies(case: Case, project: Path) -> frozenset[str]:
     matched = (_files_matching(pattern, project) for pattern in _patterns(case, project))
     searched = (_search(*each, project).files for each in _modules_of(case, project))
     return frozenset[str]().union(*own, *matched, *searched)
-
-
-def code_digests(cases: Iterable[Case], project: Path) -> dict[str, str]:
-    """Return, by the id of each case, a digest of the files that it depends on, apart from its suite and tolerances.
-
-    The digest of a case's definition stands for its suite.
-    """
-    found: dict[str, str] = {}
-    known: dict[str, str] = {}
-    for case in cases:
-        digest = sha256()
-        for path in sorted(case_dependencies(case, project) - {case.source.file, TOLERANCES_FILE}):
-            if path not in known:
-                known[path] = _content_digest(project / path)
-            digest.update(f"{path}\0{known[path]}\n".encode(errors="surrogateescape"))
-        found[case.id] = digest.hexdigest()[:16]
-    return found
-
-
-def _content_digest(path: Path) -> str:
-    """Return a digest of a file's content; of a very large file, its size and time; empty without a regular file."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            return ""
-        if status.st_size > _LARGE_FILE:
-            return f"{status.st_size} {status.st_mtime_ns}"
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
 
 
 def dependency_paths(case: Case, project: Path) -> frozenset[Path]:
