@@ -42,7 +42,7 @@ class ProcessNote(NamedTuple):
     ids: list[str]
 
 
-def describe_change(change: StateChange) -> str:
+def describe_state_change(change: StateChange) -> str:
     """Write one change of a process: its kind, the changed parts, and the remedy."""
     kind = _KINDS[change.kind]
     others = [f"{change.others} more"] if change.others else []
@@ -57,7 +57,7 @@ def describe_process_changes(results: Iterable[CaseResult]) -> list[ProcessNote]
         for change in result.outcome.execution.left:
             found.setdefault(change, []).append(result.id)
     ordered = sorted(found.items(), key=lambda item: (item[0].remedy != "remains", -len(item[1]), item[0].kind))
-    return [ProcessNote(describe_change(change), sorted(ids)) for change, ids in ordered]
+    return [ProcessNote(describe_state_change(change), sorted(ids)) for change, ids in ordered]
 
 
 def count_process_changes(results: Iterable[CaseResult]) -> str:
@@ -72,4 +72,4 @@ def count_process_changes(results: Iterable[CaseResult]) -> str:
 
 def explain_process_changes(result: CaseResult) -> list[str]:
     """Return a line for each change that a case left in its process."""
-    return [f"process   {describe_change(change)}" for change in result.outcome.execution.left]
+    return [f"process   {describe_state_change(change)}" for change in result.outcome.execution.left]

@@ -10,7 +10,6 @@ from .call import find_entry_point as find_entry_point
 from .call import name_outputs as name_outputs
 from .call import subject_entry_point as subject_entry_point
 from .call import subject_kind as subject_kind
-from .health import ProcessWatch as ProcessWatch
 from .health import WorkerRetires as WorkerRetires
 from .health import current_watch as current_watch
 from .health import watch_case_in_process as watch_case_in_process

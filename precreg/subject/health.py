@@ -15,14 +15,20 @@ from typing import Literal
 from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_mode
 from precreg.subject.process_settings import (
     SETTINGS,
-    Setting,
+    ProcessSetting,
     SystemThreads,
     descriptor_setting,
     event_loop_policy,
     restore_event_loop_policy,
 )
 from precreg.subject.program_state import ProgramState
-from precreg.subject.surroundings import interrupts_noted, mode_change, note_every_interrupt, take_left_modes
+from precreg.subject.surroundings import (
+    escape_surrogates,
+    interrupts_noted,
+    mode_change,
+    note_every_interrupt,
+    take_left_modes,
+)
 from precreg.types import StateChange, StateKind
 
 # A folder that has modules of its own, and the name of a module that a computation of a case names.
@@ -30,6 +36,7 @@ ImportKey = tuple[str, str]
 
 # A change may concern every function of numpy, and a reader needs a few.
 _MAX_NAMES = 5
+_MAX_NAME = 80
 
 
 class WorkerRetires(Exception):  # noqa: N818  (an event, not an error of ours)
@@ -46,7 +53,7 @@ class ProcessWatch:
         """Take the state. A worker, in contrast to the command, can be replaced, and owns its descriptors."""
         self.is_spoiled = False
         self.in_worker = in_worker
-        self._settings: tuple[Setting, ...] = (*SETTINGS, descriptor_setting()) if in_worker else SETTINGS
+        self._settings: tuple[ProcessSetting, ...] = (*SETTINGS, descriptor_setting()) if in_worker else SETTINGS
         self._reads = [setting.read for setting in self._settings]
         self._program, self._system_threads = ProgramState(), SystemThreads()
         self._noted: dict[StateChange, None] = {}
@@ -139,7 +146,9 @@ class ProcessWatch:
     def _change(
         self, kind: StateKind, names: tuple[str, ...], remedy: Literal["repaired", "replaced", "remains"]
     ) -> StateChange:
-        return StateChange(kind, names[:_MAX_NAMES], remedy, max(0, len(names) - _MAX_NAMES))
+        # A thread may have any name.
+        named = tuple(escape_surrogates(name)[:_MAX_NAME] for name in names[:_MAX_NAMES])
+        return StateChange(kind, named, remedy, max(0, len(names) - _MAX_NAMES))
 
 
 # The state is the process's, so the watch is global, too. None where nobody watches: a test that calls run_case.

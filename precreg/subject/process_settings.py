@@ -26,7 +26,7 @@ import numpy as np
 from precreg.types import StateKind
 
 
-class Setting(NamedTuple):
+class ProcessSetting(NamedTuple):
     """A group of values: `read` returns one for each name, and `write` puts the value of one place back."""
 
     kind: StateKind
@@ -67,9 +67,9 @@ def _signal_names() -> tuple[str, ...]:
 
 
 def _restore_mask(_: int, before: set[int]) -> None:
-    # A signal that waits would be delivered now, and an alarm would end the process.
-    while signal.sigpending() and signal.sigtimedwait(signal.sigpending(), 0) is not None:
-        pass
+    # A signal that waits would be delivered now, and an alarm would end the process. An interrupt is the user's.
+    while waiting := signal.sigpending() - {signal.SIGINT}:
+        signal.sigwait(waiting)
     _pthread_sigmask(signal.SIG_SETMASK, before)
 
 
@@ -136,9 +136,9 @@ _PRIORITY = (
 )
 
 
-def _parts(kind: StateKind, parts: tuple[_Part, ...]) -> Setting:
+def _parts(kind: StateKind, parts: tuple[_Part, ...]) -> ProcessSetting:
     getters = tuple(part.get for part in parts)
-    return Setting(
+    return ProcessSetting(
         kind,
         tuple(part.name for part in parts),
         lambda: tuple([get() for get in getters]),
@@ -147,25 +147,27 @@ def _parts(kind: StateKind, parts: tuple[_Part, ...]) -> Setting:
 
 
 SETTINGS = (
-    Setting(
+    ProcessSetting(
         "signal_handlers",
         _signal_names(),
         lambda: tuple(map(_getsignal, _SIGNALS)),
         lambda place, before: signal.signal(_SIGNALS[place], before),
     ),
-    Setting("blocked_signals", ("mask",), lambda: (_pthread_sigmask(signal.SIG_BLOCK, ()),), _restore_mask),
-    Setting("timers", tuple(_TIMERS), _armed_timers, _disarm),
-    Setting(
+    ProcessSetting("blocked_signals", ("mask",), lambda: (_pthread_sigmask(signal.SIG_BLOCK, ()),), _restore_mask),
+    ProcessSetting("timers", tuple(_TIMERS), _armed_timers, _disarm),
+    ProcessSetting(
         "resource_limits",
         tuple(_LIMITS),
         lambda: tuple(map(resource.getrlimit, _LIMITS.values())),
         lambda place, before: resource.setrlimit([*_LIMITS.values()][place], before),
     ),
-    Setting("umask", ("umask",), _read_umask, lambda _, before: os.umask(before)),
-    Setting("locale", ("locale",), lambda: (setlocale(LC_ALL),), lambda _, before: setlocale(LC_ALL, before)),
+    ProcessSetting("umask", ("umask",), _read_umask, lambda _, before: os.umask(before)),
+    ProcessSetting("locale", ("locale",), lambda: (setlocale(LC_ALL),), lambda _, before: setlocale(LC_ALL, before)),
     # The variable TZ is restored after each call, and the C library reads it only when it is asked to.
-    Setting("time_zone", ("time zone",), lambda: (time.tzname,), lambda _, __: time.tzset()),
-    Setting("faulthandler", ("enable",), lambda: (faulthandler.is_enabled(),), lambda _, __: faulthandler.enable()),
+    ProcessSetting("time_zone", ("time zone",), lambda: (time.tzname,), lambda _, __: time.tzset()),
+    ProcessSetting(
+        "faulthandler", ("enable",), lambda: (faulthandler.is_enabled(),), lambda _, __: faulthandler.enable()
+    ),
     _parts("interpreter", _INTERPRETER),
     _parts("numpy_settings", _NUMPY),
     _parts("priority", _PRIORITY),
@@ -187,7 +189,7 @@ def restore_event_loop_policy(before: Any) -> None:
 _STANDARD = ("stdin", "stdout", "stderr")
 
 
-def descriptor_setting() -> Setting:
+def descriptor_setting() -> ProcessSetting:
     """Return the setting of the three standard descriptors, with copies of them as they are now."""
     copies = [os.dup(number) if _identity(number) else None for number in range(len(_STANDARD))]
 
@@ -198,7 +200,7 @@ def descriptor_setting() -> Setting:
         else:
             os.dup2(copy, place)
 
-    return Setting("descriptors", _STANDARD, lambda: tuple([_identity(number) for number in (0, 1, 2)]), write)
+    return ProcessSetting("descriptors", _STANDARD, lambda: tuple([_identity(number) for number in (0, 1, 2)]), write)
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:

@@ -12,14 +12,14 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from locale import LC_NUMERIC, setlocale
 from signal import SIGINT, default_int_handler, getsignal, signal
 from threading import current_thread, main_thread
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -31,15 +31,30 @@ from precreg.types import Failure, Outcome, Reason, StateChange
 _left_modes: set[int] = set()
 
 
+class _Tools(NamedTuple):
+    """What the restoring of a call needs of numpy and of precreg's arithmetic."""
+
+    errstate: Any
+    ordinary_mode: int
+    floating_point_mode: Callable[[], int]
+    set_ordinary_mode: Callable[[], None]
+    describe_mode: Callable[[int], tuple[str, ...]]
+
+
 @cache
-def _modules_of_calls() -> tuple[Any, Any]:
-    """Return numpy and precreg's arithmetic: a session imports this module for its failures, and needs neither."""
-    # Once, because user code can put another module under the name of numpy.
-    import numpy as np
+def _tools() -> _Tools:
+    # Once, because user code can put another module under the name of numpy; and late, because sessions import this
+    # module for its failures, and need no numpy.
+    from numpy import errstate
 
-    import precreg.arithmetic.processor_mode as mode
+    from precreg.arithmetic import (
+        ORDINARY_MODE,
+        describe_floating_point_mode,
+        floating_point_mode,
+        set_ordinary_mode,
+    )
 
-    return np, mode
+    return _Tools(errstate, ORDINARY_MODE, floating_point_mode, set_ordinary_mode, describe_floating_point_mode)
 
 
 def take_left_modes() -> set[int]:
@@ -51,7 +66,7 @@ def take_left_modes() -> set[int]:
 
 def mode_change(mode: int) -> tuple[StateChange, ...]:
     """Return the change that left a floating-point mode, which precreg repairs at once; none for the ordinary mode."""
-    named = _modules_of_calls()[1].describe_floating_point_mode(mode)
+    named = _tools().describe_mode(mode)
     return (StateChange("floating_point_mode", named, "repaired"),) if named else ()
 
 
@@ -67,23 +82,23 @@ class SettingsRestored:
 
     def __enter__(self) -> None:
         """Save the state."""
-        np, self._arithmetic = _modules_of_calls()
+        self._tools = tools = _tools()
         self._process, self._folder, self._numbers = os.getpid(), os.getcwd(), setlocale(LC_NUMERIC)
         self._streams, self._recursion = (sys.stdin, sys.stdout, sys.stderr), sys.getrecursionlimit()
         self._filters = warnings.filters.copy()  # type: ignore[attr-defined]
-        self._errors = np.errstate(all="ignore")
+        self._errors = tools.errstate(all="ignore")
         self._errors.__enter__()
-        self._arithmetic.set_ordinary_mode()
+        tools.set_ordinary_mode()
 
     def __exit__(self, *_: object) -> None:
         """Restore the parts that changed."""
         # A child that user code forked and that returned from the call must not continue the run a second time.
         if os.getpid() != self._process:
             os._exit(0)
-        mode = self._arithmetic.floating_point_mode()
-        if mode != self._arithmetic.ORDINARY_MODE:
+        mode = self._tools.floating_point_mode()
+        if mode != self._tools.ordinary_mode:
             _left_modes.add(mode)
-            self._arithmetic.set_ordinary_mode()
+            self._tools.set_ordinary_mode()
         self._errors.__exit__(None, None, None)
         sys.setrecursionlimit(self._recursion)
         sys.stdin, sys.stdout, sys.stderr = self._streams

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from precreg.run.worker import CaseTask
 from precreg.run.workers import run_in_workers
-from precreg.subject.stage import Activity, Stage, enter_stage, note_import, read_stage, share_stage, stage_file
+from precreg.subject.stage import Activity, Stage, enter_stage, mark_import, read_stage, share_stage, stage_file
 from precreg.types.case import Computation
 from precreg.types.verdict import Reason
 
@@ -88,7 +88,7 @@ def test_a_stage_is_read_as_it_was_written(shared):
     assert read_stage(shared) is None
     enter_stage(Activity.SUBJECT, 2**40, 3)
     assert read_stage(shared) == Stage(Activity.SUBJECT, False, 2**40, 3)
-    note_import(True)
+    mark_import(True)
     assert read_stage(shared) == Stage(Activity.SUBJECT, True, 2**40, 3)
     enter_stage(Activity.MEASURING, 1)
     assert read_stage(shared) == Stage(Activity.MEASURING, False, 1, 0)
