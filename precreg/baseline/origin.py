@@ -93,7 +93,7 @@ class _Branch:
         # A detached HEAD has no name: there a proposal belongs to its commit and all that follow.
         commit = proposal.entry.commit.removesuffix("-dirty")
         if commit not in self._ancestors:
-            done = run_git(self._project, "merge-base", "--is-ancestor", commit, "HEAD")
+            done = run_git(self._project, "merge-base", "--is-ancestor", "--end-of-options", commit, "HEAD")
             self._ancestors[commit] = done.returncode == 0
         return self._ancestors[commit]
 

@@ -23,11 +23,11 @@ from precreg.baseline import (
     BASELINES_FOLDER,
     BaselineLookup,
     Baselines,
-    Proposal,
     explain_baseline,
     find_cumulative_losses,
     pending_proposals,
     read_environment_facts,
+    sort_proposals,
     update_proposals,
 )
 from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
@@ -62,7 +62,6 @@ from precreg.types import (
     UnknownCommit,
     UnwritableFolder,
     has_unclaimed_files,
-    is_test_defined,
 )
 from precreg.vcs import (
     MAX_UNCLAIMED,
@@ -357,7 +356,9 @@ class Session:
         written = self._outputs.write(record, folder, request.junit_dialect)
         try:
             if self._is_writable:
-                dropped = stale_proposals(pending_proposals(request.project), cases) if complete else set()
+                # Proposals of another branch stay, although no suite may have their cases here.
+                by_id = {case.id: case for case in cases}
+                dropped = sort_proposals(request.project, by_id).gone if complete else {}
                 update_proposals(
                     request.project, record.results, record.environment, record.git, request.environment, dropped, cases
                 )
@@ -453,14 +454,6 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
     found = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
     orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
     return replace(record, orphans=tuple(orphans))
-
-
-def stale_proposals(waiting: dict[str, Proposal], every: Sequence[Case]) -> set[str]:
-    """Return the ids of proposals whose case the project no longer has; proposals of test-defined cases stay."""
-    known = {case.id for case in every}
-    return {
-        id for id, proposal in waiting.items() if id not in known and not is_test_defined(proposal.entry.definition)
-    }
 
 
 class CaseJudge:

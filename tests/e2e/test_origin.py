@@ -60,6 +60,18 @@ def test_a_run_here_replaces_the_proposals_of_another_branch(project):
     assert precreg(project, "baseline", "accept", "--all", *WHY).returncode == 0
 
 
+def test_a_run_of_all_cases_keeps_the_proposals_of_a_suite_that_another_branch_has(project):
+    suite = project / "suites/unit/row_sum.yaml"
+    suite.with_name("more.yaml").write_text(suite.read_text().replace("suite: row_sum", "suite: more"))
+    precreg(project, "run", "--suite", "more")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "a further suite")
+    git(project, "switch", "-q", "main")
+    precreg(project, "run")
+    git(project, "switch", "-q", "fast")
+    assert {id.split("/")[1] for id in waiting(project)} == {"more"}
+
+
 def switched_to_a_new_branch(project):
     git(project, "switch", "-q", "-c", "better-name")
 
