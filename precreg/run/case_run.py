@@ -166,9 +166,8 @@ def _finish_seeds(
         return
     call = waiting[0].call
     # At the first seed that needs it: a self-test may have kept the outputs of all.
-    run_all = cache(
-        lambda: run_oracle(case, [started.call.inputs for started in waiting], call.directory, call.project)
-    )
+    seeds, inputs = [started.seed for started in waiting], [started.call.inputs for started in waiting]
+    run_all = cache(lambda: run_oracle(case, seeds, inputs, call.directory, call.project))
     for place, started in enumerate(waiting):
         yield _finish_seed(case, started, chain, computation, lambda place=place: _judge(run_all(), place))  # type: ignore[misc]
 
@@ -195,7 +194,6 @@ def _finish_seed(
 ) -> _Sample:
     seed, call, actual, actual_digest = started
     with blame_failures(Reason.REFERENCE_ERROR):
-        enter_stage(Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE, seed)
         oracle, digest, files = computation.reuse("oracle", seed, compute_oracle)
         enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.

@@ -16,9 +16,9 @@ import numpy as np
 
 from precreg.arithmetic import format_of
 from precreg.run.computation import Arrays
-from precreg.run.oracle_process import OracleProcess
-from precreg.subject import Call, CaseFailed, inside_project, subject_kind
-from precreg.types import Case, Computation
+from precreg.run.oracle_process import OracleCall, OracleProcess
+from precreg.subject import Activity, Call, CaseFailed, enter_stage, inside_project, note_changes, subject_kind
+from precreg.types import Case
 
 
 class OracleRun(NamedTuple):
@@ -36,16 +36,6 @@ class OracleRun(NamedTuple):
 @cache
 def _files(opened: frozenset[str], project: Path) -> tuple[str, ...]:
     return inside_project(opened, project)
-
-
-class _OracleCall(NamedTuple):
-    """One computation of an oracle without its inputs; all of it travels to another process."""
-
-    oracle: Computation
-    widened: bool
-    params: dict[str, Any]
-    directory: Path
-    project: Path
 
 
 # The process of a worker's oracles. None in a process that is no worker: oracles run beside the subject there.
@@ -66,30 +56,27 @@ def has_lost_oracle_process() -> bool:
     return _process is not None and _process.is_lost
 
 
-def run_oracle(case: Case, inputs: Sequence[Arrays], directory: Path, project: Path) -> OracleRun:
+def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], directory: Path, project: Path) -> OracleRun:
     """Return the oracle's outputs for the inputs of each seed, which stay as they are; `directory` is the suite's.
 
     Raises CaseFailed, and errors of user code.
     """
-    # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
-    call = _OracleCall(case.oracle, case.role != "golden", case.params, directory, project)
+    activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
+    call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project)
     # Recorded files run no code.
     if _process is None or case.oracle.kind == "files":
-        return OracleRun([_compute(call, each) for each in inputs])
-    reply = _process.call(_key(call), call, inputs)
+        return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
+    reply = _process.call(call, inputs)
+    note_changes(reply.left)
     if reply.failure is not None:
         raise CaseFailed(reply.failure)
     return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened)
 
 
-def _key(call: _OracleCall) -> tuple[str, str, Path, Path]:
-    """Return the modules that a call needs: oracles with the same ones share a process."""
-    module = call.oracle.spec.partition(":")[0] if call.oracle.kind == "python" else ""
-    return call.oracle.kind, module, call.directory, call.project
-
-
-def _compute(call: _OracleCall, inputs: Arrays) -> Arrays:
-    prepared = _promote_inputs(inputs) if call.widened else copy_inputs(inputs)
+def _compute(call: OracleCall, place: int, inputs: Arrays) -> Arrays:
+    enter_stage(call.activity, call.seeds[place])
+    # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
+    prepared = copy_inputs(inputs) if call.activity == Activity.GOLDEN else _promote_inputs(inputs)
     own = Call(prepared, deepcopy(call.params), call.directory, call.project)
     return subject_kind(call.oracle.kind)(call.oracle.spec, own).arrays
 

@@ -168,7 +168,7 @@ def _run(item: OracleSeed, project: Path, trees: TreePair | None, times: int) ->
     directory = suite_folder(project, item.case.directory)
     with blame_failures(Reason.REFERENCE_ERROR):
         inputs = draw_inputs(item.case, item.seed, directory, project)
-        run = run_oracle(item.case, [inputs] * times, directory, project)
+        run = run_oracle(item.case, [item.seed] * times, [inputs] * times, directory, project)
     outputs = combine_digests(array_digests(run.outputs[0]))
     foreign = () if trees is None else tuple(sorted(filter(trees.counterpart, run.opened)))
     digest = combine_digests(array_digests(inputs))

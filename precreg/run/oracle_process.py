@@ -21,14 +21,24 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precreg.run.computation import Arrays
-from precreg.subject import CaseFailed, OpenedFiles, describe_failure
-from precreg.types import Failure, Reason
+from precreg.run.processes import process_changes
+from precreg.subject import (
+    Activity,
+    CaseFailed,
+    OpenedFiles,
+    describe_failure,
+    describe_stage,
+    present_stage,
+    watch_worker,
+)
+from precreg.types import Computation, Failure, Reason, StateChange
 
 # Children that stay. A suite with references in several modules would otherwise import these anew for each case.
 KEPT_CHILDREN = 4
@@ -46,12 +56,44 @@ _FIRST_DESCRIPTOR = 3
 _ALL_ENDED = "the process that runs references ended"
 
 
+class OracleCall(NamedTuple):
+    """One computation of an oracle without its inputs; all of it travels to another process.
+
+    `activity` and `seeds` say what a crash interrupted.
+    """
+
+    oracle: Computation
+    activity: Activity
+    seeds: tuple[int, ...]
+    params: dict[str, Any]
+    directory: Path
+    project: Path
+
+    @property
+    def key(self) -> tuple[str, str, Path, Path]:
+        """Return the modules that the call needs: oracles with the same ones share a process."""
+        return self.oracle.kind, self.module, self.directory, self.project
+
+    @property
+    def module(self) -> str:
+        """Return the name of the oracle's module; empty for other kinds than python."""
+        return self.oracle.spec.partition(":")[0] if self.oracle.kind == "python" else ""
+
+
 class OracleReply(NamedTuple):
-    """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far."""
+    """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far.
+
+    `left` are the changes that the call left in its process.
+    """
 
     outputs: list[Arrays]
     opened: frozenset[str]
+    left: tuple[StateChange, ...] = ()
     failure: Failure | None = None
+
+
+# Computes the outputs of a call for the inputs of the seed at a place.
+ComputeOracle = Callable[[OracleCall, int, Arrays], Arrays]
 
 
 class _Child(NamedTuple):
@@ -64,11 +106,11 @@ class _Child(NamedTuple):
 class OracleProcess:
     """The process beside a worker that runs references; `compute` gives the outputs of a message and its inputs."""
 
-    def __init__(self, compute: Callable[[Any, Arrays], Arrays]) -> None:
+    def __init__(self, compute: ComputeOracle) -> None:
         """Fork the process. Nothing of the user may be imported yet."""
         self._control, theirs = socket.socketpair()
-        self._children: OrderedDict[Any, _Child] = OrderedDict()
-        self._opened: dict[Any, frozenset[str]] = {}
+        self._children: OrderedDict[tuple[str, str, Path, Path], _Child] = OrderedDict()
+        self._opened: dict[tuple[str, str, Path, Path], frozenset[str]] = {}
         # User code broke the socket to the process, or ended it.
         self.is_lost = False
         with warnings.catch_warnings():
@@ -79,26 +121,30 @@ class OracleProcess:
             _run_to_end(lambda: _start_children(theirs, compute), theirs, self._control)
         theirs.close()
 
-    def call(self, key: Any, message: Any, inputs: Sequence[Arrays]) -> OracleReply:
-        """Run a message on each set of inputs, in the child of a key.
+    def call(self, call: OracleCall, inputs: Sequence[Arrays]) -> OracleReply:
+        """Run an oracle on each set of inputs, in the child of its modules.
 
         Raises CaseFailed (reference_error) if the child gives no reply.
         """
+        key = call.key
         try:
             child = self._child(key)
         except (OSError, EOFError):
             self.is_lost = True
             raise CaseFailed(Failure(Reason.REFERENCE_ERROR, _ALL_ENDED)) from None
         try:
-            _send(child.socket, message, inputs)
-            (failure, opened), outputs = _receive(child.socket)
+            _send(child.socket, call, inputs)
+            (failure, opened, left, is_spoiled), outputs = _receive(child.socket)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             raise CaseFailed(Failure(Reason.REFERENCE_ERROR, self._describe_loss(key, child, error))) from None
         if opened is not None:
             self._opened[key] = opened
-        return OracleReply(outputs, self._opened.get(key, frozenset()), failure)
+        reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure)
+        if is_spoiled:
+            self._end(key)
+        return reply
 
-    def _child(self, key: Any) -> _Child:
+    def _child(self, key: tuple[str, str, Path, Path]) -> _Child:
         if key not in self._children:
             while len(self._children) >= KEPT_CHILDREN:
                 self._end(next(iter(self._children)))
@@ -113,7 +159,7 @@ class OracleProcess:
         (number,) = _NUMBER.unpack(_receive_bytes(self._control, _NUMBER.size))
         return int(number)
 
-    def _end(self, key: Any) -> int:
+    def _end(self, key: tuple[str, str, Path, Path]) -> int:
         """End a child and return its wait status."""
         child = self._children.pop(key)
         self._opened.pop(key, None)
@@ -121,8 +167,10 @@ class OracleProcess:
         self._control.sendall(_NUMBER.pack(child.pid))
         return self._answer()
 
-    def _describe_loss(self, key: Any, child: _Child, error: Exception) -> str:
-        """Return how a child ended, in the words of the pool."""
+    def _describe_loss(self, key: tuple[str, str, Path, Path], child: _Child, error: Exception) -> str:
+        """Return how a child ended, and what it was doing, in the words of the pool."""
+        stage = present_stage()
+        doing = "" if stage is None else f" while {describe_stage(stage)}"
         try:
             code = os.waitstatus_to_exitcode(self._end(key))
         except (OSError, EOFError):
@@ -131,9 +179,10 @@ class OracleProcess:
         if not isinstance(error, OSError | EOFError):
             return f"answered with something else than arrays: {error}"
         if code >= 0:
-            return f"its process exited with code {code}"
+            return f"its process exited with code {code}{doing}"
         known = -code in list(signal.Signals)
-        return f"its process was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+        name = signal.Signals(-code).name if known else f"signal {-code}"
+        return f"its process was killed by {name}{doing}"
 
 
 def _connection() -> tuple[socket.socket, socket.socket]:
@@ -178,7 +227,7 @@ def _close_others(kept: Set[int]) -> None:
             os.close(number)
 
 
-def _start_children(control: socket.socket, compute: Callable[[Any, Arrays], Arrays]) -> None:
+def _start_children(control: socket.socket, compute: ComputeOracle) -> None:
     """Fork a child for each socket that comes, and end the child of each process id that comes."""
     children: set[int] = set()
     while True:
@@ -203,25 +252,29 @@ def _start_children(control: socket.socket, compute: Callable[[Any, Arrays], Arr
             control.sendall(_NUMBER.pack(os.waitpid(pid, 0)[1]))
 
 
-def _serve_calls(connection: socket.socket, compute: Callable[[Any, Arrays], Arrays]) -> None:
-    """Compute each message that comes, until the worker closes the socket."""
+def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
+    """Compute each call that comes, until the worker closes the socket."""
     gc.freeze()
-    opened, sent = OpenedFiles(), -1
+    opened, sent, watch = OpenedFiles(), -1, watch_worker()
     while True:
-        message, inputs = _receive(connection)
+        call, inputs = _receive(connection)
+        watch.begin_case([(str(call.directory), call.module)])
         failure, outputs = None, list[Arrays]()
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.
             with np.errstate(all="ignore"):
-                outputs = [compute(message, each) for each in inputs]
+                outputs = [compute(call, place, each) for place, each in enumerate(inputs)]
         except CaseFailed as failed:
             failure = failed.failure
         except BaseException as error:
             failure = describe_failure(error, Reason.REFERENCE_ERROR)
+        processes = process_changes(frozenset(), "replaced")
+        left = (*watch.end_case(), *processes)
         # Most calls open nothing new.
         new = len(opened) != sent
         sent = len(opened)
-        _send(connection, (failure, opened.paths() if new else None), outputs)
+        is_spoiled = watch.is_spoiled or bool(processes)
+        _send(connection, (failure, opened.paths() if new else None, left, is_spoiled), outputs)
 
 
 def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> None:

@@ -156,7 +156,7 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
         if place == 0 and batch.case.deterministic:
             unsteady = _unsteady(batch, drawn, outputs, project)
         with blame_failures(Reason.REFERENCE_ERROR):
-            (oracle,) = run_oracle(batch.case, [drawn], directory, project).outputs
+            (oracle,) = run_oracle(batch.case, [batch.first + place], [drawn], directory, project).outputs
             figures.append({name: _measure(former[name], outputs[name], oracle[name]) for name in outputs})
     return BatchAnswer(batch.key, tuple(inputs), tuple(figures), unsteady)
 

@@ -12,6 +12,12 @@ from collections.abc import Iterator, Set
 from contextlib import suppress
 from signal import SIGKILL
 from time import monotonic, sleep
+from typing import Literal
+
+from precreg.types import StateChange
+
+# Processes that a fact names; it counts the others.
+MAX_NAMED_PROCESSES = 3
 
 # Numbers of prctl, from linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -107,6 +113,15 @@ def name_process(pid: int) -> str:
         return f"process {pid}"
     text = b" ".join(word for word in words if word).decode(errors="replace")
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:80] or f"process {pid}"
+
+
+def process_changes(known: Set[int], remedy: Literal["replaced", "remains"]) -> tuple[StateChange, ...]:
+    """Name the processes that user code left running below this one, apart from `known`."""
+    left = left_children(known)
+    if not left:
+        return ()
+    names = tuple(name_process(pid) for pid in left[:MAX_NAMED_PROCESSES])
+    return (StateChange("processes", names, remedy, max(0, len(left) - MAX_NAMED_PROCESSES)),)
 
 
 def end_orphans(workers: Set[int]) -> None:

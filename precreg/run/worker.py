@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO, TextIOWrapper
@@ -23,7 +23,7 @@ from msgspec import msgpack
 from msgspec.structs import replace
 
 from precreg.run.channel import MAX_MESSAGE_BYTES, WorkerConnection
-from precreg.run.processes import left_children, living_children, name_process
+from precreg.run.processes import left_children, living_children, process_changes
 from precreg.subject import Activity, TreePair, enter_stage, redirect_imports, share_stage
 from precreg.types import Case, Execution, Failure, Outcome, Reason, StateChange
 
@@ -33,9 +33,6 @@ _Answer = TypeVar("_Answer")
 # The function that runs one case in a project and an environment (the chain of its labels). It reaches a worker as the
 # names of a module and a function. So a worker imports the room of a self-test only for a self-test.
 CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
-
-# Processes that a fact names; it counts the others.
-MAX_NAMED_PROCESSES = 3
 
 READY_MESSAGE = b""
 # The first byte of a message with an answer. After its last answer a worker runs no further item, because the item
@@ -111,11 +108,11 @@ class CaseTask(NamedTuple):
 
         watch, known = current_watch(), living_children()
         if watch is None:
-            return _note_left(self._runner()(case, self.project, self.chain), _left_processes(known, "remains"))
+            return _note_left(self._runner()(case, self.project, self.chain), process_changes(known, "remains"))
         watch.begin_case(imported_modules(case, self.project))
         outcome = self._runner()(case, self.project, self.chain)
         remedy: Literal["replaced", "remains"] = "replaced" if watch.in_worker else "remains"
-        return _note_left(outcome, (*watch.end_case(), *_left_processes(known, remedy)))
+        return _note_left(outcome, (*watch.end_case(), *process_changes(known, remedy)))
 
     def decoder(self) -> msgpack.Decoder[Outcome]:
         """Return the decoder of outcomes."""
@@ -148,27 +145,18 @@ class CaseTask(NamedTuple):
 
 
 def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
-    """Yield the modules that a case names, with the folder of its suite."""
+    """Yield the modules that a case imports in its worker, with the folder of its suite: not those of its oracle."""
     folder = str(project / case.directory)
-    for computation in (case.subject, case.oracle, case.benchmark):
+    for computation in (case.subject, case.benchmark):
         if computation is not None and computation.kind == "python":
             yield folder, str(computation.spec).partition(":")[0]
 
 
 def _note_left(outcome: Outcome, left: Iterable[StateChange]) -> Outcome:
-    """Add changes of the process to the facts of an outcome."""
-    if not (changes := (*outcome.execution.left, *left)):
+    """Add changes of the process to the facts of an outcome, each once."""
+    if not (changes := tuple(dict.fromkeys((*outcome.execution.left, *left)))):
         return outcome
     return replace(outcome, execution=replace(outcome.execution, left=changes))
-
-
-def _left_processes(known: Set[int], remedy: Literal["replaced", "remains"]) -> tuple[StateChange, ...]:
-    """Name the processes that a subject left running, apart from `known`."""
-    left = left_children(known)
-    if not left:
-        return ()
-    names = tuple(name_process(pid) for pid in left[:MAX_NAMED_PROCESSES])
-    return (StateChange("processes", names, remedy, max(0, len(left) - MAX_NAMED_PROCESSES)),)
 
 
 def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:

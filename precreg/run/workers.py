@@ -31,7 +31,7 @@ from precreg.run.channel import BrokenMessage, ParentConnection
 from precreg.run.processes import kill_group
 from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
 from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, RETIRES_MESSAGE, WorkerStart, WorkerTask, read_end
-from precreg.subject import Activity, Stage, read_stage, stage_file
+from precreg.subject import describe_stage, read_stage, stage_file
 from precreg.types import Failure, Reason
 
 _Item = TypeVar("_Item")
@@ -57,15 +57,6 @@ MAX_LOST_SERVERS = 5
 
 # Errors of decoding a message that a subject wrote: no msgpack, another shape, a depth or a number without end.
 _UNDECODABLE = (MsgspecError, ValueError, RecursionError, OverflowError, MemoryError)
-
-_ACTIVITIES = {
-    Activity.DRAWING: "drawing the inputs",
-    Activity.SUBJECT: "running the subject",
-    Activity.REFERENCE: "running the reference",
-    Activity.GOLDEN: "running the golden",
-    Activity.MEASURING: "measuring the outputs",
-    Activity.BENCHMARK: "running the benchmark",
-}
 
 
 class WorkerProcess(Generic[_Item]):
@@ -112,7 +103,7 @@ class WorkerProcess(Generic[_Item]):
     def failure(self, reason: Reason, how: str) -> Failure:
         """Return the failure of the running item: what it was doing, and the end of its printed text."""
         stage = read_stage(self._stage)
-        return Failure(reason, how if stage is None else f"{how} while {_describe(stage)}", self._read_printed())
+        return Failure(reason, how if stage is None else f"{how} while {describe_stage(stage)}", self._read_printed())
 
     def _read_printed(self) -> str:
         return read_end(self._printed.fileno())
@@ -149,15 +140,6 @@ class WorkerProcess(Generic[_Item]):
 def _worker_start(task: WorkerTask[Any, Any]) -> WorkerStart:
     folder = os.getcwd()
     return WorkerStart([each or folder for each in sys.path], safe_path(sys.path, folder), folder, pickle.dumps(task))
-
-
-def _describe(stage: Stage) -> str:
-    """Write what an item was doing: "running the subject, seed 3, repeat 2"."""
-    doing = _ACTIVITIES[stage.activity]
-    if stage.importing:
-        doing = f"importing the module, before {doing}"
-    repeat = f", repeat {stage.repeat}" if stage.repeat else ""
-    return f"{doing}, seed {stage.seed}{repeat}"
 
 
 @contextmanager

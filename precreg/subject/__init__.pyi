@@ -12,6 +12,7 @@ from .call import subject_entry_point as subject_entry_point
 from .call import subject_kind as subject_kind
 from .health import WorkerRetires as WorkerRetires
 from .health import current_watch as current_watch
+from .health import note_changes as note_changes
 from .health import watch_case_in_process as watch_case_in_process
 from .health import watch_worker as watch_worker
 from .module_space import TreePair as TreePair
@@ -23,8 +24,9 @@ from .opened import inside_project as inside_project
 from .opened import touches as touches
 from .python import run_python as run_python
 from .stage import Activity as Activity
-from .stage import Stage as Stage
+from .stage import describe_stage as describe_stage
 from .stage import enter_stage as enter_stage
+from .stage import present_stage as present_stage
 from .stage import read_stage as read_stage
 from .stage import share_stage as share_stage
 from .stage import stage_file as stage_file

@@ -97,6 +97,10 @@ class ProcessWatch:
         if key in self._by_import:
             self._noted |= dict.fromkeys(self._by_import[key])
 
+    def note_changes(self, changes: Iterable[StateChange]) -> None:
+        """Attribute changes of another process, which computed for the present case, to it."""
+        self._noted |= dict.fromkeys(changes)
+
     def end_case(self) -> tuple[StateChange, ...]:
         """Check the process, put back what can be put back, and return the changes that the case left."""
         self._note_changes()
@@ -200,6 +204,12 @@ def watch_import(key: ImportKey) -> Iterator[None]:
     """Watch the import of a module for a computation, as `ProcessWatch.watch_import` does."""
     with nullcontext() if _watch is None else _watch.watch_import(key):
         yield
+
+
+def note_changes(changes: Iterable[StateChange]) -> None:
+    """Note changes of another process, which computed for the present case."""
+    if _watch is not None:
+        _watch.note_changes(changes)
 
 
 def note_use(key: ImportKey) -> None:

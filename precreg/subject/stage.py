@@ -37,6 +37,25 @@ class Stage(NamedTuple):
     repeat: int
 
 
+_ACTIVITIES = {
+    Activity.DRAWING: "drawing the inputs",
+    Activity.SUBJECT: "running the subject",
+    Activity.REFERENCE: "running the reference",
+    Activity.GOLDEN: "running the golden",
+    Activity.MEASURING: "measuring the outputs",
+    Activity.BENCHMARK: "running the benchmark",
+}
+
+
+def describe_stage(stage: Stage) -> str:
+    """Write what a case was doing: "running the subject, seed 3, repeat 2"."""
+    doing = _ACTIVITIES[stage.activity]
+    if stage.importing:
+        doing = f"importing the module, before {doing}"
+    repeat = f", repeat {stage.repeat}" if stage.repeat else ""
+    return f"{doing}, seed {stage.seed}{repeat}"
+
+
 _LAYOUT = Struct("<BBqI")
 STAGE_BYTES = _LAYOUT.size
 # The place of `importing`, which changes alone.
@@ -78,7 +97,15 @@ def mark_import(importing: bool) -> None:
 
 def read_stage(descriptor: int) -> Stage | None:
     """Return the stage that a file has; None before the first step, and for bytes that are no stage."""
-    written = os.pread(descriptor, STAGE_BYTES, 0)
+    return _stage(os.pread(descriptor, STAGE_BYTES, 0))
+
+
+def present_stage() -> Stage | None:
+    """Return the last stage that this process, or one that it forked, entered."""
+    return _stage(bytes(_shared[:STAGE_BYTES]))
+
+
+def _stage(written: bytes) -> Stage | None:
     if len(written) < STAGE_BYTES:
         return None
     activity, importing, seed, repeat = _LAYOUT.unpack(written)

@@ -42,33 +42,39 @@ def crash(project, case):
     def crash(subject, oracle="dying:same", **fields):
         made = replace(case(**fields), subject=Computation("python", subject), oracle=Computation("python", oracle))
         (outcome,) = run_in_workers([made], CaseTask(project, ("cpu",)), 1)
-        assert outcome.execution.failure.reason is Reason.CRASHED
         return outcome.execution.failure
 
     return crash
 
 
 @pytest.mark.parametrize(
-    ("subject", "oracle", "fields", "doing"),
+    ("subject", "fields", "doing"),
     [
-        ("dying:at_once", "dying:same", {}, "running the subject, seed 0"),
-        ("dying:at_the_third", "dying:same", {"seeds": 8}, "running the subject, seed 5"),
-        ("dying:at_the_third", "dying:same", {"seeds": 2, "repeats": 4}, "running the subject, seed 1, repeat 2"),
-        ("dying_at_import:f", "dying:same", {}, "importing the module, before running the subject, seed 0"),
-        ("dying:same", "dying:at_once", {}, "running the reference, seed 0"),
-        ("dying:same", "dying:at_the_third", {"seeds": 8}, "running the reference, seed 5"),
-        ("dying:same", "dying_at_import:f", {}, "importing the module, before running the reference, seed 0"),
-        ("dying:same", "dying:at_once", {"role": "golden"}, "running the golden, seed 0"),
-        (
-            "dying:same",
-            "dying:same",
-            {"benchmark": Computation("python", "dying:at_once")},
-            "running the benchmark, seed 0",
-        ),
+        ("dying:at_once", {}, "running the subject, seed 0"),
+        ("dying:at_the_third", {"seeds": 8}, "running the subject, seed 5"),
+        ("dying:at_the_third", {"seeds": 2, "repeats": 4}, "running the subject, seed 1, repeat 2"),
+        ("dying_at_import:f", {}, "importing the module, before running the subject, seed 0"),
+        ("dying:same", {"benchmark": Computation("python", "dying:at_once")}, "running the benchmark, seed 0"),
     ],
 )
-def test_a_crash_says_what_the_case_was_doing(crash, subject, oracle, fields, doing):
-    assert crash(subject, oracle, **fields).message == f"exited with code 7 while {doing}"
+def test_a_crash_says_what_the_case_was_doing(crash, subject, fields, doing):
+    failure = crash(subject, **fields)
+    assert (failure.reason, failure.message) == (Reason.CRASHED, f"exited with code 7 while {doing}")
+
+
+@pytest.mark.parametrize(
+    ("oracle", "fields", "doing"),
+    [
+        ("dying:at_once", {}, "running the reference, seed 0"),
+        ("dying:at_the_third", {"seeds": 8}, "running the reference, seed 5"),
+        ("dying_at_import:f", {}, "importing the module, before running the reference, seed 0"),
+        ("dying:at_once", {"role": "golden"}, "running the golden, seed 0"),
+    ],
+)
+def test_a_crash_of_the_process_of_references_says_what_it_was_doing(crash, oracle, fields, doing):
+    failure = crash("dying:same", oracle, **fields)
+    assert failure.reason is Reason.REFERENCE_ERROR
+    assert failure.message == f"its process exited with code 7 while {doing}"
 
 
 def test_a_crash_has_the_last_lines_of_standard_error(crash):
