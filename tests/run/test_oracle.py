@@ -2,15 +2,18 @@
 
 import socket
 import threading
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.run.oracle_process import OracleProcess, _receive, _send
+from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.run.workers import run_in_workers
+from precreg.subject.stage import Activity
 from precreg.subject.surroundings import CaseFailed
+from precreg.types.case import Computation
 from precreg.types.verdict import Reason
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
@@ -141,10 +144,11 @@ def test_oracles_of_more_modules_than_children_stay_are_all_served(project, case
 
 
 def test_a_lost_process_is_noticed():
-    process = OracleProcess(lambda _, arrays: arrays)
-    assert process.call("key", None, [{"x": CUBE}]).outputs[0]["x"].tolist() == CUBE.tolist()
+    process = OracleProcess(lambda _call, _place, arrays: arrays)
+    call = OracleCall(Computation("python", "one:f"), Activity.REFERENCE, (0,), {}, Path("/"), Path("/"))
+    assert process.call(call, [{"x": CUBE}]).outputs[0]["x"].tolist() == CUBE.tolist()
     assert not process.is_lost
     process._control.close()
     with pytest.raises(CaseFailed, match="the process that runs references ended"):
-        process.call("other", None, [])
+        process.call(call._replace(oracle=Computation("python", "other:f")), [])
     assert process.is_lost
