@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import hypot, isclose, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -153,7 +153,27 @@ def has_more_of_the_same(entry: BaselineEntry, former: BaselineEntry) -> bool:
         and all(each in entry.described for each in former.described)
         and all(_has_more_of(entry.outputs[name], output, seeds) for name, output in former.outputs.items())
         and (len(entry.inputs) > seeds or (entry.sketch, entry.groups) == (former.sketch, former.groups))
+        and all(_goes_on(getattr(entry, name), getattr(former, name), seeds) for name in _others(entry))
     )
+
+
+# Fields that `has_more_of_the_same` compares by rules of their own, and those that every acceptance sets anew.
+_COMPARED = {"definition", "inputs", "outputs", "sketch", "groups", "described", "known"}
+_SET_ANEW = {"reason", "author", "date", "commit", "confirmation", "fingerprint", "duration_s", "processor"}
+_SET_ANEW |= {"accepted", "reach", "seen"}
+
+
+def _others(entry: BaselineEntry) -> Iterator[str]:
+    yield from (name for name in entry.__struct_fields__ if name not in _COMPARED | _SET_ANEW)
+
+
+def _goes_on(value: Any, former: Any, seeds: int) -> bool:
+    """Return whether a value is the former one, or has more seeds at the end of lists with one item a seed."""
+    if isinstance(former, dict) and isinstance(value, dict):
+        return value.keys() == former.keys() and all(_goes_on(value[name], former[name], seeds) for name in former)
+    if isinstance(former, list) and isinstance(value, list) and len(former) == seeds:
+        return value[:seeds] == former
+    return bool(value == former)
 
 
 def _has_more_of(output: BaselineOutput, former: BaselineOutput, seeds: int) -> bool:

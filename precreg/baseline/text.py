@@ -64,8 +64,8 @@ def _without_empty(value: Any) -> Any:
     if isinstance(value, dict):
         inner = {name: _without_empty(member) for name, member in value.items()}
         return {name: member for name, member in inner.items() if member not in (None, "", [], {})}
-    # Most lists are of numbers, and a file has thousands of them.
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+    # Most lists are of numbers, and a file has thousands of them; the items of a list have one type.
+    if isinstance(value, list) and value and isinstance(value[0], dict):
         return [_without_empty(item) for item in value]
     return value
 

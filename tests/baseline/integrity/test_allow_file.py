@@ -163,7 +163,7 @@ def test_entries_that_served_are_pruned_and_comments_and_others_stay(project):
         (HEAD, "# Ask Ada before you add one.\n  # the device is coarser\n"),
         (
             "allow:\n  - case: a\n    change: case_removed\n    reason: >\n      two\n      lines\n\n# end\n",
-            "\n# end\n",
+            "# end\n",
         ),
         ("# first\nallow: [{case: a, change: case_removed, reason: b}]\n", "# first\n"),
     ],

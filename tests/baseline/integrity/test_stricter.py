@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.entry import is_extension, succeed_entry
+from precreg.baseline.entry import _goes_on, is_extension, succeed_entry
 from precreg.baseline.store import BaselineKey, lock_baselines, read_all_entries, store_entries
 from precreg.types.record import BaselineOutput
 from precreg.types.warning import FindingKind
@@ -164,6 +164,15 @@ def test_a_seed_less_is_no_extension(project):
 
     project.entries(shortened)
     assert FindingKind.BASELINE_CHANGED in {finding.kind for finding in project.bar().findings}
+
+
+def test_fields_of_later_versions_are_equal_or_go_on_by_seeds():
+    assert _goes_on({"out": ["a", "b", "c"]}, {"out": ["a", "b"]}, seeds=2)
+    assert not _goes_on({"out": ["a", "x", "c"]}, {"out": ["a", "b"]}, seeds=2)
+    assert not _goes_on({"out": ["a", "b"]}, {"out": ["a", "b"], "more": ["a", "b"]}, seeds=2)
+    assert not _goes_on(["a", "b", "c"], ["a"], seeds=2)
+    assert _goes_on({"k.py": "1"}, {"k.py": "1"}, seeds=2)
+    assert not _goes_on({"k.py": "2"}, {"k.py": "1"}, seeds=2)
 
 
 def with_metric(given, values):
