@@ -280,7 +280,7 @@ class Session:
     def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
         """Add the findings of the criteria to the record; results decide which references changed.
 
-        Yields the number of references that may have changed and give the same bits. Raises UserError (no-workers).
+        Yields the number of references that may have changed and give the same bits.
         """
         criteria, facts = self.criteria, dict[str, OracleFact | None]()
         if criteria.sides is not None:
