@@ -33,7 +33,7 @@ from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, 
 from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
 from precreg.errors import UserError
 from precreg.run.accepted_version import judge_changed_cases
-from precreg.run.escalation import Announce
+from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
@@ -192,6 +192,7 @@ class Session:
         self._baselines = Baselines(request.project)
         # Without a journal the working folder cannot be written, so the run proposes nothing.
         self._is_writable = True
+        self._announce: Announce | None = None
 
     @cached_property
     def criteria(self) -> AcceptanceCriteria:
@@ -228,7 +229,7 @@ class Session:
         accepted one those whose bits changed. Raises UserError as `resume_journal`, `other_commit` and `run_and_judge`
         do.
         """
-        request = self.request
+        request, self._announce = self.request, announce
         if request.pair not in (None, PAIR_AUTO):
             self.record = replace(self.record, pair=other_commit(request.project, request.pair))
         policy = replace(self.judge.policy, require=request.require)
@@ -285,11 +286,13 @@ class Session:
         criteria, facts = self.criteria, dict[str, OracleFact | None]()
         if criteria.sides is not None:
             # Late, because most runs have no base.
-            from precreg.run.oracle_change import decide_oracles, find_candidates
+            from precreg.run.oracle_change import ORACLE_SECONDS, decide_oracles, find_candidates
 
             request, whole = self.request, self.request.shard is None
             candidates = find_candidates(criteria.sides, results, self.record.environment, whole=whole)
             jobs = count_processors() if request.jobs is None else request.jobs
+            if candidates and self._announce is not None:
+                self._announce(OracleAnnouncement(len(candidates), criteria.commit, ORACLE_SECONDS))
             decided = decide_oracles(request.project, criteria.commit, candidates, jobs)
             facts = decided.facts
             if decided.same:
