@@ -26,7 +26,7 @@ from precreg.cli.options import (
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.run import Announcement, PairProgress, RunRequest
+    from precreg.run import Announcement, OracleAnnouncement, PairProgress, RunRequest
     from precreg.types import Case, RunRecord
 
 
@@ -216,13 +216,16 @@ class _PairMessages:
     def __init__(self) -> None:
         self._printed = monotonic()
 
-    def __call__(self, event: Announcement | PairProgress) -> None:
+    def __call__(self, event: Announcement | PairProgress | OracleAnnouncement) -> None:
         """Print an announcement at once, and progress if the last line is old enough."""
-        from precreg.run import Announcement
+        from precreg.run import Announcement, OracleAnnouncement
 
         seconds = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         if isinstance(event, Announcement):
             text = _announced(event)
+        elif isinstance(event, OracleAnnouncement):
+            number = "1 case" if event.cases == 1 else f"{event.cases} cases"
+            text = f"comparing references of {number} with those of {event.commit[:8]}, at most {event.seconds:g} s"
         elif monotonic() - self._printed >= seconds:
             text = _progressed(event)
         else:

@@ -169,7 +169,7 @@ def _describe_uncompared(results: OracleUncompared) -> str:
             return f"the base's fails: {results.message}"
         case "failed":
             return f"the present one fails: {results.message}"
-        case "no_checkout":
+        case "not_started":
             return results.message
         case "other_inputs":
             return "the inputs differ"

@@ -7,6 +7,7 @@ from .computation import Arrays as Arrays
 from .computation import call_model as call_model
 from .computation import find_model as find_model
 from .escalation import Announcement as Announcement
+from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
 from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS

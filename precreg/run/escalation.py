@@ -88,7 +88,15 @@ class PairProgress(NamedTuple):
     budget_seconds: float
 
 
-Announce = Callable[[Announcement | PairProgress], None]
+class OracleAnnouncement(NamedTuple):
+    """The cases whose oracle runs by another version, too, its commit, and the most seconds for all of them."""
+
+    cases: int
+    commit: str
+    seconds: float
+
+
+Announce = Callable[[Announcement | PairProgress | OracleAnnouncement], None]
 
 
 class OpenCase(NamedTuple):

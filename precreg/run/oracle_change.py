@@ -217,16 +217,17 @@ class Decisions(NamedTuple):
 
 
 def decide_oracles(project: Path, commit: str, candidates: Sequence[Candidate], jobs: int) -> Decisions:
-    """Run the oracles of both versions, and decide each candidate. Raises UserError (no-workers)."""
+    """Run the oracles of both versions, and decide each candidate; without both versions all of them remain."""
     if not candidates:
         return Decisions({})
     try:
         with other_version(project, commit, commit) as version, TemporaryDirectory(prefix="precreg-oracle-") as folder:
             return Decisions(dict(_decide(project, version, candidates, max(1, jobs), Path(folder))))
     except UserError as problem:
-        if problem.slug != "no-checkout":
+        # The cases ran already, and their reports must not be lost.
+        if problem.slug not in ("no-checkout", "no-workers"):
             raise
-        cause = OracleUncompared("no_checkout", problem.message)
+        cause = OracleUncompared("not_started", problem.message)
         return Decisions({each.now.id: replace(each.fact, results=cause) for each in candidates})
 
 

@@ -34,7 +34,7 @@ from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, 
 from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
 from precreg.errors import UserError
 from precreg.run.accepted_version import judge_changed_cases
-from precreg.run.escalation import Announce
+from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
@@ -209,6 +209,7 @@ class Session:
         self._baselines = Baselines(request.project)
         # Without a journal the working folder cannot be written, so the run proposes nothing.
         self._is_writable = True
+        self._announce: Announce | None = None
 
     @cached_property
     def criteria(self) -> AcceptanceCriteria:
@@ -259,7 +260,7 @@ class Session:
         accepted one those whose bits changed. Raises UserError as `resume_journal`, `other_commit` and `run_and_judge`
         do.
         """
-        request = self.request
+        request, self._announce = self.request, announce
         if request.pair not in (None, PAIR_AUTO):
             named = other_commit(request.project, request.pair)
             self.record = replace(self.record, pair=named.commit, pair_revision=_chosen(named))
@@ -312,16 +313,18 @@ class Session:
     def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
         """Add the findings of the criteria to the record; results decide which references changed.
 
-        Yields the number of references that may have changed and give the same bits. Raises UserError (no-workers).
+        Yields the number of references that may have changed and give the same bits.
         """
         criteria, facts = self.criteria, dict[str, OracleFact | None]()
         if criteria.sides is not None:
             # Late, because most runs have no base.
-            from precreg.run.oracle_change import decide_oracles, find_candidates
+            from precreg.run.oracle_change import ORACLE_SECONDS, decide_oracles, find_candidates
 
             request, whole = self.request, self.request.shard is None
             candidates = find_candidates(criteria.sides, results, self.record.environment, whole=whole)
             jobs = count_processors() if request.jobs is None else request.jobs
+            if candidates and self._announce is not None:
+                self._announce(OracleAnnouncement(len(candidates), criteria.commit, ORACLE_SECONDS))
             decided = decide_oracles(request.project, criteria.commit, candidates, jobs)
             facts = decided.facts
             if decided.same:

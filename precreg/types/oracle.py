@@ -28,7 +28,7 @@ class OracleDifference(Fact, frozen=True, tag="differs"):
 class OracleUncompared(Fact, frozen=True, tag="uncompared"):
     """The reason why results of a reference or golden at the base and now could not be compared; `message` quotes."""
 
-    cause: Literal["base_failed", "failed", "no_checkout", "other_inputs", "foreign_files", "unsteady", "no_time"]
+    cause: Literal["base_failed", "failed", "not_started", "other_inputs", "foreign_files", "unsteady", "no_time"]
     message: str = ""
 
 

@@ -96,7 +96,7 @@ SENTENCES = [
         for cause, why in {
             "base_failed": "the base's fails: MESSAGE",
             "failed": "the present one fails: MESSAGE",
-            "no_checkout": "MESSAGE",
+            "not_started": "MESSAGE",
             "other_inputs": "the inputs differ",
             "foreign_files": "the base's opens MESSAGE of the working tree",
             "unsteady": "it gives other bits when it runs again",
