@@ -308,3 +308,17 @@ def names_badly(x):
 
 def gives_too_much(x):
     return 10**400
+
+
+def gives_its_process(x):
+    return float(os.getpid())
+
+
+def sets_an_alarm(x):
+    signal.alarm(1000)
+    return float(os.getpid())
+
+
+def patches_numpy(x):
+    np.sum = np.prod
+    return float(os.getpid())
