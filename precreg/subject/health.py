@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from signal import SIG_UNBLOCK, SIGINT, default_int_handler, pthread_sigmask, signal
 from typing import Literal
 
-from precreg.arithmetic import floating_point_mode, ordinary_mode, set_ordinary_mode
+from precreg.arithmetic import ORDINARY_MODE, floating_point_mode, ordinary_mode, set_ordinary_mode
 from precreg.subject.process_settings import (
     SETTINGS,
     ProcessSetting,
@@ -113,9 +113,12 @@ class ProcessWatch:
             self._noted |= dict.fromkeys(self._restore_program(changes))
 
     def _repair_settings(self) -> Iterator[StateChange]:
-        for mode in take_left_modes() | {floating_point_mode()}:
+        if (mode := floating_point_mode()) != ORDINARY_MODE:
             yield from mode_change(mode)
-        set_ordinary_mode()
+            set_ordinary_mode()
+        # Modes that calls left, and that were repaired after them.
+        for mode in take_left_modes():
+            yield from mode_change(mode)
         if [read() for read in self._reads] != self._values:
             yield from self._repair_each()
         threads = self._system_threads.count()

@@ -116,6 +116,7 @@ class ProgramState:
         self._namespaces: dict[str, _Namespace] = {}
         self._seen: set[str] = set()
         self._former: dict[str, dict[str, Any]] = {}
+        self._thread_count = -1
         for kind in _WATCHED_CLASSES:
             name = f"{kind.__module__}.{kind.__qualname__}"
             self._namespaces[name] = _Namespace(name, kind)
@@ -136,7 +137,8 @@ class ProgramState:
 
     def accept_threads(self) -> None:
         """Take the present threads as the ones that no case started."""
-        self._threads, self._thread_count = {*sys._current_frames()}, _count_threads()
+        if _count_threads() != self._thread_count:
+            self._threads, self._thread_count = {*sys._current_frames()}, _count_threads()
 
     def _absorb_modules(self) -> None:
         modules = self._modules_dict

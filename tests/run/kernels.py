@@ -310,7 +310,7 @@ def gives_too_much(x):
     return 10**400
 
 
-def patches_numpy(x):
+def patches_the_mean(x):
     """Replace what `mean_by_numpy` calls, from the subject's side."""
     vars(np)["mean"] = lambda x: 0.0 * x.max()
     return x.mean()
@@ -335,3 +335,17 @@ def writes_into_all_sockets(x):
             if int(name) > 2 and os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
                 os.write(int(name), b"junk junk")
     return x
+
+
+def gives_its_process(x):
+    return float(os.getpid())
+
+
+def sets_an_alarm(x):
+    signal.alarm(1000)
+    return float(os.getpid())
+
+
+def patches_numpy(x):
+    np.sum = np.prod
+    return float(os.getpid())

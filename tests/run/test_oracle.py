@@ -89,7 +89,9 @@ def test_an_oracle_has_a_process_of_its_own_in_workers_alone(run, case, project)
 
 
 def test_a_subject_changes_nothing_of_its_oracle(run, case):
-    alone, patched = run([case("double", "mean_by_numpy", name="a"), case("patches_numpy", "mean_by_numpy", name="b")])
+    alone, patched = run(
+        [case("double", "mean_by_numpy", name="a"), case("patches_the_mean", "mean_by_numpy", name="b")]
+    )
     assert alone.failure is patched.failure is None
     assert patched.oracle == alone.oracle
 

@@ -11,6 +11,7 @@ from precreg.environment.machine import THREAD_VARIABLES
 from precreg.errors import UserError
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.run.workers import defer_interrupts, run_in_workers
+from precreg.types.case import Computation
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
 from tests.e2e.command import PATIENCE_S
@@ -76,6 +77,33 @@ def test_what_a_subject_changes_of_its_process_reaches_nobody_else(run, case, su
 def test_a_thread_that_was_left_turns_no_crash_into_a_timeout(run, case):
     _, crashed = run([case("leaves_a_thread", name="a"), case("exits_at_once", name="b", timeout_s=4.0)])
     assert failure_of(crashed).reason is Reason.CRASHED
+
+
+def processes(outcomes):
+    """Number the processes that the cases ran in, in the order of the cases."""
+    digests = [outcome.execution.outputs["out"] for outcome in outcomes]
+    known = list(dict.fromkeys(digests))
+    return [known.index(digest) for digest in digests]
+
+
+def test_a_worker_is_replaced_only_after_a_case_that_changed_its_program(run, case):
+    names = ["gives_its_process", "sets_an_alarm", "patches_numpy", "gives_its_process", "gives_its_process"]
+    outcomes = run([case(name, name, name=str(number)) for number, name in enumerate(names)])
+    assert processes(outcomes) == [0, 0, 0, 1, 1]
+    left = [[(change.kind, change.remedy) for change in outcome.execution.left] for outcome in outcomes]
+    assert left == [[], [("timers", "repaired")], [("functions", "replaced")], [], []]
+
+
+def test_a_worker_goes_on_with_the_module_whose_import_changed_its_program(run, case, project):
+    text = "import decimal, os\n{}def pid(x):\n    return float(os.getpid())\n"
+    for module, code in (("precise", "decimal.getcontext().prec = 50\n"), ("plain", "")):
+        (project / "suites" / "unit" / f"{module}.py").write_text(text.format(code))
+    modules = ["plain", "precise", "precise", "plain", "plain", "precise"]
+    pids = [Computation("python", f"{module}:pid") for module in modules]
+    outcomes = run([replace(case(name=str(number)), subject=pid, oracle=pid) for number, pid in enumerate(pids)])
+    assert processes(outcomes) == [0, 0, 0, 1, 1, 1]
+    kinds = [[change.kind for change in outcome.execution.left] for outcome in outcomes]
+    assert kinds == [[], ["decimal_context"], ["decimal_context"], [], [], ["decimal_context"]]
 
 
 def test_two_hundred_cases_with_three_crashes_lose_nothing(run, case):
