@@ -288,7 +288,8 @@ class WorkerPool(Generic[_Item, _Answer]):
             worker.ready = True
             self._assign()
             return
-        if message == RETIRES_MESSAGE:
+        # A worker that has run nothing has no reason to retire: forged messages would make an item run without end.
+        if message == RETIRES_MESSAGE and worker.answered:
             self._return_batch(worker)
             return
         kind = message[:1]

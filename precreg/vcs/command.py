@@ -90,14 +90,6 @@ class NamedCommit(NamedTuple):
     is_merge_base: bool = False
 
 
-class NamedCommit(NamedTuple):
-    """Hold a commit, and the revision that named it; the commit may be the revision's merge base with HEAD."""
-
-    revision: str
-    commit: str
-    is_merge_base: bool = False
-
-
 def commit_of(folder: Path, revision: str) -> str:
     """Return the commit that a revision names.
 
@@ -193,20 +185,34 @@ def changed_files(project: Path, since: str) -> set[str]:
 
 
 def changed_files_since_commit(project: Path, commit: str) -> set[str]:
-    """Return the same as `changed_files`, for the id of an existing commit."""
+    """Return the same as `changed_files`, for the id of an existing commit. Raises UserError (no-git)."""
     # A renamed file counts under both names, because a case may depend on the old one. A submodule's own settings must
     # not hide that it changed.
     options = ("--name-only", "-z", "--no-renames", "--relative", "--ignore-submodules=none", "--no-ext-diff")
-    changed = run_git(project, "diff", *options, commit, "--").stdout
-    untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z").stdout
-    paths = {*changed.split("\0"), *untracked.split("\0")} - {""}
-    return paths.union(*(_files_below(project, path) for path in paths if os.path.isdir(project / path)))
+    changed = run_git(project, "diff", *options, commit, "--")
+    untracked = run_git(project, "ls-files", "--others", "--exclude-standard", "-z")
+    for result in (changed, untracked):
+        # A repository that lost an object has no list of changes, which is not an empty one.
+        if result.returncode != 0:
+            message = " ".join(result.stderr.split())
+            raise UserError(
+                "no-git", f"expected git to compare the files of {project} with {commit[:8]} but: {message}"
+            )
+    return with_submodule_files(project, {*changed.stdout.split("\0"), *untracked.stdout.split("\0")} - {""})
 
 
-def _files_below(project: Path, folder: str) -> set[str]:
-    """Return the files of a submodule, or of another repository in the project. git lists its folder alone."""
+def with_submodule_files(project: Path, paths: set[str]) -> set[str]:
+    """Return changed paths and the files below those that are folders, in the working tree.
+
+    Of a submodule, or of another repository in the project, git lists the folder alone.
+    """
+    folders = (project / path for path in paths)
+    return paths.union(*(_files_below(project, each) for each in folders if each.is_dir() and not each.is_symlink()))
+
+
+def _files_below(project: Path, folder: Path) -> set[str]:
     found: set[str] = set()
-    for place, folders, files in os.walk(project / folder):
+    for place, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if each != ".git"]
         found.update(Path(place, file).relative_to(project).as_posix() for file in files if file != ".git")
     return found
