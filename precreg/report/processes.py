@@ -27,6 +27,7 @@ _KINDS: dict[StateKind, str] = {
     "registries": "registries of functions",
     "decimal_context": "decimal context",
     "threads": "running threads",
+    "processes": "running processes",
 }
 _REMEDIES = {
     "repaired": "repaired",
