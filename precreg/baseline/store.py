@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from precreg.baseline.text import CHECKSUM, MIXED, entry_checksum, parse_baseline, render_baseline
 from precreg.environment import in_ci
 from precreg.errors import UserError
+from precreg.measure import METRICS
 from precreg.storage import (
     WORKING_FOLDER,
     DataError,
@@ -154,7 +155,10 @@ def decode_entry(value: Any) -> BaselineEntry:
 
 
 def check_entry(entry: BaselineEntry) -> None:
-    """Check what types do not express. Raises DataError for lists of unequal length and for groups without an axis."""
+    """Check what types do not express.
+
+    Raises DataError for lists of unequal length, for groups without an axis, and for figures that no metric has.
+    """
     for path, length in _lengths_per_seed(entry):
         if length != len(entry.inputs):
             expected = f"a value for each of {len(entry.inputs)} seeds"
@@ -165,6 +169,21 @@ def check_entry(entry: BaselineEntry) -> None:
             if each.axis >= len(shape) or shape[each.axis] < 1:
                 message = f"expected an axis of an output of shape={list(shape)} but got axis={each.axis}"
                 raise DataError("bad-value", f"{message} in groups.{name}")
+    for name, output in entry.outputs.items():
+        for metric, values in output.metrics.items():
+            _check_figures(f"outputs.{name}.metrics.{metric}", metric, values)
+
+
+def _check_figures(path: str, metric: str, values: Sequence[float | None]) -> None:
+    """Check that values of a metric are possible; those of analyzers may be anything. Raises DataError."""
+    described = METRICS.get(metric)
+    # The range of a signed metric is that of its bounds, and bounds apply to the absolute value.
+    if described is None or described.scale == "signed":
+        return
+    least, greatest, words = described.range
+    for value in values:
+        if value is not None and not least <= value <= greatest:
+            raise DataError("bad-value", f"expected {words} but got {value} in {path}")
 
 
 def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:

@@ -115,7 +115,10 @@ def test_a_later_case_has_the_results_that_it_has_alone(run):
 def test_the_record_names_the_neighbours_and_what_they_left(run):
     for number, name in enumerate(run.names):
         result = run.results[f"unit/n{number:02}_a_{name}/default"]
-        assert {change["kind"] for change in facts(result)["left"]} == set(NEIGHBOURS[name]), name
+        kinds = {change["kind"] for change in facts(result)["left"]}
+        # The thread may have patched before the check, or it patches after it.
+        expected = set(NEIGHBOURS[name])
+        assert expected <= kinds if "threads" in expected else expected == kinds, name
 
 
 IMPORTING = """

@@ -144,7 +144,10 @@ def test_a_version_that_crashed_is_mended_by_one_that_does_not(project):
     git(project, "commit", "-qam", "crashes")
     change(project / "suites/unit/k.py", "    os._exit(3)\n", "")
     assert precreg(project, "run", "--pair", "HEAD", "--no-ci").returncode == 2, "it is new: nothing judges it"
-    assert only_result(project)["paired"]["problem"] == "crashed there: exited with code 3"
+    assert (
+        only_result(project)["paired"]["problem"]
+        == "crashed there: exited with code 3 while running the subject, seed 0"
+    )
 
 
 def test_a_verdict_is_the_same_with_any_number_of_workers_in_a_shard_and_alone(project):

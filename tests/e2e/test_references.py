@@ -127,6 +127,10 @@ def test_beside_its_subject_a_patched_reference_is_a_finding(ways, name, tmp_pat
     found = messages(record, name)
     if name == "sys_modules":
         assert record["results"][0]["verdict"]["reason"] == "reference_error", "another module has the name"
+    elif name == "late_patch":
+        # The subject patches while it runs, and the patch is undone before the module of the reference is imported.
+        assert found == []
+        assert [change["kind"] for change in record["results"][0]["outcome"]["execution"]["left"]] == ["functions"]
     else:
         assert matches(found, PATCHES[name].says if name == "option" else "gives other bits beside the subject"), found
 
@@ -136,6 +140,7 @@ def rewritten(baselines, edit):
     for path in baselines.glob("*/*/*.json"):
         document = json.loads(path.read_text())
         for entry in document["cases"].values():
+            del entry["checksum"]
             edit(entry)
         path.write_text(json.dumps(document))
 
