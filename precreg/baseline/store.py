@@ -8,7 +8,7 @@ replaced in one step.
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from os.path import realpath
 from pathlib import Path
