@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.run.computation import Arrays
-from precreg.run.processes import process_changes
 from precreg.subject import (
     Activity,
     CaseFailed,
@@ -268,13 +267,11 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
             failure = failed.failure
         except BaseException as error:
             failure = describe_failure(error, Reason.REFERENCE_ERROR)
-        processes = process_changes(frozenset(), "replaced")
-        left = (*watch.end_case(), *processes)
+        left = watch.end_case()
         # Most calls open nothing new.
         new = len(opened) != sent
         sent = len(opened)
-        is_spoiled = watch.is_spoiled or bool(processes)
-        _send(connection, (failure, opened.paths() if new else None, left, is_spoiled), outputs)
+        _send(connection, (failure, opened.paths() if new else None, left, watch.is_spoiled), outputs)
 
 
 def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> None:

@@ -17,15 +17,14 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from msgspec import msgpack
 from msgspec.structs import replace
 
 from precreg.run.channel import MAX_MESSAGE_BYTES, WorkerConnection
-from precreg.run.processes import left_children, living_children, process_changes
 from precreg.subject import Activity, TreePair, enter_stage, redirect_imports, share_stage
-from precreg.types import Case, Execution, Failure, Outcome, Reason, StateChange
+from precreg.types import Case, Execution, Failure, Outcome, Reason
 
 _Item = TypeVar("_Item", contravariant=True)
 _Answer = TypeVar("_Answer")
@@ -106,13 +105,14 @@ class CaseTask(NamedTuple):
         """Return the outcome with the changes that the case left in its process. Raises WorkerRetires."""
         from precreg.subject import current_watch
 
-        watch, known = current_watch(), living_children()
+        watch = current_watch()
         if watch is None:
-            return _note_left(self._runner()(case, self.project, self.chain), process_changes(known, "remains"))
+            return self._runner()(case, self.project, self.chain)
         watch.begin_case(imported_modules(case, self.project))
         outcome = self._runner()(case, self.project, self.chain)
-        remedy: Literal["replaced", "remains"] = "replaced" if watch.in_worker else "remains"
-        return _note_left(outcome, (*watch.end_case(), *process_changes(known, remedy)))
+        if not (left := watch.end_case()):
+            return outcome
+        return replace(outcome, execution=replace(outcome.execution, left=left))
 
     def decoder(self) -> msgpack.Decoder[Outcome]:
         """Return the decoder of outcomes."""
@@ -150,13 +150,6 @@ def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     for computation in (case.subject, case.benchmark):
         if computation is not None and computation.kind == "python":
             yield folder, str(computation.spec).partition(":")[0]
-
-
-def _note_left(outcome: Outcome, left: Iterable[StateChange]) -> Outcome:
-    """Add changes of the process to the facts of an outcome, each once."""
-    if not (changes := tuple(dict.fromkeys((*outcome.execution.left, *left)))):
-        return outcome
-    return replace(outcome, execution=replace(outcome.execution, left=changes))
 
 
 def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:
@@ -225,7 +218,7 @@ def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], print
     from precreg.run.oracle import has_lost_oracle_process
     from precreg.subject import WorkerRetires, watch_worker
 
-    read_printed, known, watch = partial(read_end, printed), living_children(), watch_worker()
+    read_printed, watch = partial(read_end, printed), watch_worker()
     connection.send_bytes(READY_MESSAGE)
     while items := _receive_batch(connection):
         for item in items:
@@ -236,8 +229,7 @@ def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], print
             except WorkerRetires:
                 connection.send_bytes(RETIRES_MESSAGE)
                 return
-            # Not ended here: a later item may count on a process that an earlier one started once.
-            is_last = watch.is_spoiled or has_lost_oracle_process() or bool(left_children(known))
+            is_last = watch.is_spoiled or has_lost_oracle_process()
             connection.send_bytes((LAST_ANSWER if is_last else ANSWER) + content)
             if is_last:
                 return

@@ -10,6 +10,7 @@ from .call import find_entry_point as find_entry_point
 from .call import name_outputs as name_outputs
 from .call import subject_entry_point as subject_entry_point
 from .call import subject_kind as subject_kind
+from .child_processes import child_ids as child_ids
 from .health import WorkerRetires as WorkerRetires
 from .health import current_watch as current_watch
 from .health import note_changes as note_changes

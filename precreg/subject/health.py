@@ -13,7 +13,9 @@ from signal import SIG_UNBLOCK, SIGINT, default_int_handler, pthread_sigmask, si
 from typing import Literal
 
 from precreg.arithmetic import ORDINARY_MODE, floating_point_mode, ordinary_mode, set_ordinary_mode
+from precreg.subject.child_processes import ChildProcesses, name_process
 from precreg.subject.process_settings import (
+    ONE_THREAD,
     SETTINGS,
     ProcessSetting,
     SystemThreads,
@@ -55,7 +57,7 @@ class ProcessWatch:
         self.in_worker = in_worker
         self._settings: tuple[ProcessSetting, ...] = (*SETTINGS, descriptor_setting()) if in_worker else SETTINGS
         self._reads = [setting.read for setting in self._settings]
-        self._program, self._system_threads = ProgramState(), SystemThreads()
+        self._program, self._system_threads, self._children = ProgramState(), SystemThreads(), ChildProcesses()
         self._noted: dict[StateChange, None] = {}
         # The changes by imports, and the modules whose imports changed the program.
         self._by_import: dict[ImportKey, tuple[StateChange, ...]] = {}
@@ -67,6 +69,7 @@ class ProcessWatch:
         self._values = [read() for read in self._reads]
         self._threads, self._event_loops = self._system_threads.count(), event_loop_policy()
         self._program.absorb()
+        self._children.accept()
 
     def accept_threads(self) -> None:
         """Take the present threads as others': between two cases a display of the progress may start one."""
@@ -104,8 +107,19 @@ class ProcessWatch:
     def end_case(self) -> tuple[StateChange, ...]:
         """Check the process, put back what can be put back, and return the changes that the case left."""
         self._note_changes()
+        self._note_processes()
         restore_event_loop_policy(self._event_loops)
         return tuple(self._noted)
+
+    def _note_processes(self) -> None:
+        # They are not ended here: with a worker all that its cases started ends, and a later case of the command's
+        # process may count on one that an earlier case started.
+        left = self._children.left(has_threads=self._system_threads.count() > ONE_THREAD)
+        if left:
+            names = tuple(map(name_process, left))
+            self._noted[self._change("processes", names, self._remedy())] = None
+            self.is_spoiled = True
+            self._children.accept()
 
     def _note_changes(self) -> None:
         self._noted |= dict.fromkeys(self._repair_settings())
@@ -122,7 +136,7 @@ class ProcessWatch:
         if [read() for read in self._reads] != self._values:
             yield from self._repair_each()
         threads = self._system_threads.count()
-        if threads > self._threads and self._system_threads.cancel_traceback_timer():
+        if threads > self._threads and self._system_threads.cancel_traceback_timer(self._threads):
             yield self._change("faulthandler", ("dump_traceback_later",), "repaired")
         if threads != self._threads:
             self._threads = self._system_threads.count()

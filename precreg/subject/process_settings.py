@@ -218,6 +218,10 @@ _TASKS = "/proc/self/task"
 _PATIENCE_S, _STEPS = 0.005, 40
 
 
+# The number of links that the folder of the threads has with one thread.
+ONE_THREAD = 3
+
+
 class SystemThreads:
     """Count the threads of this process, native threads included."""
 
@@ -240,13 +244,24 @@ class SystemThreads:
         # User code closed the descriptor.
         return os.stat(_TASKS).st_nlink
 
-    def cancel_traceback_timer(self) -> bool:
-        """Cancel faulthandler.dump_traceback_later, and return True if a thread was waiting for it."""
+    def cancel_traceback_timer(self, own: int) -> bool:
+        """Cancel faulthandler.dump_traceback_later, and return True if a thread was waiting for it.
+
+        `own` is the number of threads before the case.
+        """
+        # A thread that Python has joined may still be ending. It must not count as the timer, which ends no earlier
+        # than it is cancelled.
+        threads = self._fewest(own)
+        if threads <= own:
+            return False
         # The timer is a thread that only faulthandler knows.
-        threads = self.count()
         faulthandler.cancel_dump_traceback_later()
+        return self._fewest(threads - 1) < threads
+
+    def _fewest(self, expected: int) -> int:
+        """Return the number of threads once there are no more than expected, or after some milliseconds."""
         for _ in range(_STEPS):
-            if self.count() < threads:
-                return True
+            if self.count() <= expected:
+                break
             time.sleep(_PATIENCE_S)
-        return False
+        return self.count()
