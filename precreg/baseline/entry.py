@@ -160,7 +160,8 @@ def has_more_of_the_same(entry: BaselineEntry, former: BaselineEntry) -> bool:
 # Fields that `has_more_of_the_same` compares by rules of their own, and those that every acceptance sets anew.
 _COMPARED = {"definition", "inputs", "outputs", "sketch", "groups", "described", "known"}
 _SET_ANEW = {"reason", "author", "date", "commit", "confirmation", "fingerprint", "duration_s", "processor"}
-_SET_ANEW |= {"accepted", "reach", "seen"}
+# The files that an oracle's process opened depend on the cases that it ran before.
+_SET_ANEW |= {"accepted", "reach", "seen", "oracle_files"}
 
 
 def _others(entry: BaselineEntry) -> Iterator[str]:
@@ -171,8 +172,9 @@ def _goes_on(value: Any, former: Any, seeds: int) -> bool:
     """Return whether a value is the former one, or has more seeds at the end of lists with one item a seed."""
     if isinstance(former, dict) and isinstance(value, dict):
         return value.keys() == former.keys() and all(_goes_on(value[name], former[name], seeds) for name in former)
-    if isinstance(former, list) and isinstance(value, list) and len(former) == seeds:
-        return value[:seeds] == former
+    if isinstance(former, list) and isinstance(value, list) and len(former) in (0, seeds):
+        # A field that an earlier version did not have is empty.
+        return value[: len(former)] == former
     return bool(value == former)
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import analyzer_of, metric_named
-from precreg.subject import EntryPointGroup, find_entry_point
+from precreg.subject import ANALYZER_IMPORT, EntryPointGroup, find_entry_point, note_use, watch_import
 from precreg.types import Comparison, Metric, MetricDescription
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def load_analyzer(name: str) -> Analyzer:
     """
     point = analyzer_entry_point(name)
     try:
-        found = point.load()
+        with watch_import((ANALYZER_IMPORT, name)):
+            found = point.load()
         found = found() if isinstance(found, type) else found
     except Exception as error:  # a package of others may raise anything
         message = f"expected analyzer {name} to be importable but {point.value} raised {describe_exception(error)}"
@@ -223,6 +224,8 @@ def add_analyzer_metrics(
     import numpy as np
 
     loaded = [load_analyzer(name) for name in dict.fromkeys(analyzers)]
+    for name in analyzers:
+        note_use((ANALYZER_IMPORT, name))
     described = tuple(metric for analyzer in loaded for metric in analyzer.metrics.values())
     pair = ArrayPair(_read_only(np.asarray(actual)), _read_only(np.asarray(reference)))
     metrics = dict(comparison.metrics)

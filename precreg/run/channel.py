@@ -27,6 +27,14 @@ class BrokenMessage(Exception):  # noqa: N818  (an event, not an error of ours)
     """Report bytes that no worker of ours sends: `str()` says how they differ from a message."""
 
 
+def detach(descriptor: int) -> None:
+    """Put an empty file in the place of a descriptor."""
+    # The number stays taken, so that nothing that is opened later can be mistaken for the connection.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+
+
 class WorkerConnection:
     """The worker's end. It waits for the parent, which always reads."""
 
@@ -55,10 +63,7 @@ class WorkerConnection:
         return bytes(parts)
 
     def _replace(self) -> None:
-        # The number stays taken, so that nothing that the child opens can be mistaken for the connection.
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, self._descriptor, inheritable=False)
-        os.close(nothing)
+        detach(self._descriptor)
 
 
 class ParentConnection:

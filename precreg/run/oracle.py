@@ -66,6 +66,8 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     # Recorded files run no code.
     if _process is None or case.oracle.kind == "files":
         return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
+    # The child enters each seed; it may die before.
+    enter_stage(activity, seeds[0])
     reply = _process.call(call, inputs)
     note_changes(reply.left)
     if reply.failure is not None:

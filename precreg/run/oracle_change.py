@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +23,7 @@ from precreg.run.journal import sources_digest
 from precreg.run.other_version import OtherVersion, other_version
 from precreg.run.paired_seeds import PackedArray, pack_array, unpack_array
 from precreg.run.workers import WorkerPool
+from precreg.storage import temporary_folder
 from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports, touches
 from precreg.types import (
     Case,
@@ -153,9 +153,10 @@ def compare_oracle(item: OracleSeed, project: Path, trees: TreePair | None) -> O
 
     left = msgpack.decode(item.file.read_bytes(), type=list[PackedArray])
     former = dict(map(unpack_array, left))
-    item.file.unlink()
     # An oracle of random order gives other bits in each run, whichever version it is.
     answer, (outputs, again) = _run(item, project, trees, times=2)
+    # Last, because a seed whose worker is lost runs again.
+    item.file.unlink()
     unsteady = array_digests(outputs) != array_digests(again)
     return replace(answer, difference=_largest_difference(former, outputs, item.seed), unsteady=unsteady)
 
@@ -221,8 +222,8 @@ def decide_oracles(project: Path, commit: str, candidates: Sequence[Candidate], 
     if not candidates:
         return Decisions({})
     try:
-        with other_version(project, commit, commit) as version, TemporaryDirectory(prefix="precreg-oracle-") as folder:
-            return Decisions(dict(_decide(project, version, candidates, max(1, jobs), Path(folder))))
+        with other_version(project, commit, commit) as version, temporary_folder() as folder:
+            return Decisions(dict(_decide(project, version, candidates, max(1, jobs), folder)))
     except UserError as problem:
         # The cases ran already, and their reports must not be lost.
         if problem.slug not in ("no-checkout", "no-workers"):

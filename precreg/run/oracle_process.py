@@ -22,18 +22,23 @@ from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
 from pathlib import Path
+from select import POLLIN, poll
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.run.channel import MAX_MESSAGE_BYTES, detach
 from precreg.run.computation import Arrays
+from precreg.run.processes import die_with_parent
 from precreg.subject import (
     Activity,
     CaseFailed,
+    ImportKey,
     OpenedFiles,
     describe_failure,
     describe_stage,
+    import_key,
     present_stage,
     watch_worker,
 )
@@ -52,7 +57,7 @@ _NUMBER = struct.Struct("<q")
 _FIRST_DESCRIPTOR = 3
 
 
-_ALL_ENDED = "the process that runs references ended"
+_ALL_ENDED = "the process that runs references was ended"
 
 
 class OracleCall(NamedTuple):
@@ -70,13 +75,14 @@ class OracleCall(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, Path, Path]:
-        """Return the modules that the call needs: oracles with the same ones share a process."""
-        return self.oracle.kind, self.module, self.directory, self.project
+        """Return the computation and its place: calls of the same one share a process."""
+        # Not the module alone: the files that a process opened would then depend on the other functions of the module.
+        return self.oracle.kind, str(self.oracle.spec), self.directory, self.project
 
     @property
-    def module(self) -> str:
-        """Return the name of the oracle's module; empty for other kinds than python."""
-        return self.oracle.spec.partition(":")[0] if self.oracle.kind == "python" else ""
+    def import_key(self) -> ImportKey:
+        """Return the key of the module that the call imports."""
+        return import_key(self.oracle, self.directory)
 
 
 class OracleReply(NamedTuple):
@@ -103,45 +109,75 @@ class _Child(NamedTuple):
 
 
 class OracleProcess:
-    """The process beside a worker that runs references; `compute` gives the outputs of a message and its inputs."""
+    """The process beside a worker that runs references; `compute` gives the outputs of one seed of a call."""
 
     def __init__(self, compute: ComputeOracle) -> None:
         """Fork the process. Nothing of the user may be imported yet."""
         self._control, theirs = socket.socketpair()
         self._children: OrderedDict[tuple[str, str, Path, Path], _Child] = OrderedDict()
         self._opened: dict[tuple[str, str, Path, Path], frozenset[str]] = {}
-        # User code broke the socket to the process, or ended it.
-        self.is_lost = False
+        # The computations whose child has answered a call.
+        self._answered: set[tuple[str, str, Path, Path]] = set()
+        self._is_lost = False
+        parent = os.getpid()
         with warnings.catch_warnings():
             # Python 3.12 warns about a fork beside threads. The worker's other thread only waits for the parent's end.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
-            _run_to_end(lambda: _start_children(theirs, compute), theirs, self._control)
+            _run_to_end(lambda: _start_children(theirs, compute), parent, theirs, self._control)
         theirs.close()
+        # A child that a subject forks must not write to references of other cases.
+        os.register_at_fork(after_in_child=self._detach)
+
+    def _detach(self) -> None:
+        for each in (self._control, *(child.socket for child in self._children.values())):
+            with suppress(OSError):
+                detach(each.fileno())
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether user code ended the process, or broke the socket to it."""
+        if not self._is_lost:
+            ended = poll()
+            ended.register(self._control, POLLIN)
+            # The process writes only if it is asked, so anything to read is its end, or the bytes of somebody else.
+            self._is_lost = bool(ended.poll(0))
+        return self._is_lost
 
     def call(self, call: OracleCall, inputs: Sequence[Arrays]) -> OracleReply:
         """Run an oracle on each set of inputs, in the child of its modules.
 
-        Raises CaseFailed (reference_error) if the child gives no reply.
+        Raises CaseFailed: reference_error if the child gives no reply, subject_error if the subject ended the process.
         """
         key = call.key
+        if self.is_lost:
+            raise CaseFailed(Failure(Reason.SUBJECT_ERROR, _ALL_ENDED))
         try:
             child = self._child(key)
+            try:
+                _send(child.socket, call, inputs)
+                (failure, opened, left, is_spoiled), outputs = _receive(child.socket)
+            # User code in the child can write anything, and then decoding raises anything.
+            except Exception as error:
+                return self._call_again(call, inputs, self._describe_loss(key, child, error))
+            if opened is not None:
+                self._opened[key] = opened
+            reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure)
+            self._answered.add(key)
+            if is_spoiled:
+                self._end(key)
         except (OSError, EOFError):
-            self.is_lost = True
+            self._is_lost = True
             raise CaseFailed(Failure(Reason.REFERENCE_ERROR, _ALL_ENDED)) from None
-        try:
-            _send(child.socket, call, inputs)
-            (failure, opened, left, is_spoiled), outputs = _receive(child.socket)
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
-            raise CaseFailed(Failure(Reason.REFERENCE_ERROR, self._describe_loss(key, child, error))) from None
-        if opened is not None:
-            self._opened[key] = opened
-        reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure)
-        if is_spoiled:
-            self._end(key)
         return reply
+
+    def _call_again(self, call: OracleCall, inputs: Sequence[Arrays], how: str) -> OracleReply:
+        """Repeat a call in a new child, because an earlier case may have broken the lost one; its first call fails."""
+        if call.key not in self._answered:
+            raise CaseFailed(Failure(Reason.REFERENCE_ERROR, how))
+        self._answered.remove(call.key)
+        return self.call(call, inputs)
 
     def _child(self, key: tuple[str, str, Path, Path]) -> _Child:
         if key not in self._children:
@@ -170,11 +206,7 @@ class OracleProcess:
         """Return how a child ended, and what it was doing, in the words of the pool."""
         stage = present_stage()
         doing = "" if stage is None else f" while {describe_stage(stage)}"
-        try:
-            code = os.waitstatus_to_exitcode(self._end(key))
-        except (OSError, EOFError):
-            self.is_lost = True
-            return _ALL_ENDED
+        code = os.waitstatus_to_exitcode(self._end(key))
         if not isinstance(error, OSError | EOFError):
             return f"answered with something else than arrays: {error}"
         if code >= 0:
@@ -193,10 +225,12 @@ def _connection() -> tuple[socket.socket, socket.socket]:
         return socket.socket(fileno=fcntl(ours.fileno(), F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)), theirs
 
 
-def _run_to_end(work: Callable[[], None], own: socket.socket, foreign: socket.socket) -> None:
+def _run_to_end(work: Callable[[], None], parent: int, own: socket.socket, foreign: socket.socket) -> None:
     """Run the work of a forked process that has one socket of its own, and end it without the worker's cleanup."""
     code = 1
     try:
+        # A reference that computes on does not notice that its socket was closed.
+        die_with_parent(parent)
         foreign.close()
         # A reference must not reach the pipes between the worker and its parent.
         _close_others({own.fileno(), *_output_descriptors()})
@@ -229,6 +263,7 @@ def _close_others(kept: Set[int]) -> None:
 def _start_children(control: socket.socket, compute: ComputeOracle) -> None:
     """Fork a child for each socket that comes, and end the child of each process id that comes."""
     children: set[int] = set()
+    parent = os.getpid()
     while True:
         data, descriptors, *_ = socket.recv_fds(control, _NUMBER.size, 1)
         if len(data) < _NUMBER.size:
@@ -238,7 +273,7 @@ def _start_children(control: socket.socket, compute: ComputeOracle) -> None:
             with socket.socket(fileno=descriptors[0]) as connection:
                 pid = os.fork()
                 if pid == 0:
-                    _run_to_end(partial(_serve_calls, connection, compute), connection, control)
+                    _run_to_end(partial(_serve_calls, connection, compute), parent, connection, control)
             children.add(pid)
             control.sendall(_NUMBER.pack(pid))
         elif pid not in children:
@@ -257,7 +292,7 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
     opened, sent, watch = OpenedFiles(), -1, watch_worker()
     while True:
         call, inputs = _receive(connection)
-        watch.begin_case([(str(call.directory), call.module)])
+        watch.begin_case([call.import_key])
         failure, outputs = None, list[Arrays]()
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.
@@ -296,7 +331,7 @@ def _kind(axes: list[int], array: NDArray[Any], large: list[NDArray[np.uint8]]) 
 def _receive(connection: socket.socket) -> tuple[Any, list[Arrays]]:
     """Return a message with its sets of arrays. Raises EOFError at the end, and UnpicklingError for anything else."""
     magic, length = _FRAME.unpack(_receive_bytes(connection, _FRAME.size))
-    if magic != _MAGIC:
+    if magic != _MAGIC or length > MAX_MESSAGE_BYTES:
         raise pickle.UnpicklingError(f"{magic!r}")
     message, kinds = pickle.loads(_receive_bytes(connection, length))
     return message, [{name: _receive_array(connection, *kind) for name, *kind in each} for each in kinds]

@@ -144,8 +144,6 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
     from precreg.run.oracle import run_oracle
 
     accepted = msgpack.decode(batch.file.read_bytes(), type=list[list[PackedArray]])
-    # Removed before anything can fail: outputs may be large, and a look has many batches.
-    batch.file.unlink()
     directory = suite_folder(project, batch.case.directory)
     inputs, figures, unsteady = [], [], ""
     for place, (drawn, outputs) in enumerate(_run_seeds(batch, project)):
@@ -158,6 +156,8 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
         with blame_failures(Reason.REFERENCE_ERROR):
             (oracle,) = run_oracle(batch.case, [batch.first + place], [drawn], directory, project).outputs
             figures.append({name: _measure(former[name], outputs[name], oracle[name]) for name in outputs})
+    # Outputs may be large, and a look has many batches. Last, because a batch whose worker is lost runs again.
+    batch.file.unlink()
     return BatchAnswer(batch.key, tuple(inputs), tuple(figures), unsteady)
 
 

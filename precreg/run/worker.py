@@ -145,11 +145,13 @@ class CaseTask(NamedTuple):
 
 
 def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
-    """Yield the modules that a case imports in its worker, with the folder of its suite: not those of its oracle."""
-    folder = str(project / case.directory)
+    """Yield the keys of the modules that a case imports in its worker: not those of its oracle."""
+    from precreg.subject import ANALYZER_IMPORT, import_key
+
     for computation in (case.subject, case.benchmark):
-        if computation is not None and computation.kind == "python":
-            yield folder, str(computation.spec).partition(":")[0]
+        if computation is not None:
+            yield import_key(computation, project / case.directory)
+    yield from ((ANALYZER_IMPORT, name) for name in case.analyzers)
 
 
 def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:

@@ -284,7 +284,7 @@ class WorkerPool(Generic[_Item, _Answer]):
 
     def _handle_message(self, worker: WorkerProcess[_Item], message: bytes) -> Iterator[_Answer]:
         """Decode one message, and give the worker its next batch before the caller handles the answer."""
-        if message == READY_MESSAGE and not worker.ready and not worker.answered:
+        if message == READY_MESSAGE and not worker.ready and not worker.answered and worker.exit_code is None:
             worker.ready = True
             self._assign()
             return

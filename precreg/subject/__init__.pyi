@@ -11,10 +11,15 @@ from .call import name_outputs as name_outputs
 from .call import subject_entry_point as subject_entry_point
 from .call import subject_kind as subject_kind
 from .child_processes import child_ids as child_ids
+from .health import ANALYZER_IMPORT as ANALYZER_IMPORT
+from .health import ImportKey as ImportKey
 from .health import WorkerRetires as WorkerRetires
 from .health import current_watch as current_watch
+from .health import import_key as import_key
 from .health import note_changes as note_changes
+from .health import note_use as note_use
 from .health import watch_case_in_process as watch_case_in_process
+from .health import watch_import as watch_import
 from .health import watch_worker as watch_worker
 from .module_space import TreePair as TreePair
 from .module_space import leave_module_space as leave_module_space

@@ -259,10 +259,16 @@ def subject_kind(name: str) -> SubjectKind:
         module, _, function = BUILT_IN_SUBJECTS[name].partition(":")
         built_in: SubjectKind = getattr(import_module(module), function)
         return built_in
-    run: SubjectKind = subject_entry_point(name).load()
+    # Late, because suites check the names of kinds when they load, without numpy.
+    from precreg.subject.health import KIND_IMPORT, note_use, watch_import
+
+    key = (KIND_IMPORT, name)
+    with watch_import(key):
+        run: SubjectKind = subject_entry_point(name).load()
 
     # Built-in kinds restore the surroundings themselves, so that no restoring counts in their measured time.
     def restored(spec: Any, call: Call) -> Outputs:
+        note_use(key)
         with SurroundingsRestored():
             return _checked(run(spec, call))
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from precreg.baseline.integrity.sides import (
@@ -24,6 +23,7 @@ from precreg.baseline.integrity.sides import (
 )
 from precreg.baseline.store import delete_file, read_project_bytes, write_file
 from precreg.errors import UserError
+from precreg.storage import temporary_folder
 from precreg.types import FindingKind
 from precreg.vcs import run_git
 
@@ -78,11 +78,11 @@ def _allowances_at(project: Path, commit: str) -> tuple[Allowance, ...]:
 
 def _read_text(text: str) -> tuple[Allowance, ...]:
     """Read entries from a text. Raises UserError as `read_allowances` does."""
-    with TemporaryDirectory(prefix="precreg-") as folder:
-        file = Path(folder, FILE)
+    with temporary_folder() as folder:
+        file = folder / FILE
         file.parent.mkdir()
         file.write_bytes(text.encode(errors="surrogateescape"))
-        return read_allowances(Path(folder))
+        return read_allowances(folder)
 
 
 def add_allowances(project: Path, new: Sequence[NewAllowance], base: str | None) -> list[NewAllowance]:
