@@ -6,10 +6,7 @@ import os
 import sys
 from errno import EPIPE
 from io import BufferedWriter, FileIO, TextIOWrapper
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import Any
 
 
 def main() -> None:
@@ -71,7 +68,7 @@ class _Output(FileIO):
         super().__init__(descriptor, "w", closefd=False)
         self._loses_errors = loses_errors
 
-    def write(self, content: ReadableBuffer) -> int:
+    def write(self, content: Any) -> int:
         """Write bytes, and return their number."""
         try:
             return super().write(content)

@@ -180,6 +180,8 @@ def _named_entries(patterns: Sequence[str], kind: str, reason: str) -> list[NewA
 
     if not patterns:
         raise UserError("bad-value", f"expected a case, a suite or a pattern beside --change {kind} but got none")
+    if "" in patterns:
+        raise UserError("bad-value", "expected a case, a suite or a pattern but got an empty text")
     known = _kind(kind)
     return [NewAllowance(pattern, known, reason) for pattern in patterns]
 
@@ -199,11 +201,15 @@ def _prune(project: Path, patterns: Sequence[str], kind: str | None, reason: str
     """Remove the entries that the base has, too, and print them."""
     from precreg.baseline import lock_baselines
     from precreg.baseline.integrity import prune_allowances
-    from precreg.vcs import review_base
+    from precreg.vcs import merge_target
 
     if patterns or kind or reason:
         raise UserError("bad-value", "expected --prune alone, or with --against: it removes what is merged")
-    base = review_base(project, against or "auto")
+    base = merge_target(project, against or "auto")
+    if base is None:
+        # HEAD in its place would count every committed entry as merged.
+        message = "expected a default branch (origin/HEAD, origin/main, main or master) but this clone has none"
+        raise UserError("unknown-revision", f"{message}; name it: --against REVISION")
     with lock_baselines(project):
         gone = prune_allowances(project, base)
     for entry in gone:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import analyzer_of, metric_named
-from precreg.subject import ANALYZER_IMPORT, EntryPointGroup, find_entry_point, note_use, watch_import
+from precreg.subject import EntryPointGroup, find_entry_point
 from precreg.types import Comparison, Metric, MetricDescription
 
 if TYPE_CHECKING:
@@ -124,6 +124,9 @@ def load_analyzer(name: str) -> Analyzer:
         UserError: unknown-analyzer; analyzer-failed if the import raises; bad-analyzer if the object is neither kind
             of analyzer, or declares its metrics wrongly.
     """
+    # Late, because the check of the process brings numpy, and suites name analyzers without it.
+    from precreg.subject import ANALYZER_IMPORT, watch_import
+
     point = analyzer_entry_point(name)
     try:
         with watch_import((ANALYZER_IMPORT, name)):
@@ -222,6 +225,8 @@ def add_analyzer_metrics(
             number or is not declared.
     """
     import numpy as np
+
+    from precreg.subject import ANALYZER_IMPORT, note_use
 
     loaded = [load_analyzer(name) for name in dict.fromkeys(analyzers)]
     for name in analyzers:

@@ -140,7 +140,10 @@ class OracleProcess:
         """Return whether user code ended the process, or broke the socket to it."""
         if not self._is_lost:
             ended = poll()
-            ended.register(self._control, POLLIN)
+            try:
+                ended.register(self._control, POLLIN)
+            except ValueError:  # it is closed
+                return True
             # The process writes only if it is asked, so anything to read is its end, or the bytes of somebody else.
             self._is_lost = bool(ended.poll(0))
         return self._is_lost

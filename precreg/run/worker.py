@@ -33,6 +33,9 @@ _Answer = TypeVar("_Answer")
 # names of a module and a function. So a worker imports the room of a self-test only for a self-test.
 CaseRunner = Callable[[Case, Path, tuple[str, ...]], Outcome]
 
+# The report of a crash has the newest call first, and Python prints up to 100 calls of each thread.
+MAX_CRASH_REPORT = 1 << 16
+
 READY_MESSAGE = b""
 # The first byte of a message with an answer. After its last answer a worker runs no further item, because the item
 # left its process in a state that could reach others.
@@ -246,13 +249,14 @@ def _encode_answer(task: WorkerTask[_Item, _Answer], item: _Item, answer: _Answe
 
 
 def read_end(printed: int) -> str:
-    """Return the last DETAIL_LENGTH bytes of an open file as text."""
+    """Return the last DETAIL_LENGTH characters of an open file, without precreg's own frames in a crash report."""
     # Late, because it brings numpy, and most parents meet no failure.
-    from precreg.subject import DETAIL_LENGTH
+    from precreg.subject import DETAIL_LENGTH, user_crash_report
 
-    start = max(0, os.fstat(printed).st_size - DETAIL_LENGTH)
+    start = max(0, os.fstat(printed).st_size - MAX_CRASH_REPORT)
     # pread leaves the position alone, at which the subject goes on writing.
-    return os.pread(printed, DETAIL_LENGTH, start).decode(errors="replace")
+    text = os.pread(printed, MAX_CRASH_REPORT, start).decode(errors="replace")
+    return user_crash_report(text)[-DETAIL_LENGTH:]
 
 
 def _receive_batch(connection: WorkerConnection) -> list[Any]:

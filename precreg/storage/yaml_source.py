@@ -75,6 +75,12 @@ def read_yaml(path: Path, shown: str) -> Source:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         line_text = "".join(text.splitlines()[line : line + 1])[:60]
+        # Markers are searched only after a failure: a text may quote them.
+        if conflict := re.search(r"^(<{7}|={7}|>{7})( |\r?$)", text, re.MULTILINE):
+            message = f"expected YAML but got a conflict marker of a merge: {conflict[1]}"
+            raise UserError(
+                "yaml-syntax", message, file=shown, line=text.count("\n", 0, conflict.start()) + 1
+            ) from None
         raise UserError(
             "yaml-syntax", f"expected YAML but {error.problem}: {line_text!r}", file=shown, line=line + 1
         ) from None

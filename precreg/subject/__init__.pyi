@@ -43,3 +43,4 @@ from .surroundings import add_printed_output as add_printed_output
 from .surroundings import blame_failures as blame_failures
 from .surroundings import describe_failure as describe_failure
 from .surroundings import escape_surrogates as escape_surrogates
+from .surroundings import user_crash_report as user_crash_report

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from time import monotonic, sleep
 
@@ -92,12 +93,21 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def name_process(pid: int) -> str:
+def name_processes(pids: Iterable[int]) -> tuple[str, ...]:
+    """Return the commands of processes, each once with the number of its processes."""
+    counted = Counter(map(_name_process, pids))
+    return tuple(name if number == 1 else f"{name}, {number} times" for name, number in counted.items())
+
+
+def _name_process(pid: int) -> str:
     """Return the command of a process as its author wrote it, at most 80 characters; its id if it is gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(400).split(b"\0")
     except OSError:
         return f"process {pid}"
+    with suppress(OSError), open("/proc/self/cmdline", "rb") as own:
+        if own.read(400).split(b"\0") == words:
+            return "a fork of this process"
     text = b" ".join(word for word in words if word).decode(errors="replace")
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:80] or f"process {pid}"

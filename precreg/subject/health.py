@@ -14,7 +14,7 @@ from signal import SIG_UNBLOCK, SIGINT, default_int_handler, pthread_sigmask, si
 from typing import Literal
 
 from precreg.arithmetic import ORDINARY_MODE, floating_point_mode, ordinary_mode, set_ordinary_mode
-from precreg.subject.child_processes import ChildProcesses, name_process
+from precreg.subject.child_processes import ChildProcesses, name_processes
 from precreg.subject.process_settings import (
     ONE_THREAD,
     SETTINGS,
@@ -126,7 +126,7 @@ class ProcessWatch:
         # process may count on one that an earlier case started.
         left = self._children.left(has_threads=self._system_threads.count() > ONE_THREAD)
         if left:
-            names = tuple(map(name_process, left))
+            names = name_processes(left)
             self._noted[self._change("processes", names, self._remedy())] = None
             self.is_spoiled = True
             self._children.accept()

@@ -148,6 +148,8 @@ def _variables() -> dict[bytes, bytes]:
 MESSAGE_LENGTH = 500
 # Characters that a failure keeps from the end of a traceback or of printed text; the cause is at the end.
 DETAIL_LENGTH = 4000
+# The first words of a report of faulthandler.
+_CRASH = "Fatal Python error: "
 _MACHINERY = (*(f"{package.__path__[0]}{os.sep}" for package in (precreg, importlib)), "<frozen importlib")
 
 
@@ -242,6 +244,20 @@ def add_printed_output(outcome: Outcome, printed: str) -> Outcome:
         return outcome
     detail = f"{failure.detail}printed:\n{escape_surrogates(printed[-DETAIL_LENGTH:])}"
     return replace(outcome, execution=replace(outcome.execution, failure=replace(failure, detail=detail)))
+
+
+def user_crash_report(printed: str) -> str:
+    """Remove precreg's own frames, and the list of extension modules, from what faulthandler printed in a crash."""
+    if _CRASH not in printed:
+        return printed
+    before, header, report = printed.partition(_CRASH)
+    lines = report.splitlines(keepends=True)
+    return before + header + "".join(line for line in lines if not _is_machinery(line))
+
+
+def _is_machinery(line: str) -> bool:
+    file = line.removeprefix('  File "')
+    return line.startswith("Extension modules:") or (file != line and file.startswith((*_MACHINERY, "<string>")))
 
 
 def _frames_of_user(frames: TracebackType | None) -> TracebackType | None:

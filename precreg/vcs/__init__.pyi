@@ -39,6 +39,7 @@ from .repository import checkout_commit as checkout_commit
 from .repository import files_at_commit as files_at_commit
 from .repository import git_author as git_author
 from .repository import git_state as git_state
+from .repository import merge_target as merge_target
 from .repository import project_folder as project_folder
 from .repository import remove_abandoned_checkouts as remove_abandoned_checkouts
 from .repository import review_base as review_base

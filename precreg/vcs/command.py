@@ -118,7 +118,9 @@ def named_commit(project: Path, revision: str) -> NamedCommit:
     # The tip of a branch has the changes of others, too. Those are no change of the present work.
     if text == revision and not _is_branch(project, text):
         return NamedCommit(text, commit)
-    result = run_git(project, "merge-base", commit, "HEAD")
+    # While a merge is under way, both sides belong to the present work: this is the base of the commit to come.
+    merged = run_git(project, "rev-parse", "--verify", "--quiet", "MERGE_HEAD").stdout.split()
+    result = run_git(project, "merge-base", commit, "HEAD", *merged)
     if result.returncode == 0:
         return NamedCommit(text, result.stdout.strip(), is_merge_base=True)
     hint = "; this clone is shallow, and the base may be beyond its edge" if require_readable(project) else ""

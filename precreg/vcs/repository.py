@@ -142,13 +142,22 @@ def review_base(project: Path, base: str = BASE_AUTO) -> str:
     Raises:
         UserError: no-git, unknown-revision, no-merge-base.
     """
+    return merge_target(project, base) or commit_of(project, "HEAD")
+
+
+def merge_target(project: Path, base: str = BASE_AUTO) -> str | None:
+    """Return the same as `review_base`, but None if the clone has no default branch.
+
+    Raises:
+        UserError: no-git, unknown-revision, no-merge-base.
+    """
     found = base_commit(project, base)
     if found is not None:
         return found.commit
     for target in _TARGETS if base == BASE_AUTO else ():
         if run_git(project, "rev-parse", "--verify", "--quiet", target).returncode == 0:
             return named_commit(project, f"{target}...").commit
-    return commit_of(project, "HEAD")
+    return None
 
 
 @contextmanager

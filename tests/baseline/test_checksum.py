@@ -62,7 +62,7 @@ def test_an_entry_that_was_edited_is_named_with_its_line_and_what_to_do(tmp_path
     lines = stored(tmp_path).splitlines()
     assert (problem.slug, problem.file, problem.line) == ("mixed-baseline", X.file, lines.index('    "y": {') + 1)
     assert "edited, or merged from two sides" in problem.message
-    assert "git checkout --ours" in str(problem)
+    assert "git checkout main -- FILE" in str(problem)
 
 
 @pytest.mark.parametrize("checksum", ["", "0" * 16, None, 7, [], {"a": []}])

@@ -83,7 +83,7 @@ def options(name):
 
 
 def test_every_option_that_is_named_is_one_and_every_one_of_the_review_is_named():
-    asked = set(re.findall(r"--[a-z]+", PAGE)) - {"--against", "--ours"}
+    asked = set(re.findall(r"--[a-z]+", PAGE)) - {"--against"}
     assert options("review") <= asked <= options("review") | options("accept") | options("list")
 
 

@@ -210,3 +210,17 @@ def test_what_is_merged_is_pruned_and_what_is_not_stays(project):
     git(project.root, "switch", "-q", "main")
     allow(project, "--prune")
     assert not (project.root / "baselines/allow.yaml").exists()
+
+
+def test_nothing_is_pruned_where_no_default_branch_is_known(project):
+    """HEAD in its place would count every committed entry as merged."""
+    git(project.root, "checkout", "-q", "-b", "other")
+    allow(project, "unit/mean", "--change", "bound_loosened", *WHY)
+    project.commit()
+    git(project.root, "branch", "-q", "-D", "main")
+    before = project.read("baselines/allow.yaml")
+    done = precreg(project.root, "allow", "--prune")
+    assert (done.returncode, "expected a default branch" in done.stderr) == (2, True), done.stderr
+    assert project.read("baselines/allow.yaml") == before
+    done = precreg(project.root, "allow", "--change", "creep", *WHY, "")
+    assert (done.returncode, "got an empty text" in done.stderr) == (2, True), done.stderr

@@ -260,3 +260,20 @@ def test_shards_that_were_judged_by_one_commit_merge(work):
     assert FOUND in done.stdout, done.stdout + done.stderr
     merged = json.loads(work.read("whole/record.json"))
     assert (merged["against"], len(merged["results"])) == (work.base, 10)
+
+
+def test_the_other_side_of_a_merge_that_is_under_way_belongs_to_the_present_work(template, tmp_path):
+    """Otherwise the target's own changes were findings while its conflicts are resolved."""
+    project = demo.copy(template, tmp_path / "work")
+    root = project.root
+    git(root, "checkout", "-q", "-b", "other")
+    (root / "mine.md").write_text("mine\n")
+    project.commit()
+    git(root, "checkout", "-q", "main")
+    project.change(*BOUND)
+    project.commit()
+    git(root, "checkout", "-q", "other")
+    git(root, "merge", "-q", "--no-commit", "main")
+    assert FOUND not in precreg(root, "run", "--against", "main").stdout
+    git(root, "commit", "-q", "-m", "merged")
+    assert FOUND not in precreg(root, "run", "--against", "main").stdout

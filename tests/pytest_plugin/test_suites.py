@@ -245,7 +245,8 @@ def test_without_the_option_nothing_is_collected_and_nothing_is_imported(tmp_pat
 
 def test_what_had_ended_when_a_session_is_interrupted_is_recorded(tmp_path):
     folder = project(tmp_path, unit_mixed=MIXED)
-    change(folder / "suites/kernels.py", 'raise ValueError("the subject\'s own words")', "raise KeyboardInterrupt")
+    raises = 'raise ValueError("the subject\'s own words")'
+    change(folder / "suites/kernels.py", raises, "__import__('signal').raise_signal(2)")
     done = pytest_(folder)
     assert done.returncode == 2
     assert sorted(verdicts(folder / "reports")) == ["unit/mixed/bad", "unit/mixed/good"]

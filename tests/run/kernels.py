@@ -349,3 +349,21 @@ def sets_an_alarm(x):
 def patches_numpy(x):
     np.sum = np.prod
     return float(os.getpid())
+
+
+def forks_a_child_that_writes_into_all_sockets(x):
+    """Leave the sockets of this process alone, and let a child write into what it inherited."""
+    if os.fork() == 0:
+        writes_into_all_sockets(x)
+        os._exit(0)
+    os.wait()
+    return double(x)
+
+
+def answers_with_a_length_without_end(x):
+    """Write the head of a message of 2^63 bytes into every socket of the process of references."""
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            if int(name) > 2 and os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                os.write(int(name), b"precreg\x01" + (2**63).to_bytes(8, "little"))
+    return x

@@ -151,6 +151,24 @@ def test_a_lost_process_is_noticed():
     assert process.call(call, [{"x": CUBE}]).outputs[0]["x"].tolist() == CUBE.tolist()
     assert not process.is_lost
     process._control.close()
-    with pytest.raises(CaseFailed, match="the process that runs references ended"):
+    with pytest.raises(CaseFailed, match="the process that runs references was ended"):
         process.call(call._replace(oracle=Computation("python", "other:f")), [])
     assert process.is_lost
+
+
+def test_a_child_of_a_subject_reaches_no_reference_of_another_case(run, case):
+    cases = [
+        case("double", "double", name="a"),
+        case("forks_a_child_that_writes_into_all_sockets", "mean_by_numpy", name="b"),
+        case("double", "double", name="c"),
+    ]
+    first, forking, last = run(cases)
+    assert (first.failure, last.failure) == (None, None)
+    assert forking.failure is None
+
+
+def test_a_broken_reply_of_a_reference_costs_its_own_case(run, case):
+    broken = ("double", "answers_with_a_length_without_end")
+    first, again, last = run([case(*broken, name="a"), case(*broken, name="b"), case("double", "double", name="c")])
+    assert [each.failure.reason for each in (first, again)] == [Reason.REFERENCE_ERROR] * 2
+    assert last.failure is None

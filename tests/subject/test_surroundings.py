@@ -4,11 +4,13 @@ import locale
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
+import precreg
+from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored, user_crash_report
 
 
 def seen():
@@ -94,3 +96,16 @@ def test_a_forked_child_does_not_come_back():
     os.write(writable, b"back ")
     assert os.waitpid(child, 0)[1] == 0
     assert os.read(readable, 100) == b"back "
+
+
+def test_a_crash_report_keeps_what_was_printed_and_the_frames_of_the_user():
+    ours, lazily = Path(precreg.__file__).parent, "<frozen importlib._bootstrap>"
+    report = (
+        "printed before\nFatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
+        '  File "/home/ada/kernels.py", line 7 in crash\n'
+        f'  File "{ours}/run/case_run.py", line 261 in _run_subject\n  File "{lazily}", line 241 in load\n'
+        '  File "<string>", line 9 in <module>\n\nExtension modules: numpy._core, yaml (total: 2)\n'
+    )
+    kept = report.split(f'  File "{ours}')[0] + "\n"
+    assert user_crash_report(report) == kept
+    assert user_crash_report("Extension modules: of a user\n") == "Extension modules: of a user\n"
