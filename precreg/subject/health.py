@@ -124,7 +124,7 @@ class ProcessWatch:
     def _note_processes(self) -> None:
         # They are not ended here: with a worker all that its cases started ends, and a later case of the command's
         # process may count on one that an earlier case started.
-        left = self._children.left(has_threads=self._system_threads.count() > ONE_THREAD)
+        left = self._children.left(has_threads=self._system_threads.links() > ONE_THREAD)
         if left:
             names = name_processes(left)
             self._noted[self._change("processes", names, self._remedy())] = None

@@ -218,6 +218,7 @@ _TASKS = "/proc/self/task"
 _PATIENCE_S, _STEPS = 0.005, 40
 
 
+_count_python_threads: Callable[[], int] = import_module("_thread")._count
 # The number of links that the folder of the threads has with one thread.
 ONE_THREAD = 3
 
@@ -232,6 +233,10 @@ class SystemThreads:
         self._inode = None if self._descriptor is None else os.fstat(self._descriptor).st_ino
 
     def count(self) -> int:
+        """Return a number that grows by one with each thread that is not Python's, or is Python's and about to end."""
+        return self.links() - _count_python_threads()
+
+    def links(self) -> int:
         """Return a number that grows by one with each thread; 0 if the system does not say it."""
         if self._descriptor is None:
             return 0
