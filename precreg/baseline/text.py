@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from precreg.errors import UserError
-from precreg.storage import DataError, schema_age
+from precreg.storage import CONFLICT_MARKER, DataError, schema_age
 from precreg.types import AxisSums, Histogram
 
 _T = TypeVar("_T")
@@ -35,8 +35,6 @@ CHECKSUM = "checksum"
 _CHECKSUM_DIGITS = 16
 # The slug for an entry whose checksum does not fit; all other mistakes make a file unreadable.
 MIXED = "mixed-baseline"
-# git's conflict markers have seven characters, then a space and a label, or the end of the line.
-_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
 
 
 def render_baseline(
@@ -168,7 +166,7 @@ def _parse_document(text: str, shown: str) -> Any:
         return json.loads(text, object_pairs_hook=_unique_members, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as problem:
         # Conflict markers are searched only after a failure: a reason may quote them.
-        conflict = _CONFLICT.search(text)
+        conflict = CONFLICT_MARKER.search(text)
         if conflict is None:
             message, line = _explain_syntax(problem, text)
             raise UserError("unreadable-baseline", f"expected JSON but {message}", file=shown, line=line) from problem

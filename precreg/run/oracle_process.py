@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from precreg.run.channel import MAX_MESSAGE_BYTES, detach
 from precreg.run.computation import Arrays
-from precreg.run.processes import die_with_parent
+from precreg.run.processes import describe_exit, die_with_parent
 from precreg.subject import (
     Activity,
     CaseFailed,
@@ -212,11 +212,7 @@ class OracleProcess:
         code = os.waitstatus_to_exitcode(self._end(key))
         if not isinstance(error, OSError | EOFError):
             return f"answered with something else than arrays: {error}"
-        if code >= 0:
-            return f"its process exited with code {code}{doing}"
-        known = -code in list(signal.Signals)
-        name = signal.Signals(-code).name if known else f"signal {-code}"
-        return f"its process was killed by {name}{doing}"
+        return f"its process {'was ' if code < 0 else ''}{describe_exit(code)}{doing}"
 
 
 def _connection() -> tuple[socket.socket, socket.socket]:

@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from select import POLLIN, poll
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from signal import SIGINT, Signals, raise_signal, signal
+from signal import SIGINT, raise_signal, signal
 from threading import current_thread, main_thread
 from time import monotonic
 from typing import Any, Generic, TypeVar
@@ -28,7 +28,7 @@ from msgspec import MsgspecError
 
 from precreg.errors import UserError
 from precreg.run.channel import BrokenMessage, ParentConnection
-from precreg.run.processes import kill_group
+from precreg.run.processes import describe_exit, kill_group
 from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
 from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, RETIRES_MESSAGE, WorkerStart, WorkerTask, read_end
 from precreg.subject import describe_stage, read_stage, stage_file
@@ -113,7 +113,7 @@ class WorkerProcess(Generic[_Item]):
         code = self.exit_code
         if code is None:
             return "lost the server of its process"
-        return f"exited with code {code}" if code >= 0 else f"killed by {_signal_name(-code)}"
+        return describe_exit(code)
 
     def read_status(self) -> None:
         """Read the exit code of the process that ended."""
@@ -157,11 +157,6 @@ def defer_interrupts() -> Iterator[None]:
         signal(SIGINT, before)
         if came:
             raise_signal(SIGINT)
-
-
-def _signal_name(number: int) -> str:
-    # Real-time signals have numbers without a name.
-    return Signals(number).name if number in list(Signals) else f"signal {number}"
 
 
 def run_in_workers(items: Sequence[_Item], task: WorkerTask[_Item, _Answer], jobs: int) -> Iterator[_Answer]:

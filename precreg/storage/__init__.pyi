@@ -11,6 +11,7 @@ from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
 from .conversion import convert_data as convert_data
 from .conversion import convert_source as convert_source
+from .files import CONFLICT_MARKER as CONFLICT_MARKER
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import WORKING_FOLDER as WORKING_FOLDER
 from .files import abandoned_folders as abandoned_folders

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from precreg.types import Location
 
 
+# git's conflict markers have seven characters, then a space and a label, or the end of the line.
+CONFLICT_MARKER = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
+
 # Journals, proposals, the lock and the dependency index of a project. Git ignores the folder.
 WORKING_FOLDER = ".precreg"
 # Seconds between two attempts to take a lock.

@@ -16,7 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from precreg.errors import UserError
-from precreg.storage.files import read_regular_file
+from precreg.storage.files import CONFLICT_MARKER, read_regular_file
 from precreg.types import Location
 
 # No suite that a person writes comes near this; it limits the time and memory that a hostile file can take.
@@ -76,7 +76,7 @@ def read_yaml(path: Path, shown: str) -> Source:
         line = error.problem_mark.line if error.problem_mark else 0
         line_text = "".join(text.splitlines()[line : line + 1])[:60]
         # Markers are searched only after a failure: a text may quote them.
-        if conflict := re.search(r"^(<{7}|={7}|>{7})( |\r?$)", text, re.MULTILINE):
+        if conflict := CONFLICT_MARKER.search(text):
             message = f"expected YAML but got a conflict marker of a merge: {conflict[1]}"
             raise UserError(
                 "yaml-syntax", message, file=shown, line=text.count("\n", 0, conflict.start()) + 1

@@ -337,10 +337,6 @@ def writes_into_all_sockets(x):
     return x
 
 
-def gives_its_process(x):
-    return float(os.getpid())
-
-
 def sets_an_alarm(x):
     signal.alarm(1000)
     return float(os.getpid())
