@@ -76,7 +76,7 @@ def _is_outdated(proposal: Proposal, case: Case, code: str) -> bool:
 
 
 class _Branch:
-    """Tell which proposals are of the present branch; git is asked once for each commit."""
+    """Find the proposals of the present branch, with one call of git for each commit."""
 
     def __init__(self, project: Path) -> None:
         self._project = project

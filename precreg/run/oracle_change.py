@@ -105,7 +105,7 @@ class OracleTask(NamedTuple):
     trees: TreePair | None = None
 
     def prepare(self) -> None:
-        """Lead imports to the base's version, if this is its worker, and import the modules that run cases."""
+        """Lead imports to the base's version, if this is its worker, and start the process of the oracles."""
         if self.trees is not None:
             redirect_imports(self.trees)
         from precreg.run.oracle import start_oracle_process

@@ -75,7 +75,7 @@ class SeedTask(NamedTuple):
     trees: TreePair | None = None
 
     def prepare(self) -> None:
-        """Lead imports to the accepted version, if this is its worker, and import the modules that run cases."""
+        """Lead imports to the accepted version, if this is its worker, and start the process of the oracles."""
         if self.trees is not None:
             redirect_imports(self.trees)
         import precreg.run.case_run  # noqa: F401
