@@ -31,7 +31,12 @@ def children_of(pid):
 
 def workers_of(pid):
     """Return the processes that run cases for the parent: those that its fork server forked."""
-    return [worker for child in children_of(pid) for worker in children_of(child)]
+    return [worker for server in servers_of(pid) for worker in children_of(server)]
+
+
+def servers_of(pid):
+    """Return the fork server of a process: the child of the keeper that it started."""
+    return [server for keeper in children_of(pid) for server in children_of(keeper)]
 
 
 def processes_with(mark):

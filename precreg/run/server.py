@@ -1,7 +1,8 @@
 """Who forks the workers of a command, and who ends what their subjects leave behind?
 
 A server that has loaded numpy forks a worker within milliseconds. It has a session of its own: a signal to the command
-and its group leaves the server alive, and it ends all workers as soon as its command is gone.
+and its group leaves the server alive, and it ends all workers as soon as its command is gone. Its parent, the keeper,
+only waits: it ends what is left when a subject kills the server.
 """
 
 from __future__ import annotations
@@ -146,6 +147,16 @@ def _stop() -> None:
             _running.process.wait(_EXIT_PATIENCE_S)
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have the keeper kill the server and end what its workers leave."""
+    process.terminate()
+    try:
+        process.wait(2 * _EXIT_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def continue_server() -> None:
     """Let the server go on if a subject stopped it."""
     if _running is not None and _running.owner == os.getpid() and _running.process.poll() is None:
@@ -178,8 +189,7 @@ def _request_worker(descriptors: Sequence[int]) -> ForkedWorker:
     except BaseException:
         os.close(status)
         # A server that cannot fork, or answers too late, is of no use, and nobody else would end its worker.
-        _running.process.kill()
-        _running.process.wait()
+        _end(_running.process)
         raise
 
 
@@ -199,10 +209,20 @@ def _read_pid(status: int) -> int:
 
 def serve_requests(descriptor: int) -> NoReturn:
     """Fork a worker for each request, and report its end, until the command that asks is gone."""
-    adopt_orphans()
     # The command ends its workers; an interrupt from the keyboard is the command's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    adopt_orphans()
+    keeper = os.getpid()
+    # Before numpy is loaded, which starts threads, and takes memory that the keeper does not need.
+    server = os.fork()
+    if server != 0:
+        os.close(descriptor)
+        _keep(server)
+    # A subject that kills its server's group leaves the keeper alive.
+    os.setpgid(0, 0)
+    adopt_orphans()
+    die_with_parent(keeper)
     for name in _PRELOADED:
         # A worker meets the same error, and its parent reports that.
         with suppress(ImportError):
@@ -213,6 +233,18 @@ def serve_requests(descriptor: int) -> NoReturn:
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     _Forks(socket.socket(fileno=descriptor), woken, wake).serve()
+
+
+def _keep(server: int) -> NoReturn:
+    """Wait for the server, and end what it leaves: the orphans of a server that was killed come to its parent."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os.kill(server, signal.SIGKILL))
+    signal.signal(signal.SIGCONT, lambda _number, _frame: os.kill(server, signal.SIGCONT))
+    os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+    # From here on the number may belong to another process.
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        signal.signal(number, signal.SIG_IGN)
+    end_orphans(frozenset())
+    os._exit(0)
 
 
 def _end_with(parent: int) -> None:

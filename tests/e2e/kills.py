@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.command import PATIENCE_S, ROOT, environ, git, repository, started, with_suite
-from tests.processes import children_of, processes_with, wait_until, workers_of
+from tests.processes import processes_with, servers_of, wait_until, workers_of
 
 KERNEL = """
 import os, time
@@ -200,7 +200,7 @@ def send(how, running):
     """Send the signal of a kill to its process; without a worker or a server there is none to send."""
     if how in ("kill_worker", "kill_server"):
         wait_until(lambda: workers_of(running.pid) or running.poll() is not None)
-        found = workers_of(running.pid) if how == "kill_worker" else children_of(running.pid)
+        found = (workers_of if how == "kill_worker" else servers_of)(running.pid)
         for pid in found[:1]:
             os.kill(pid, signal.SIGKILL)
         return

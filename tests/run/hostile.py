@@ -274,6 +274,11 @@ def generations(x, file):
     return _when_written(x, file)
 
 
+def generations_without_a_server(x, file):
+    generations(x, file)
+    kills_the_server(x)
+
+
 def moves_to_a_group(x, file):
     if os.fork() == 0:
         os.setpgid(0, 0)

@@ -1,5 +1,6 @@
 """A subject that attacks the processes of the run harms its own case, and nothing outlives the run."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from precreg.run.worker import CaseTask
 from precreg.run.workers import run_in_workers
 from precreg.types.case import Computation
 from precreg.types.verdict import Reason
-from tests.processes import processes_with
+from tests.processes import children_of, processes_with
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
 HOSTILE = Path(__file__).with_name("hostile.py")
@@ -146,13 +147,16 @@ def test_processes_that_a_case_leaves_are_named_and_ended(project, hostile_case,
     assert expected in change.names[0]
 
 
-@pytest.mark.parametrize("subject", [*LEAVERS, "session_that_hangs", "session_that_dies"])
+@pytest.mark.parametrize(
+    "subject", [*LEAVERS, "session_that_hangs", "session_that_dies", "generations_without_a_server"]
+)
 def test_no_process_outlives_the_run(project, hostile_case, tmp_path, subject):
     server._stop()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRECREG_TEST_MARK", str(tmp_path))
         params = {"file": str(tmp_path / "pid")}
         run(project, [hostile_case(subject, params=params, timeout_s=1.0 if "hangs" in subject else 300.0)])
-        left = set(processes_with(f"PRECREG_TEST_MARK={tmp_path}")) - {server._running.process.pid}
+        (keeper,) = children_of(os.getpid())
+        left = set(processes_with(f"PRECREG_TEST_MARK={tmp_path}")) - {keeper, *children_of(keeper)}
         assert left == set()
         server._stop()
