@@ -41,12 +41,13 @@ ROOMS = (
     "pytest_plugin",
     "cli",
     "api",
+    "subjects",
     "__main__",
     "__init__",
 )
 
 # precreg/ itself holds no other modules: everything else has a room.
-LOOSE = {"errors", "api", "__main__", "__init__"}
+LOOSE = {"errors", "api", "subjects", "__main__", "__init__"}
 
 # A function imports these when it needs them. Each of them costs more than a whole command that does without it.
 LATE = {"numpy", "ml_dtypes", "git", "jinja2", "junit_xml", "rich", "pytest", "torch", "sqlalchemy", "matplotlib"}
@@ -80,7 +81,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 RANK = {room: level for level, room in enumerate(ROOMS)}
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 45
-MAX_MODULES = 239
+MAX_MODULES = 285
 
 # Values that a run or a comparison finds. report/ writes their sentences.
 FACTUAL = {"Finding", "RunFinding", "Verdict", "IntegrityChange", "PairedRun"}

@@ -38,7 +38,7 @@ from precreg.subject import (
     OpenedFiles,
     describe_failure,
     describe_stage,
-    import_key,
+    import_keys,
     present_stage,
     watch_worker,
 )
@@ -80,9 +80,9 @@ class OracleCall(NamedTuple):
         return self.oracle.kind, str(self.oracle.spec), self.directory, self.project
 
     @property
-    def import_key(self) -> ImportKey:
-        """Return the key of the module that the call imports."""
-        return import_key(self.oracle, self.directory)
+    def import_keys(self) -> tuple[ImportKey, ...]:
+        """Return the keys of what the call imports."""
+        return import_keys(self.oracle, self.directory)
 
 
 class OracleReply(NamedTuple):
@@ -291,7 +291,7 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
     opened, sent, watch = OpenedFiles(), -1, watch_worker()
     while True:
         call, inputs = _receive(connection)
-        watch.begin_case([call.import_key])
+        watch.begin_case(call.import_keys)
         failure, outputs = None, list[Arrays]()
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.

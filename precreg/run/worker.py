@@ -149,11 +149,11 @@ class CaseTask(NamedTuple):
 
 def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     """Yield the keys of the modules that a case imports in its worker: not those of its oracle."""
-    from precreg.subject import ANALYZER_IMPORT, import_key
+    from precreg.subject import ANALYZER_IMPORT, import_keys
 
     for computation in (case.subject, case.benchmark):
         if computation is not None:
-            yield import_key(computation, project / case.directory)
+            yield from import_keys(computation, project / case.directory)
     yield from ((ANALYZER_IMPORT, name) for name in case.analyzers)
 
 

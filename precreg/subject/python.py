@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from precreg.errors import UserError, nearest
 from precreg.storage import read_npy, read_npz, resolve_inside
+from precreg.subject.built_in import EVERY_MEMBER
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
 from precreg.subject.health import note_use, watch_import
 from precreg.subject.module_space import ModuleSpace, enter_module_space, leave_module_space
@@ -111,10 +112,6 @@ def _find_attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
         raise UserError("missing-function", f"expected a function but got {module.__name__}:{dotted} of type {kind}")
     function: Callable[..., Any] = found
     return function
-
-
-# In place of an output's name: every array of an .npz file, under its own name.
-EVERY_MEMBER = "*"
 
 
 def run_files(spec: dict[str, str], call: Call) -> Outputs:

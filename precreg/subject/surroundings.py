@@ -161,6 +161,14 @@ class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
         self.failure = failure
 
 
+def unavailable(message: str) -> CaseFailed:
+    """Make the end of a case that cannot run here: it is skipped, and the run prints the message.
+
+    A message names the missing thing and the remedy, such as "needs cuda, but torch finds no GPU: use on: cpu".
+    """
+    return CaseFailed(Failure(Reason.UNAVAILABLE, message))
+
+
 # The interrupts from the keyboard; None while nothing notes them, so that any KeyboardInterrupt may come from there.
 _interrupts: list[int] | None = None
 _handler_before: Any = default_int_handler

@@ -14,13 +14,13 @@ from functools import lru_cache
 from importlib.util import find_spec
 from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from precreg.errors import UserError, nearest
-from precreg.storage import KeyPath, Source, format_value, names_bound, parse_module, path_beside_suite
-from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
+from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
+from precreg.subject import is_kind, kind_named, refuse_options
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Parameters, require_known
+from precreg.suite.matrix import Parameters, reference_names, require_known, substitute
 from precreg.types import Computation, Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
@@ -161,56 +161,109 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
-def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
-    """Return the computation that a key of a suite names as module:function or {KIND: spec}.
+class SuitePlace(NamedTuple):
+    """The place of a specification in a suite, as a kind of subject sees it."""
 
-    Raises UserError: bad-value, unknown-subject-kind, missing-module, missing-function, outside-project, missing-file.
+    source: Source
+    key: str
+    kind: str
+    value: Any
+    folder: str
+    project: Path
+
+    @property
+    def directory(self) -> Path:
+        """The folder of the suite."""
+        return self.project / self.folder
+
+    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
+        """Make an error with the line of the value."""
+        return self.source.error(slug, message, *self._path(keys))
+
+    def require_file(self, path: str, *keys: str | int) -> str:
+        """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
+        return existing_file(self.source, self._path(keys), path, self.folder, self.project)
+
+    def require_function(self, target: str, *keys: str | int) -> None:
+        """Check that `module:function` exists. Raises: bad-value, missing-module, taken-name, missing-function."""
+        locate_target(target, self.folder, self.project, self.source.where(*self._path(keys)))
+
+    def _path(self, keys: tuple[str | int, ...]) -> KeyPath:
+        if not isinstance(self.value, dict):
+            return (self.key,)
+        # An option stands beside the key of the kind, and anything else below it.
+        is_option = bool(keys) and keys[0] != self.kind and keys[0] in self.value
+        return (self.key, *keys) if is_option else (self.key, self.kind, *keys)
+
+
+def computation_reader(
+    suite: Suite, key: str, project: Path, parameters: list[str]
+) -> Callable[[Parameters], Computation]:
+    """Return a function from a row of the matrix to the computation that a key of the suite names.
+
+    `$name` in a specification stands for a parameter of the matrix or a key of params, as in inputs. Raises UserError:
+    unknown-reference. The function raises the errors of `read_computation`.
     """
-    kind, spec = _split_kind(source, key, value)
-    path = (key, kind) if isinstance(value, dict) else (key,)
-    if kind == "python":
-        if not isinstance(spec, str):
-            raise source.error("bad-value", f"expected module:function but got {key}={format_value(spec)}", *path)
-        locate_target(spec, directory, project, source.where(*path))
-    if kind == "files":
-        return file_computation(_read_paths(source, path, spec, directory, project))
+    source, given = suite.source, getattr(suite.file, key)
+    expect_mapping(source, suite.file.params, "params")
+    params = suite.file.params
+    require_known(source, given, {*parameters, *params}, key)
+    names = sorted({name for name, _ in reference_names(given)})
+    read: dict[str, Computation] = {}
+
+    def computation(row: Parameters) -> Computation:
+        values = {name: _resolve_reference(f"${name}", row, params) for name in names}
+        # Rows share a computation if they agree on the names in it; repr() distinguishes 1, 1.0 and True.
+        at = repr(list(values.values()))
+        if at not in read:
+            read[at] = read_computation(source, key, substitute(given, values), suite.directory, project)
+        return read[at]
+
+    return computation
+
+
+def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
+    """Return the computation that a key of a suite names as module:function or {KIND: spec, OPTION: value, ...}.
+
+    Raises UserError: bad-value, unknown-key, unknown-subject-kind, missing-module, missing-function, outside-project,
+    missing-file, and other errors of an installed kind.
+    """
+    kind = _kind_of(source, key, value)
+    place = SuitePlace(source, key, kind, value, directory, project)
+    options = {name: item for name, item in value.items() if name != kind} if isinstance(value, dict) else {}
+    spec = value[kind] if isinstance(value, dict) else value
+    read = kind_named(kind).read
+    if read is not None:
+        return Computation(kind, read(spec, options, place))
+    refuse_options(options, place)
     return Computation(kind, spec)
 
 
-def file_computation(paths: str | dict[str, str]) -> Computation:
-    """Return the computation that reads recorded arrays. Paths are relative to the project.
-
-    A single path gives one array named "out", or every array of an .npz file. A mapping gives the path of each array.
-    """
-    if isinstance(paths, str):
-        paths = {"*" if paths.endswith(".npz") else "out": paths}
-    return Computation("files", paths)
+def default_reference(suite: Suite, subject: Computation) -> Computation:
+    """Return the reference that the kind of a subject has for a suite without one. Raises UserError: missing-key."""
+    find = kind_named(subject.kind).reference
+    if find is None:
+        raise suite.source.error("missing-key", "expected reference: or golden: but neither is there", "suite")
+    return Computation(subject.kind, find(subject.spec))
 
 
-def _split_kind(source: Source, key: str, value: Any) -> tuple[str, Any]:
+def _kind_of(source: Source, key: str, value: Any) -> str:
+    """Return the kind that a value has as its only key, or among the options of the kind."""
     if isinstance(value, str):
-        return "python", value
-    if not isinstance(value, dict) or len(value) != 1:
-        raise source.error(
-            "bad-value", f"expected module:function or {{KIND: spec}} but got {key}={format_value(value)}", key
-        )
-    kind, spec = next(iter(value.items()))
-    if kind not in BUILT_IN_SUBJECTS:
-        try:
-            subject_entry_point(kind)
-        except UserError as error:
-            raise source.error(error.slug, error.message, key, kind) from None
-    return kind, spec
-
-
-def _read_paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
-    if isinstance(spec, str):
-        return existing_file(source, path, spec, directory, project)
-    if not isinstance(spec, dict) or not spec or not all(isinstance(item, str) for item in spec.values()):
-        raise source.error(
-            "bad-value", f"expected a path, or a path per output, but got files={format_value(spec)}", *path
-        )
-    return {name: existing_file(source, (*path, name), item, directory, project) for name, item in spec.items()}
+        return "python"
+    if not isinstance(value, dict) or not value:
+        expected = "module:function or {KIND: spec}"
+        raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", key)
+    kinds = [name for name in value if is_kind(name)]
+    if len(kinds) > 1:
+        message = f"expected one kind of subject but got {key} with {' and '.join(kinds)}"
+        raise source.error("bad-value", message, key, kinds[1])
+    kind = kinds[0] if kinds else next(iter(value))
+    try:
+        kind_named(kind)
+    except UserError as error:
+        raise source.error(error.slug, error.message, key, kind) from None
+    return str(kind)
 
 
 def existing_file(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:

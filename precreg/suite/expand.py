@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from precreg.errors import nearest
 from precreg.storage import expect_mapping, format_value
-from precreg.suite.computations import device_chooser, existing_file, read_computation
+from precreg.subject import requirements_of
+from precreg.suite.computations import computation_reader, default_reference, device_chooser, existing_file
 from precreg.suite.files import CaseEntry
 from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
 from precreg.suite.load import Suite, depends_patterns, load_suites
@@ -173,13 +174,18 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
 
 
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
-    file, source = suite.file, suite.source
-    subject = read_computation(source, "subject", file.subject, suite.directory, project)
-    oracle = read_computation(source, _oracle_role(suite), getattr(file, _oracle_role(suite)), suite.directory, project)
-    benchmark = None
-    if file.benchmark is not None:
-        benchmark = read_computation(source, "benchmark", file.benchmark, suite.directory, project)
-    return [RecordedPoint(row, subject, oracle, benchmark) for row in matrix_rows(source, file.matrix)]
+    rows = matrix_rows(suite.source, suite.file.matrix)
+    parameters, role = list(rows[0]), _oracle_role(suite)
+    subject = computation_reader(suite, "subject", project, parameters)
+    oracle = computation_reader(suite, role, project, parameters)
+    benchmark = computation_reader(suite, "benchmark", project, parameters)
+
+    def point(row: Parameters) -> RecordedPoint:
+        computed = subject(row)
+        judged_by = default_reference(suite, computed) if getattr(suite.file, role) is None else oracle(row)
+        return RecordedPoint(row, computed, judged_by, None if suite.file.benchmark is None else benchmark(row))
+
+    return [point(row) for row in rows]
 
 
 def _oracle_role(suite: Suite) -> Role:
@@ -218,7 +224,7 @@ def _make_case(
         exact=file.exact,
         deterministic=file.deterministic,
         category=file.category,
-        requires=file.requires,
+        requires=_requirements(file.requires, point),
         tags=file.tags,
         analyzers=file.analyzers,
         budget=Budget(file.budget.time_ratio),
@@ -226,6 +232,13 @@ def _make_case(
         device=device,
         benchmark=point.benchmark,
     )
+
+
+def _requirements(given: tuple[str, ...], point: RecordedPoint) -> tuple[str, ...]:
+    """Return what a case requires: what its suite names, and what the kinds of its computations need."""
+    computations = [each for each in (point.subject, point.oracle, point.benchmark) if each is not None]
+    needed = (requirement for each in computations for requirement in requirements_of(each))
+    return tuple(dict.fromkeys((*given, *needed)))
 
 
 def _default_seeds(inputs: Arguments) -> int:

@@ -203,13 +203,15 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
     """Require a subject with a reference or golden, or files in their place, and reasons for known failures."""
     if file.files is not None:
         _check_recorded(source, file)
-        _require_one_oracle(
-            source, [key for key in ("reference", "golden") if getattr(file.files, key) is not None], "files"
-        )
+        oracles = [key for key in ("reference", "golden") if getattr(file.files, key) is not None]
+        _refuse_two_oracles(source, oracles, "files")
+        if not oracles:
+            raise source.error("missing-key", "expected reference: or golden: but neither is there", "files")
     elif file.subject is None:
         raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
     else:
-        _require_one_oracle(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
+        # A suite without either has the reference of its kind of subject, if that has one (`default_reference`).
+        _refuse_two_oracles(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
     _check_expectation(source, file.expect, file.reason)
     for index, entry in enumerate(file.cases):
         _check_expectation(source, entry.expect, entry.reason, "cases", index)
@@ -237,11 +239,9 @@ def _check_recorded(source: Source, file: SuiteFile) -> None:
             raise source.error("bad-value", message, "cases", index, "seeds")
 
 
-def _require_one_oracle(source: Source, given: list[str], *path: str) -> None:
+def _refuse_two_oracles(source: Source, given: list[str], *path: str) -> None:
     if len(given) == 2:
         raise source.error("bad-value", "expected reference or golden but got both", *path, "golden")
-    if not given:
-        raise source.error("missing-key", "expected reference: or golden: but neither is there", *(path or ("suite",)))
 
 
 def _check_expectation(source: Source, expect: str | None, reason: str | None, *path: str | int) -> None:

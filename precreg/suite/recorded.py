@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from precreg.errors import nearest
 from precreg.storage import Source, format_value, path_beside_suite, require_path, resolve_inside
-from precreg.suite.computations import file_computation
+from precreg.subject import files_spec
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, matrix_rows
 from precreg.types import Computation, Role
@@ -106,7 +106,11 @@ def _add_benchmarks(
             message = f"expected benchmark={wanted} but it is not there{nearest(wanted, known)}"
             raise suite.source.error("no-recorded-files", message, "files", "benchmark")
         resolve_inside(project, wanted, file=where.file, line=where.line)
-    return [point._replace(benchmark=file_computation(pattern.path(point.parameters))) for point in points]
+    return [point._replace(benchmark=_file_computation(pattern.path(point.parameters))) for point in points]
+
+
+def _file_computation(path: str) -> Computation:
+    return Computation("files", files_spec(path))
 
 
 def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
@@ -144,7 +148,7 @@ def _read_patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Patter
 
 def _make_point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
     return RecordedPoint(
-        parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters))
+        parameters, _file_computation(actual.path(parameters)), _file_computation(oracle.path(parameters))
     )
 
 

@@ -47,6 +47,7 @@ from precreg.subject import (
     declared_dependencies,
     dependencies_entry_point,
     subject_entry_point,
+    target_of,
 )
 from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
 from precreg.tolerance import TOLERANCES_FILE
@@ -197,9 +198,9 @@ def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
 def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     """Yield the modules that a case names, each with the folder where its search begins."""
     for computation in _computations(case):
-        if computation.kind == "python":
-            yield computation.spec.partition(":")[0], case.directory
-        elif computation.kind not in BUILT_IN_SUBJECTS:
+        if (target := target_of(computation)) is not None:
+            yield target.partition(":")[0], case.directory
+        if computation.kind not in BUILT_IN_SUBJECTS:
             yield subject_entry_point(computation.kind).module, case.directory
             point = dependencies_entry_point(computation.kind)
             if point is not None:
@@ -225,12 +226,8 @@ def _has_unknown_dependencies(case: Case, project: Path) -> bool:
 
 
 def _declarations(case: Case, project: Path) -> list[Dependencies | None]:
-    """Return the declarations of the installed kinds of a case, and None for each kind without one."""
-    return [
-        _declaration(each.kind, json.dumps(each.spec), project / case.directory)
-        for each in _computations(case)
-        if each.kind not in BUILT_IN_SUBJECTS
-    ]
+    """Return the declarations of the kinds of a case, and None for each installed kind without one."""
+    return [_declaration(each.kind, json.dumps(each.spec), project / case.directory) for each in _computations(case)]
 
 
 # Rows of a matrix share their specifications, whose texts are keys: a specification itself may be a list or a dict.

@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 from precreg.subject import python
-from precreg.subject.call import subject_kind
+from precreg.subject.kind import subject_kind
 
 
 def test_our_own_kinds():
@@ -11,7 +11,7 @@ def test_our_own_kinds():
 
 
 def test_our_own_kinds_need_no_metadata():
-    code = "import sys; from precreg.subject.call import subject_kind as kind; kind('python'); kind('files'); "
+    code = "import sys; from precreg.subject.kind import subject_kind as kind; kind('python'); kind('files'); "
     result = subprocess.run([sys.executable, "-c", code + "sys.exit('importlib.metadata' in sys.modules)"], check=False)
     assert result.returncode == 0
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
+from precreg.subject import target_of
 from precreg.types import (
     BenchmarkReplaced,
     Case,
@@ -110,8 +111,9 @@ def _benchmark_change(
     files = sorted(changed.intersection((*behind, *_files_of(new, case, project))))
     if files:
         return OracleFilesChanged("benchmark", tuple(files))
-    is_other = new.kind == "python" and code.differs(new.spec, before.directory, case.directory)
-    return OracleCodeChanged("benchmark", new.spec) if is_other else None
+    target = target_of(new)
+    is_other = target is not None and code.differs(target, before.directory, case.directory)
+    return OracleCodeChanged("benchmark", target) if target is not None and is_other else None
 
 
 class _CodeOfBoth:
@@ -128,7 +130,8 @@ class _CodeOfBoth:
 
     def files_of(self, computation: Computation, directory: str) -> frozenset[str]:
         """Return the files that the code of a computation names."""
-        return self._files(computation.spec, directory) if computation.kind == "python" else frozenset()
+        target = target_of(computation)
+        return frozenset() if target is None else self._files(target, directory)
 
     def differs(self, target: str, former: str, directory: str) -> bool:
         """Return whether the code of a function differs between the sides."""
@@ -136,15 +139,17 @@ class _CodeOfBoth:
 
     def change(self, before: Case, case: Case) -> OracleCodeChanged | None:
         """Return that the code of a reference changed."""
-        both = case.oracle.kind == before.oracle.kind == "python"
-        if both and self._differs(case.oracle.spec, before.directory, case.directory):
-            return OracleCodeChanged(case.role, case.oracle.spec)
+        target = target_of(case.oracle)
+        both = target is not None and target_of(before.oracle) is not None
+        if target is not None and both and self._differs(target, before.directory, case.directory):
+            return OracleCodeChanged(case.role, target)
         return None
 
     def patch(self, before: Case, case: Case) -> OraclePatched | None:
         """Return which attributes the subject of a case newly sets."""
-        both = case.subject.kind == before.subject.kind == "python"
-        if both and (new := self._patched(case.subject.spec, before.directory, case.directory)):
+        target = target_of(case.subject)
+        both = target is not None and target_of(before.subject) is not None
+        if target is not None and both and (new := self._patched(target, before.directory, case.directory)):
             return OraclePatched(case.role, tuple(sorted(new)))
         return None
 

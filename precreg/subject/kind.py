@@ -1,0 +1,272 @@
+"""Which kinds of subject exist, how is a specification of each read, and what does it need?
+
+A kind is `{KIND: spec}` in a suite. precreg has kinds of its own. Installed packages add others, with entry points of
+the group "precreg.subjects". A name must have exactly one provider. Suites read specifications when they load. So a
+kind checks them without importing the libraries that it computes with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from precreg.errors import UserError, nearest
+from precreg.subject.call import Call, Outputs, check_outputs
+from precreg.subject.surroundings import SurroundingsRestored
+from precreg.types import Computation
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from precreg.subject.health import ImportKey
+
+
+class EntryPointGroup(NamedTuple):
+    """Describe a group of entry points: its name, the word for a member, the key in suites, and the error's slug."""
+
+    name: str
+    word: str
+    key: str
+    slug: str
+
+
+def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()) -> EntryPoint:
+    """Return the one entry point of that name. `ours` are precreg's own names, for the suggestion in the message.
+
+    Raises:
+        UserError: the group's slug, if no package or more than one provides the name.
+    """
+    # Reads the metadata of every installed package, which takes about 17 ms, so only names that are not ours get here.
+    from importlib.metadata import entry_points
+
+    installed = entry_points(group=group.name)
+    found = [point for point in installed if point.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        values = " and ".join(sorted(point.value for point in found))
+        raise UserError(group.slug, f"expected one {group.word} named {name} but got {values}")
+    near = nearest(name, {*ours, *installed.names})
+    raise UserError(group.slug, f"expected an installed {group.word} but got {group.key}={name}{near}")
+
+
+class Dependencies(NamedTuple):
+    """Name what a specification computes with, beside the package of its kind: modules, and paths or patterns of files.
+
+    Modules are searched like those of a Python subject. Paths are relative to the suite's folder, or absolute.
+    """
+
+    modules: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+
+# A kind runs a specification, as `Kind.read` returned it, on a call.
+SubjectKind = Callable[[Any, Call], Outputs]
+
+
+class SpecPlace(Protocol):
+    """The place of a specification in a suite: for checks of what it names, and for errors with a line."""
+
+    @property
+    def directory(self) -> Path:
+        """The folder of the suite."""
+
+    @property
+    def project(self) -> Path:
+        """The root of the project."""
+
+    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
+        """Make an error with the line of the value; `keys` lead to an option, or into the value of the kind's key."""
+
+    def require_file(self, path: str, *keys: str | int) -> str:
+        """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
+
+    def require_function(self, target: str, *keys: str | int) -> None:
+        """Check that `module:function` exists. Raises: bad-value, missing-module, taken-name, missing-function."""
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """A kind of subject: how a specification is computed, and what precreg asks of it before.
+
+    Only `run` is required. A text such as "package.module:function" names it, so that the module is imported when the
+    first case of the kind runs.
+    """
+
+    run: SubjectKind | str
+    # Checks what a suite gives, (value, options, place): the value of the kind's key, and the other keys beside it.
+    # Returns the specification, which JSON can store. The default takes the value as it is, and no options.
+    read: Callable[[Any, Mapping[str, Any], SpecPlace], Any] | None = None
+    # The Python function that a specification calls, as module:function; it is searched for dependencies.
+    target: Callable[[Any], str | None] | None = None
+    # The modules and files that a specification computes with, (spec, folder of the suite). Without it a case of an
+    # installed kind depends on every file.
+    dependencies: Callable[[Any, Path], Dependencies] | None = None
+    # What must be installed, as in `requires:` of a suite. A case without it is skipped by name.
+    requirements: Callable[[Any], Sequence[str]] | None = None
+    # The specification of the reference of a suite that names none; None if it must name one.
+    reference: Callable[[Any], Any] | None = None
+    # The widest dtype of inputs: a reference gets float64 inputs as longdouble otherwise.
+    widest: str = "longdouble"
+
+
+# precreg's own kinds. The names are reserved, and need no look at the installed packages.
+BUILT_IN_SUBJECTS = {
+    "python": "precreg.subject.built_in:PYTHON",
+    "files": "precreg.subject.built_in:FILES",
+}
+SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
+
+
+@cache
+def subject_entry_point(kind: str) -> EntryPoint:
+    """Return the entry point of a kind of subject from the one package that provides it.
+
+    Raises:
+        UserError: unknown-subject-kind.
+    """
+    return find_entry_point(SUBJECTS, kind, BUILT_IN_SUBJECTS)
+
+
+def is_kind(name: str) -> bool:
+    """Return whether precreg or an installed package provides a kind of that name."""
+    if name in BUILT_IN_SUBJECTS:
+        return True
+    from importlib.metadata import entry_points
+
+    return name in entry_points(group=SUBJECTS.name).names
+
+
+@cache
+def kind_named(name: str) -> Kind:
+    """Return the kind of that name, from precreg or from the one package that provides it.
+
+    The package of an installed kind is imported. If that fails, each case of the kind fails with the error.
+
+    Raises:
+        UserError: unknown-subject-kind.
+    """
+    if name in BUILT_IN_SUBJECTS:
+        built_in: Kind = _load(BUILT_IN_SUBJECTS[name])
+        return built_in
+    point = subject_entry_point(name)
+    try:
+        with SurroundingsRestored():
+            found = point.load()
+    # Any code of a package may fail in any way; its cases fail in the same way, with the traceback.
+    except (Exception, SystemExit):
+        found = None
+    return found if isinstance(found, Kind) else Kind(run=point.value)
+
+
+@cache
+def subject_kind(name: str) -> SubjectKind:
+    """Return the function that runs a kind, from precreg or from the one package that provides it.
+
+    Raises:
+        UserError: unknown-subject-kind.
+    """
+    if name in BUILT_IN_SUBJECTS:
+        return _run_of(kind_named(name))
+    # Late, because suites read specifications when they load, without numpy.
+    from precreg.subject.health import KIND_IMPORT, note_use, watch_import
+
+    key = (KIND_IMPORT, name)
+    with watch_import(key):
+        provided = subject_entry_point(name).load()
+        run = _run_of(provided) if isinstance(provided, Kind) else provided
+
+    # Built-in kinds restore the surroundings themselves, so that no restoring counts in their measured time.
+    def restored(spec: Any, call: Call) -> Outputs:
+        note_use(key)
+        with SurroundingsRestored():
+            return check_outputs(run(spec, call))
+
+    return restored
+
+
+def _run_of(kind: Kind) -> SubjectKind:
+    run: SubjectKind = _load(kind.run) if isinstance(kind.run, str) else kind.run
+    return run
+
+
+def _load(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def target_of(computation: Computation) -> str | None:
+    """Return the Python function that a computation calls, as module:function; None for another computation."""
+    find = kind_named(computation.kind).target
+    return None if find is None else find(computation.spec)
+
+
+def import_keys(computation: Computation, directory: Path) -> tuple[ImportKey, ...]:
+    """Return the keys of what a computation imports, its module and its kind; `directory` is that of its suite."""
+    from precreg.subject.health import KIND_IMPORT
+
+    keys = [] if computation.kind == "python" else [(KIND_IMPORT, computation.kind)]
+    if (target := target_of(computation)) is not None:
+        keys.append((str(directory), target.partition(":")[0]))
+    return tuple(keys)
+
+
+def requirements_of(computation: Computation) -> tuple[str, ...]:
+    """Return what must be installed for a computation."""
+    find = kind_named(computation.kind).requirements
+    return () if find is None else tuple(find(computation.spec))
+
+
+_DECLARATIONS = "precreg.dependencies"
+
+
+@cache
+def dependencies_entry_point(kind: str) -> EntryPoint | None:
+    """Return the entry point that declares the dependencies of a kind of subject; None if no package does.
+
+    Raises:
+        UserError: bad-dependencies, if more than one package does.
+    """
+    from importlib.metadata import entry_points
+
+    found = sorted(entry_points(group=_DECLARATIONS, name=kind), key=lambda point: point.value)
+    if len(found) > 1:
+        values = " and ".join(point.value for point in found)
+        raise UserError("bad-dependencies", f"expected one declaration for kind={kind} but got {values}")
+    return found[0] if found else None
+
+
+def declared_dependencies(kind: str, spec: Any, folder: Path) -> Dependencies | None:
+    """Return the dependencies that a kind declares for a specification; None for an installed kind without declaration.
+
+    `folder` is the suite's. The declaration of an installed kind is a function of its package. It runs in this process.
+
+    Raises:
+        UserError: bad-dependencies.
+    """
+    find = kind_named(kind).dependencies
+    if kind in BUILT_IN_SUBJECTS:
+        return Dependencies() if find is None else find(spec, folder)
+    point = dependencies_entry_point(kind)
+    if point is None and find is None:
+        return None
+    provider = subject_entry_point(kind).value if point is None else point.value
+    try:
+        with SurroundingsRestored():
+            declared = find(spec, folder) if point is None and find is not None else _load(provider)(spec, folder)
+    # Any code of a package may fail in any way, and the message names it.
+    except (Exception, SystemExit) as problem:
+        received = f"{provider} raised {type(problem).__name__}: {problem}"
+        raise UserError("bad-dependencies", f"expected the dependencies of kind={kind} but {received}") from problem
+    if not isinstance(declared, Dependencies) or not all(map(_are_texts, declared)):
+        received = f"{provider} returned {ascii(declared)[:100]}"
+        raise UserError("bad-dependencies", f"expected Dependencies with lists of texts but {received}")
+    return declared
+
+
+def _are_texts(names: object) -> bool:
+    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
