@@ -72,10 +72,11 @@ def add_environment_facts(
     _write(project, file, before, before | {id: dict(sorted(known[id].items())) for id in known})
 
 
-def propose_environment_facts(project: Path, environment: Environment) -> None:
-    """Store the facts of the environment of a proposal. The caller holds the lock."""
+def propose_environment_facts(project: Path, *environments: Environment) -> None:
+    """Store the facts of the environments of proposals. The caller holds the lock."""
     # All of them: a review also explains the difference from an environment that is described by variables.
-    add_environment_facts(project, {environment.fingerprint: environment.facts}, PROPOSED_ENVIRONMENTS_FILE)
+    facts = {environment.fingerprint: environment.facts for environment in environments}
+    add_environment_facts(project, facts, PROPOSED_ENVIRONMENTS_FILE)
 
 
 def accept_environment_facts(project: Path, fingerprints: Iterable[str]) -> None:

@@ -36,7 +36,7 @@ from precreg.quality.variants import CaseVariant, Replicate, make_variant, run_v
 from precreg.run import Plan, run_cases
 from precreg.suite.inputs import has_last_bits
 from precreg.tolerance import resolve_tolerance, vacuous_bounds
-from precreg.types import Budget, Case, Comparison, Failure, Location, LongSum, Outcome, Tier
+from precreg.types import Budget, Case, Comparison, Failure, Location, LongSum, Outcome, Tier, case_chain
 from precreg.verdict.statistics import MIN_REPLICATES
 
 # Harmless changes of arithmetic/faults/table.py that change the order of a sum and nothing else.
@@ -327,7 +327,8 @@ def run_calibrations(
         if len(came[case.id]) == len(waiting[case.id]):
             # pop, so that memory holds the outcomes of unfinished cases alone.
             ran = _group_by_kind(waiting.pop(case.id), came.pop(case.id))
-            yield calibrate_case(case, ran, plan.environment.chain, margins)
+            chain = case_chain(plan.environment.chain, ran[OWN_KIND][0].execution.facts)
+            yield calibrate_case(case, ran, chain, margins)
 
 
 def reason_not_replicable(case: Case) -> Literal["known_bad", "recorded"] | None:

@@ -7,7 +7,7 @@ Each seed goes one way: draw the inputs, run the subject and repeat it, run the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from math import isfinite
@@ -59,6 +59,7 @@ from precreg.types import (
     Outcome,
     Reason,
     RepeatDifference,
+    case_chain,
 )
 
 _PLAIN = PlainComputation()
@@ -78,13 +79,15 @@ class SubjectRun(NamedTuple):
 class _Actual(NamedTuple):
     """The subject's results at one seed: the runs to measure, digests, the shortest time, differences between runs.
 
-    `runs` has the last run alone, or every run of a case that declares itself nondeterministic.
+    `runs` has the last run alone, or every run of a case that declares itself nondeterministic. `facts` are those of
+    the last run.
     """
 
     runs: list[Arrays]
     digests: dict[str, str]
     duration_s: float
     differences: list[RepeatDifference]
+    facts: Mapping[str, str]
 
 
 class _Sample(NamedTuple):
@@ -193,6 +196,8 @@ def _finish_seed(
     compute_oracle: Callable[[], _Judge],
 ) -> _Sample:
     seed, call, actual, actual_digest = started
+    # Tolerances name the match that is measured, and those of an accelerator differ.
+    chain = case_chain(chain, actual.facts)
     with blame_failures(Reason.REFERENCE_ERROR):
         oracle, digest, files = computation.reuse("oracle", seed, compute_oracle)
         enter_stage(Activity.MEASURING, seed)
@@ -230,6 +235,7 @@ def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
         oracle=tuple(sample.oracle for sample in samples),
         # The last seed's list has all of them: a process notes its files from its start.
         oracle_files=samples[-1].oracle_files if samples else (),
+        facts={name: fact for sample in samples for name, fact in sample.actual.facts.items()},
     )
     comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
     return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))
@@ -254,19 +260,20 @@ def _run_subject(case: Case, seed: int, call: Call) -> _Actual:
     A subject may write into its inputs (an optimizer that updates in place does), and neither its next run nor the
     oracle may see that.
     """
-    durations_s, runs = [], list[SubjectRun]()
+    durations_s, runs, facts = [], list[SubjectRun](), dict[str, str]()
     differences: list[RepeatDifference] = []
     for repeat in range(1, case.repeats + 1):
         enter_stage(Activity.SUBJECT, seed, repeat if case.repeats > 1 else 0)
         outputs = run_subject_once(case, call)
         durations_s.append(outputs.duration_s)
+        facts = {**outputs.facts}
         run = SubjectRun(outputs.arrays, array_digests(outputs.arrays))
         differences += repeat_differences(runs[0] if runs else run, run, seed, repeat)
         # A deterministic case needs its first and its last run alone, so memory does not grow with its repeats.
         runs = [*runs, run] if not runs or not case.deterministic else [runs[0], run]
     digests = runs[-1].digests if case.deterministic else combined_digests(runs)
     measured = runs[-1:] if case.deterministic else runs
-    return _Actual([run.arrays for run in measured], digests, min(durations_s), differences)
+    return _Actual([run.arrays for run in measured], digests, min(durations_s), differences, facts)
 
 
 def run_subject_once(case: Case, call: Call) -> Outputs:

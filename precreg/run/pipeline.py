@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -84,19 +85,62 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:
     """Run, measure and judge cases; yield each result as it comes, in any order.
 
-    Baselines are read first, so one that cannot be read stops a run that has not begun.
+    Raises UserError as `run_cases` does, and for baselines that cannot be read.
     """
-    chain, known = plan.environment.chain, read_environment_facts(plan.project)
-    found = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
-    by_id = {id: (case, explain_baseline(baseline, known, plan.environment)) for id, (case, baseline) in found.items()}
+    accepted = AcceptedBaselines(plan.project, plan.environment, baselines).read(cases)
+    by_id = {case.id: case for case in cases}
     for outcome in run_cases(cases, plan):
-        yield judge_outcome(*by_id[outcome.case], outcome, plan.environment, policy)
+        yield accepted.judge(by_id[outcome.case], outcome, policy)
+
+
+class AcceptedBaselines:
+    """The accepted baselines of cases, each by the chain of the environment in which the case computed."""
+
+    def __init__(self, project: Path, environment: Environment, baselines: BaselineLookup) -> None:
+        """Take the environment of the run, and the baselines of the project or of another commit."""
+        self._project, self._environment, self._baselines = project, environment, baselines
+        self._found: dict[tuple[str, str], Baseline | None] = {}
+        self._numbers: dict[tuple[str, ...], int] = {}
+
+    def read(self, cases: Iterable[Case]) -> AcceptedBaselines:
+        """Read those of the run's environment, so that a file that cannot be read stops a run that has not begun."""
+        for case in cases:
+            self.of(case, self._environment)
+        return self
+
+    def of(self, case: Case, environment: Environment) -> Baseline | None:
+        """Return the baseline of a case; None if it has none. Raises UserError for files that cannot be read."""
+        key = (case.id, environment.fingerprint)
+        if key not in self._found:
+            baseline = self._baselines.lookup(case.baseline_id, environment.chain)
+            self._found[key] = explain_baseline(baseline, self._known, environment)
+        return self._found[key]
+
+    def judge(self, case: Case, outcome: Outcome, policy: Policy) -> CaseResult:
+        """Judge an outcome by the tolerances and the baseline of its case."""
+        # Only the outcome shows whether the case computed on an accelerator, and on which one.
+        environment = self._environment.of_case(outcome.execution)
+        if environment.chain != self._environment.chain:
+            policy = replace(policy, baselines=self._number(environment.chain))
+        return judge_outcome(case, self.of(case, environment), outcome, self._environment, policy)
+
+    def _number(self, chain: tuple[str, ...]) -> int:
+        """Count the baselines of a run with cases on an accelerator: all of them share one error level."""
+        if chain not in self._numbers:
+            every = (*self._environment.chain, *chain)
+            self._numbers[chain] = self._baselines.number(tuple(dict.fromkeys(every)))
+        return self._numbers[chain]
+
+    @cached_property
+    def _known(self) -> dict[str, dict[str, str]]:
+        return read_environment_facts(self._project)
 
 
 def judge_outcome(
     case: Case, baseline: Baseline | None, outcome: Outcome, environment: Environment, policy: Policy
 ) -> CaseResult:
-    """Judge an outcome by the tolerances and the baseline of its case."""
+    """Judge an outcome by the tolerances and the baseline of its case; `environment` is the run's."""
+    environment = environment.of_case(outcome.execution)
     tolerances = {
         comparison.output: resolve_tolerance(case.layers, comparison.output, comparison.dtype, environment.chain)
         for comparison in outcome.comparisons

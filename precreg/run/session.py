@@ -23,10 +23,9 @@ from precreg.baseline import (
     BASELINES_FOLDER,
     BaselineLookup,
     Baselines,
-    explain_baseline,
     find_cumulative_losses,
+    losses_elsewhere,
     pending_proposals,
-    read_environment_facts,
     sort_proposals,
     update_proposals,
 )
@@ -38,7 +37,7 @@ from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
-from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
+from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, shadowing_files
@@ -351,7 +350,8 @@ class Session:
             notices.append(UnwritableFolder(WORKING_FOLDER))
         notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
-        begun = replace(self.record, findings=(*self.record.findings, *self.criteria.unconfirmed(results)))
+        found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
+        begun = replace(self.record, findings=(*self.record.findings, *found))
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
@@ -454,7 +454,9 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
     Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
     """
     new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    found = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
+    chains = (record.environment.of_case(result.outcome.execution).chain for result in record.results)
+    labels = dict.fromkeys(label for chain in (record.environment.chain, *chains) for label in chain)
+    found = baselines.orphans({case.baseline_id for case in every}, tuple(labels))
     orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
     return replace(record, orphans=tuple(orphans))
 
@@ -469,6 +471,7 @@ class CaseJudge:
         self.project, self.environment = project, detect_environment(environment)
         self.baselines: BaselineLookup = Baselines(project) if baselines is None else baselines
         self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
+        self._accepted = AcceptedBaselines(project, self.environment, self.baselines)
 
     def run(self, case: Case) -> CaseResult:
         """Run a case in this process, measure it and judge it. Timeouts are not enforced."""
@@ -476,16 +479,11 @@ class CaseJudge:
 
     def judge(self, case: Case, outcome: Outcome) -> CaseResult:
         """Judge a measured outcome. Raises UserError for baselines that cannot be read."""
-        return judge_outcome(case, self.baseline(case), outcome, self.environment, self.policy)
+        return self._accepted.judge(case, outcome, self.policy)
 
     def baseline(self, case: Case) -> Baseline | None:
-        """Look up the accepted baseline of a case; None if it has none."""
-        found = self.baselines.lookup(case.baseline_id, self.environment.chain)
-        return explain_baseline(found, self._facts, self.environment)
-
-    @cached_property
-    def _facts(self) -> dict[str, dict[str, str]]:
-        return read_environment_facts(self.project)
+        """Look up the accepted baseline of a case in the run's environment; None if it has none."""
+        return self._accepted.of(case, self.environment)
 
 
 def _git_state(project: Path) -> tuple[GitState | None, tuple[UnknownCommit, ...]]:

@@ -39,7 +39,9 @@ class Call(Struct, frozen=True):
 class Outputs(NamedTuple):
     """Hold arrays by output name, in their order, and the duration of the computation in seconds.
 
-    `facts` name the hardware and the libraries that computed, such as {"device": "NVIDIA H100"}, for the run record.
+    `facts` name the hardware and the libraries that computed, for the run record. The fact "accelerator" has a family
+    and a model, such as "cuda NVIDIA H100": the case then has the baselines and tolerances of that accelerator. A fact
+    whose name begins with "about_" only explains; any other one decides bits, and enters the fingerprint.
     """
 
     arrays: dict[str, NDArray[Any]]
@@ -109,8 +111,19 @@ def check_outputs(outputs: Outputs) -> Outputs:
         _name(name): require_numeric(name, value) if type(value) is np.ndarray else _array(name, value)
         for name, value in outputs.arrays.items()
     }
-    facts = {str(name): str(value) for name, value in outputs.facts.items()}
-    return Outputs(arrays, float(outputs.duration_s), facts)
+    return Outputs(arrays, float(outputs.duration_s), _check_facts(outputs.facts))
+
+
+def _check_facts(facts: object) -> dict[str, str]:
+    """Return facts as texts of one line that JSON can store. Raises UserError: bad-outputs."""
+    if not isinstance(facts, Mapping):
+        raise UserError("bad-outputs", f"expected facts as a dict of texts but got {type(facts).__name__}")
+    return {_fact_text(name): _fact_text(value) for name, value in facts.items()}
+
+
+def _fact_text(value: object) -> str:
+    # JSON cannot store a lone surrogate.
+    return " ".join(str(value).split()).encode(errors="replace").decode()
 
 
 def _array(output: object, value: object) -> NDArray[Any]:

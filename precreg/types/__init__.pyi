@@ -78,6 +78,7 @@ from .pair import PairFact as PairFact
 from .pair import RoundingShare as RoundingShare
 from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
 from .pair import WorseOnFreshInputs as WorseOnFreshInputs
+from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
@@ -107,7 +108,9 @@ from .record import PairProblem as PairProblem
 from .record import PresentVersionFailed as PresentVersionFailed
 from .record import RunRecord as RunRecord
 from .record import UnsteadyVersion as UnsteadyVersion
+from .record import case_chain as case_chain
 from .record import decisive_facts as decisive_facts
+from .record import facts_fingerprint as facts_fingerprint
 from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray

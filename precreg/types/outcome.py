@@ -65,7 +65,8 @@ class Execution(Struct, frozen=True):
     the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
     execution without outputs has a `failure`. `left` are the changes that the case left in its process. `oracle` has a
     digest of all outputs of the reference or golden per seed, and `oracle_files` the project's files that its process
-    opened, none if nobody noted them.
+    opened, none if nobody noted them. `facts` name the hardware and the libraries that computed, as the subject's kind
+    gave them.
     """
 
     inputs: tuple[str, ...] = ()
@@ -77,6 +78,7 @@ class Execution(Struct, frozen=True):
     left: tuple[StateChange, ...] = ()
     oracle: tuple[str, ...] = ()
     oracle_files: tuple[str, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
 
 
 class Positions(Struct, frozen=True):

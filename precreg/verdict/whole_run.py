@@ -207,7 +207,8 @@ def _suite(result: CaseResult) -> str:
 def _log_ratios(result: CaseResult, environment: Environment) -> Iterator[tuple[CasePool, tuple[float, float]]]:
     """Yield the pools of a case, each with the mean log ratio over its outputs and its minimum relevant growth."""
     baseline = result.baseline
-    if baseline is None or not environment.has_seen(baseline.entry) or not _is_judged(result):
+    here = environment.of_case(result.outcome.execution)
+    if baseline is None or not here.has_seen(baseline.entry) or not _is_judged(result):
         return
     logs: defaultdict[CasePool, list[float]] = defaultdict(list)
     for output, accepted in baseline.entry.outputs.items():
