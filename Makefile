@@ -26,7 +26,7 @@ unit: .venv/.installed-dev
 # must be there; elsewhere it is said when it is not.
 EXTRAS ?= .venv-extras
 extras: .venv/.installed-dev
-	@if sh .ci/extras $(EXTRAS); then $(EXTRAS)/bin/pytest -n 2 --dist worksteal tests/extras; \
+	@if sh .ci/extras $(PYTHON) $(EXTRAS); then $(EXTRAS)/bin/pytest -n 2 --dist worksteal tests/extras; \
 	elif [ -n "$$CI" ]; then echo "no torch, onnx, onnxruntime or pyarrow: tests/extras cannot run" >&2; exit 1; \
 	else echo "SKIPPED tests/extras: pip could not install the extras torch, onnx and parquet"; fi
 

@@ -16,6 +16,7 @@ from precreg.measure import METRICS, metric_named
 from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
+    ACCELERATOR_FACT,
     SHARE_DIGITS,
     AverageRatio,
     BenchmarkDifference,
@@ -246,12 +247,28 @@ def describe_provenance(result: CaseResult) -> list[str]:
     suite = f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}"
     if result.baseline is None:
         return [suite]
+    model = result.outcome.execution.facts.get(ACCELERATOR_FACT)
+    suite = f"{suite}, on {model}" if model else suite
     if result.baseline is not result.stored:
         return [f"baseline  {describe_judge(result)}", suite]
     entry = result.baseline.entry
     commit = f" at {entry.commit[:8]}" if entry.commit else ""
     accepted = f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}"
     return [accepted, *([f"judged by {describe_judge(result)}"] if result.paired else []), suite]
+
+
+def describe_accelerators(record: RunRecord) -> list[str]:
+    """Write for each accelerator how many cases computed on it, and which baselines apply to them."""
+    here = record.environment
+    counts = Counter(
+        (model, here.of_case(result.outcome.execution).chain)
+        for result in record.results
+        if (model := result.outcome.execution.facts.get(ACCELERATOR_FACT))
+    )
+    return [
+        f"{number} {'case' if number == 1 else 'cases'} on {model} (baselines of {', then '.join(chain)})"
+        for (model, chain), number in sorted(counts.items())
+    ]
 
 
 def failure_tail(result: CaseResult) -> list[str]:
@@ -413,7 +430,7 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
         return f"allow more: precreg run{pair} --max-seeds 40960 --pair-seconds 120{whole} {first.id}"
     pairing = _pairing_advice(cases)
     if kind is UnseenKind.WIDER_LIMITS:
-        label = record.environment.label
+        label = record.environment.of_case(first.outcome.execution).label
         accepted = f"precreg baseline accept --seen, or accept '*' --environment {label} --reason WHY"
         return pairing or f"run the accepted version here, then: {accepted}"
     if is_test_defined(first.definition):

@@ -21,6 +21,7 @@ import msgspec
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS, merge_histograms, metric_named, metric_ratio
 from precreg.report.describe import (
     STATUS_LABELS,
+    describe_accelerators,
     describe_chosen_commit,
     describe_commit,
     describe_run_selection,
@@ -249,6 +250,7 @@ def _facts(result: CaseResult) -> Iterator[list[str]]:
         yield ["tags", ", ".join(result.tags)]
     yield ["definition", result.definition]
     yield ["subject's time", format_duration(result.outcome.execution.duration_s)]
+    yield from ([name, fact] for name, fact in result.outcome.execution.facts.items())
 
 
 def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
@@ -325,6 +327,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "against": describe_chosen_commit(record.against, record.against_revision),
         "paired_with": describe_chosen_commit(record.pair, record.pair_revision),
         "selected": describe_run_selection(record),
+        "accelerators": describe_accelerators(record),
         "matrix": _matrix(results),
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],

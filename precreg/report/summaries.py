@@ -18,6 +18,7 @@ from precreg.report.describe import (
     FindingRow,
     count_cases,
     count_unseen,
+    describe_accelerators,
     describe_chosen_commit,
     describe_commit,
     describe_provenance,
@@ -72,6 +73,8 @@ def render_run_markdown(record: RunRecord) -> str:
     place = f"Environment {label}, {git}{against}{pair}, {took}."
     # A reader of a comment sees the heading first, so it has the counts.
     parts = [f"# precreg: {describe_status_counts(record)}", place]
+    if computed := describe_accelerators(record):
+        parts.append(f"{escape_markdown('; '.join(computed))}.")
     # A reviewer must not take the result of a selection for the result of the project.
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
@@ -235,7 +238,7 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
-    paragraphs = [[_heading(record)], listed, _terminal_findings(record)]
+    paragraphs = [[_heading(record), *describe_accelerators(record)], listed, _terminal_findings(record)]
     paragraphs += [*map(_terminal_study, describe_studies(record)), _ending(record, results, reports)]
     # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"

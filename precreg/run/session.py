@@ -30,7 +30,13 @@ from precreg.baseline import (
     update_proposals,
 )
 from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
-from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
+from precreg.environment import (
+    count_processors,
+    detect_environment,
+    limit_blas_threads,
+    project_name,
+    with_accelerators,
+)
 from precreg.errors import UserError
 from precreg.run.accepted_version import judge_changed_cases
 from precreg.run.escalation import Announce, OracleAnnouncement
@@ -401,7 +407,7 @@ def begin_record(project: Path, selection: dict[str, Any], *, environment: str |
         project=escape_surrogates(project_name(project, os.environ)),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         duration_s=0.0,
-        environment=detect_environment(environment),
+        environment=with_accelerators(detect_environment(environment)),
         git=git,
         selection={name: value for name, value in selection.items() if value},
         ci=ci,

@@ -81,6 +81,7 @@ from .pair import WorseOnFreshInputs as WorseOnFreshInputs
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
+from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
 from .record import TEST_DEFINED_PREFIX as TEST_DEFINED_PREFIX
 from .record import AcceptedValue as AcceptedValue
