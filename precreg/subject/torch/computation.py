@@ -23,6 +23,9 @@ from precreg.subject.torch.settings import seed_generators, settings_of
 
 Tensors = dict[str, Any]
 
+# Words of torch's errors for a dtype that a kernel does not take: of its dispatch, its registry, and its FFT.
+_NO_KERNEL = ("not implemented for", "Could not run", "Unsupported dtype")
+
 
 def compute_torch(spec: dict[str, Any], call: Call) -> Outputs:
     """Compute a specification on copies of the inputs, and time the call (with gradients, the backward pass, too).
@@ -121,7 +124,7 @@ def _clear_errors(spec: dict[str, Any]) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in first:
             message = f"expected memory for {spec['torch']} on {place} but got {type(error).__name__}: {first}"
             raise UserError("out-of-memory", message) from error
-        if "not implemented for" in first or "Could not run" in first:
+        if any(words in first for words in _NO_KERNEL):
             message = f"expected kernels of {place} for the dtypes of {spec['torch']} but torch says: {first}"
             raise UserError("unsupported-dtype", message) from error
         raise
