@@ -36,9 +36,10 @@ from precreg.suite.matrix import (
     substitute,
 )
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
+from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.select import list_names
 from precreg.tolerance import read_layers, require_analyzers
-from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Role
+from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
 # and none matches by accident.
@@ -54,11 +55,13 @@ def definition_digest(
     inputs: dict[str, dict[str, Any]],
     params: dict[str, Any],
     device: str | None = None,
+    reference_dtype: ReferenceDtype | None = None,
 ) -> str:
     """Return the digest of a computation: VERSION, a colon and 32 hex digits (128 bits of SHA-256).
 
-    The digest covers subject, oracle, inputs, params and the name of the device. It leaves out tolerances, budget,
-    tags, seeds, repeats, the names of suite and case, and the code. The order of keys does not matter.
+    The digest covers subject, oracle, inputs, params, the name of the device, and a given dtype of the reference. It
+    leaves out tolerances, budget, tags, seeds, repeats, the names of suite and case, and the code. The order of keys
+    does not matter.
     """
     content: dict[str, Any] = {
         "subject": [subject.kind, subject.spec],
@@ -70,6 +73,8 @@ def definition_digest(
     }
     if device is not None:  # without a device the key is left out, so that digests from before devices still match
         content["device"] = device
+    if reference_dtype is not None:
+        content["reference_dtype"] = [reference_dtype.name, reference_dtype.digits]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"{DEFINITION_VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
 
@@ -200,7 +205,8 @@ def _make_case(
     device: str | None = None,
 ) -> Case:
     file, role, name = suite.file, _oracle_role(suite), case_name(point.parameters)
-    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
+    dtype = read_reference_dtype(suite, point.oracle)
+    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device, dtype)
     return Case(
         id=f"{suite.id}/{name}",
         tier=suite.tier,
@@ -224,21 +230,23 @@ def _make_case(
         exact=file.exact,
         deterministic=file.deterministic,
         category=file.category,
-        requires=_requirements(file.requires, point),
+        requires=_requirements(file.requires, point, dtype),
         tags=file.tags,
         analyzers=file.analyzers,
         budget=Budget(file.budget.time_ratio),
         expect_failure=file.reason,
         device=device,
         benchmark=point.benchmark,
+        reference_dtype=dtype,
     )
 
 
-def _requirements(given: tuple[str, ...], point: RecordedPoint) -> tuple[str, ...]:
+def _requirements(given: tuple[str, ...], point: RecordedPoint, dtype: ReferenceDtype | None) -> tuple[str, ...]:
     """Return what a case requires: what its suite names, and what the kinds of its computations need."""
     computations = [each for each in (point.subject, point.oracle, point.benchmark) if each is not None]
     needed = (requirement for each in computations for requirement in requirements_of(each))
-    return tuple(dict.fromkeys((*given, *needed)))
+    numbers = ("mpmath",) if dtype is not None and dtype.name == "mpmath" else ()
+    return tuple(dict.fromkeys((*given, *needed, *numbers)))
 
 
 def _default_seeds(inputs: Arguments) -> int:
