@@ -45,6 +45,7 @@ ADVICE: dict[str, str] = {
     "missing-module": "create the module beside the suite, or correct its name",
     "missing-function": "define the function in the module, or correct its name",
     "bad-outputs": "return an array, a dict of arrays by name, or a tuple of arrays",
+    "bad-input": "return an array of the input's shape, in float64 or in the input's dtype",
     "missing-file": "create the file, or correct its name",
     "bad-array-file": "write the file again with numpy.save or numpy.savez, without pickled objects",
     "bad-safetensors-file": "write the file again with the safetensors package, in a dtype that precreg knows",

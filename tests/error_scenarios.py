@@ -141,6 +141,12 @@ def with_broken_input(project):
     return project.run("run", "--jobs", "0")
 
 
+def with_an_input_of_another_shape(project):
+    project.change("normal: {mean: 0, std: 1}", "python: kernels:make")
+    project.write(KERNELS_FILE, f"{KERNELS}\n\ndef make(random, shape, dtype):\n    return random.normal(8)\n")
+    return project.run("run", "--jobs", "0")
+
+
 def with_no_outputs(project):
     project.change("return x.mean", "x.mean", "suites/unit/kernels.py")
     return project.run("run", "--jobs", "0")
@@ -370,6 +376,7 @@ SCENARIOS = {
     "missing-module": changed("subject: kernels", "subject: kernel"),
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
     "bad-outputs": with_no_outputs,
+    "bad-input": with_an_input_of_another_shape,
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
     "bad-array-file": with_broken_input,
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),

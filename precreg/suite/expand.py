@@ -21,9 +21,15 @@ from msgspec.structs import replace
 from precreg.errors import nearest
 from precreg.storage import expect_mapping, format_value
 from precreg.subject import requirements_of
-from precreg.suite.computations import computation_reader, default_reference, device_chooser, existing_file
+from precreg.suite.computations import (
+    computation_reader,
+    default_reference,
+    device_chooser,
+    existing_file,
+    locate_target,
+)
 from precreg.suite.files import CaseEntry
-from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
+from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
 from precreg.suite.load import Suite, depends_patterns, load_suites
 from precreg.suite.matrix import (
     Parameters,
@@ -142,8 +148,12 @@ def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments
 def _check_inputs(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
     where = {name: suite.source.where("inputs", name) for name in inputs}
     inputs = {name: resolve_pick(name, mapping, where[name]) for name, mapping in inputs.items()}
+    inputs = {name: gather_arguments(name, mapping, where[name]) for name, mapping in inputs.items()}
     for name, mapping in inputs.items():
         distribution = parse_input(name, mapping, where[name]).distribution
+        if isinstance(distribution, PythonInput):
+            place = suite.source.where("inputs", name, PYTHON_KEY)
+            locate_target(distribution.function, suite.directory, project, place)
         if isinstance(distribution, File):
             existing_file(suite.source, ("inputs", name, "file"), distribution.path, suite.directory, project)
     return inputs
