@@ -48,6 +48,7 @@ ADVICE: dict[str, str] = {
     "bad-weights": "write the weights of this module again: torch.save(module.state_dict(), FILE), or .safetensors",
     "unsupported-dtype": "use a dtype that torch and the hardware have, or convert the tensors within the subject",
     "out-of-memory": "use smaller shapes or a narrower dtype, run fewer cases at once (--jobs 1), or free the memory",
+    "bad-input": "return an array of the input's shape, in float64 or in the input's dtype",
     "missing-file": "create the file, or correct its name",
     "bad-array-file": "write the file again with numpy.save or numpy.savez, without pickled objects",
     "bad-safetensors-file": "write the file again with the safetensors package, in a dtype that precreg knows",

@@ -157,6 +157,12 @@ def with_torch(kernels, *options, weights=False):
     return meet
 
 
+def with_an_input_of_another_shape(project):
+    project.change("normal: {mean: 0, std: 1}", "python: kernels:make")
+    project.write(KERNELS_FILE, f"{KERNELS}\n\ndef make(random, shape, dtype):\n    return random.normal(8)\n")
+    return project.run("run", "--jobs", "0")
+
+
 def with_no_outputs(project):
     project.change("return x.mean", "x.mean", "suites/unit/kernels.py")
     return project.run("run", "--jobs", "0")
@@ -394,6 +400,7 @@ SCENARIOS = {
         "import torch\n\ndef mean(input):\n    return torch.softmax(input.to(torch.float8_e5m2), 0)\n"
     ),
     "out-of-memory": with_torch("import torch\n\ndef mean(input):\n    return torch.empty(2**60)\n"),
+    "bad-input": with_an_input_of_another_shape,
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
     "bad-array-file": with_broken_input,
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),

@@ -63,6 +63,7 @@ ON_ARRAYS = {
     "run.computation",
     "run.oracle",
     "run.oracle_process",
+    "run.promotion",
     "run.worker",
     "storage.array_file",
     "storage.npy",

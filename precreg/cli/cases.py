@@ -17,7 +17,7 @@ from precreg.cli.options import CaseOptions, project_of_option, select_by_option
 
 if TYPE_CHECKING:
     from precreg.tolerance import Setting
-    from precreg.types import Baseline, Case, Environment
+    from precreg.types import Baseline, Case, Environment, ReferenceDtype
 
 # The name and dtype of an output.
 Output = tuple[str, str]
@@ -97,6 +97,8 @@ def _definition(case: Case) -> Iterator[str]:
     yield f"definition  {case.definition}"
     yield f"subject     {case.subject.spec}"
     yield f"{case.role:11} {case.oracle.spec}"
+    if case.reference_dtype is not None:
+        yield f"            on inputs of {_format_reference_dtype(case.reference_dtype)}"
     if case.benchmark is not None:
         yield f"benchmark   {case.benchmark.spec}"
     if case.device is not None:
@@ -107,16 +109,15 @@ def _definition(case: Case) -> Iterator[str]:
     yield f"seeds       {case.seeds}, repeats {case.repeats}, timeout {case.timeout_s:g} s"
     if not case.deterministic:
         yield "determinism declared nondeterministic: bits may differ, the statistics of all runs apply"
-    if case.analyzers:
-        yield f"analyzers   {', '.join(case.analyzers)}"
-    if case.depends:
-        yield f"depends     {', '.join(case.depends)}"
-    if case.requires:
-        yield f"requires    {', '.join(case.requires)}"
-    if case.tags:
-        yield f"tags        {', '.join(case.tags)}"
+    for word in ("analyzers", "depends", "requires", "tags"):
+        if values := getattr(case, word):
+            yield f"{word:11} {', '.join(values)}"
     if case.expect_failure is not None:
         yield f"expected to fail: {case.expect_failure}"
+
+
+def _format_reference_dtype(dtype: ReferenceDtype) -> str:
+    return f"{dtype.name}, {dtype.digits} digits" if dtype.digits else dtype.name
 
 
 def _format_mapping(mapping: dict[str, Any]) -> str:

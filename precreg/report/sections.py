@@ -28,6 +28,7 @@ from precreg.types import (
     MetricGrew,
     MetricImproved,
     MissingBenchmark,
+    NarrowReference,
     Orphan,
     RoundingLost,
     RtolBelowUlp,
@@ -232,15 +233,33 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         case SameOracles(cases, fresh):
             changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
             return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
+        case NarrowReference():
+            return _describe_narrow_reference(warning)
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _describe_files(warning)
+        case MissingBenchmark() | UnmeasuredBenchmark():
+            return _describe_benchmark(warning)
+        # mypy then reports a new kind of warning that has no sentence yet.
+        case _:
+            assert_never(warning)
+
+
+def _describe_benchmark(warning: MissingBenchmark | UnmeasuredBenchmark) -> str:
+    match warning:
         case MissingBenchmark(benchmark, pairs, others):
             return f"{benchmark} has no array for {_first_of(pairs, others)}"
         case UnmeasuredBenchmark(pair, problem):
             return f"{pair}: no benchmark: {problem}"
-        # mypy then reports a new kind of warning that has no sentence yet.
-        case _:
-            assert_never(warning)
+
+
+def _describe_narrow_reference(warning: NarrowReference) -> str:
+    others = "" if warning.cases == 1 else f" and {warning.cases - 1} more"
+    causes = {
+        "asked": "as reference_dtype: float64 asks; mpmath gives a wider one",
+        "platform": "because longdouble is float64 on this platform; reference_dtype: mpmath gives a wider one",
+    }
+    narrow = "the reference is no wider than the float64 outputs, so errors include its own"
+    return f"{warning.case}{others}: {narrow}, {causes[warning.cause]}"
 
 
 def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> str:

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from precreg.arithmetic import format_of
 from precreg.run.computation import Arrays
 from precreg.run.oracle_process import OracleCall, OracleProcess
+from precreg.run.promotion import promote_inputs, promotion_explained, working_precision
 from precreg.subject import (
     Activity,
     Call,
@@ -27,7 +25,7 @@ from precreg.subject import (
     note_changes,
     subject_kind,
 )
-from precreg.types import Case
+from precreg.types import Case, ReferenceDtype
 
 
 class OracleRun(NamedTuple):
@@ -71,7 +69,7 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     Raises CaseFailed, and errors of user code.
     """
     activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
-    call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project)
+    call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype)
     # Recorded files run no code.
     if _process is None or case.oracle.kind == "files":
         return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
@@ -87,10 +85,18 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
 def _compute(call: OracleCall, place: int, inputs: Arrays) -> Arrays:
     enter_stage(call.activity, call.seeds[place])
     # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
-    prepared = copy_inputs(inputs)
-    if call.activity != Activity.GOLDEN:
-        prepared = _promote_inputs(inputs, kind_named(call.oracle.kind).widest)
-    own = Call(prepared, deepcopy(call.params), call.directory, call.project)
+    if call.activity == Activity.GOLDEN:
+        return _run(call, copy_inputs(inputs))
+    dtype = call.dtype or ReferenceDtype(
+        "float64" if kind_named(call.oracle.kind).widest == "float64" else "longdouble"
+    )
+    narrow_too = call.dtype is not None
+    with promotion_explained(inputs, dtype, narrow_too=narrow_too), working_precision(dtype):
+        return _run(call, promote_inputs(inputs, dtype, narrow_too=narrow_too))
+
+
+def _run(call: OracleCall, inputs: Arrays) -> Arrays:
+    own = Call(inputs, deepcopy(call.params), call.directory, call.project)
     return subject_kind(call.oracle.kind)(call.oracle.spec, own).arrays
 
 
@@ -98,18 +104,3 @@ def copy_inputs(inputs: Arrays) -> Arrays:
     """Return copies of inputs with the layout of their elements."""
     # "K" keeps the layout: numpy adds rows and columns up in different orders and precisions.
     return {name: array.copy("K") for name, array in inputs.items()}
-
-
-def _promote_inputs(inputs: Arrays, widest: str) -> Arrays:
-    return {name: array.astype(_reference_dtype(array.dtype, widest)) for name, array in inputs.items()}
-
-
-@cache
-def _reference_dtype(dtype: np.dtype[Any], widest: str) -> np.dtype[Any]:
-    """Return the dtype in which a reference computes: float64, `widest` for float64 itself; integers stay."""
-    number_format = format_of(dtype.name)
-    if number_format is None:
-        return dtype
-    # finfo.nmant leaves out the leading bit, which `precision` counts.
-    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.dtype(widest)
-    return np.result_type(wide, np.complex64) if dtype.kind == "c" else np.dtype(wide)

@@ -42,7 +42,7 @@ from precreg.subject import (
     present_stage,
     watch_worker,
 )
-from precreg.types import Computation, Failure, Reason, StateChange
+from precreg.types import Computation, Failure, Reason, ReferenceDtype, StateChange
 
 # Children that stay. A suite with references in several modules would otherwise import these anew for each case.
 KEPT_CHILDREN = 4
@@ -72,6 +72,8 @@ class OracleCall(NamedTuple):
     params: dict[str, Any]
     directory: Path
     project: Path
+    # The dtype of a reference's inputs; None promotes each dtype to the next wider one.
+    dtype: ReferenceDtype | None = None
 
     @property
     def key(self) -> tuple[str, str, Path, Path]:

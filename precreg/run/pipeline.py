@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from ctypes import c_longdouble, sizeof
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -25,6 +27,7 @@ from precreg.types import (
     Comparison,
     Environment,
     Layer,
+    NarrowReference,
     Outcome,
     Positions,
     Status,
@@ -39,6 +42,9 @@ IN_PROCESS = 0
 # Worst positions in the record of a case that passed. A person reads positions of cases that did not, so these keep
 # all; five are enough to see a pattern.
 KEPT_POSITIONS = 5
+# A long double of so many bytes, as on macOS with ARM, is float64, and numpy gives it this name.
+_FLOAT64_BYTES = 8
+_FLOAT64 = frozenset({"float64", "complex128"})
 
 
 class Plan(Struct, frozen=True):
@@ -169,13 +175,18 @@ def judge_outcome(
     )
 
 
-def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[UnmetThreshold | ToleranceWarning, ...]:
+def run_warnings(
+    cases: Iterable[Case], results: Sequence[CaseResult]
+) -> tuple[UnmetThreshold | ToleranceWarning | NarrowReference, ...]:
     """Return a warning for each mistake in the tolerances in use, with the first case that has it.
+
+    A warning about references that are no wider than outputs follows.
 
     Unmet thresholds give one warning for the whole run.
     """
     # Cases of one suite share their layers, so one check for each set of outputs and dtypes is enough. The result of
     # a test-defined case comes without its case, and is checked by itself.
+    cases = tuple(cases)
     layers: defaultdict[str, tuple[Layer, ...]] = defaultdict(tuple, {case.id: case.layers for case in cases})
     first: dict[object, CaseResult] = {}
     for result in results:
@@ -184,7 +195,26 @@ def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[
     thresholds = dict.fromkeys(fact for result in first.values() for fact in _unmet(result, layers[result.id]))
     # Reversed, so that the first case of a fact is the one that stays.
     found = {fact: result.id for result in reversed(first.values()) for fact in _warnings(result, layers[result.id])}
-    return (*thresholds, *(ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items()))
+    tolerances = (ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items())
+    return (*thresholds, *tolerances, *narrow_references(cases, results, sizeof(c_longdouble)))
+
+
+def narrow_references(
+    cases: Iterable[Case], results: Iterable[CaseResult], longdouble_bytes: int
+) -> Iterator[NarrowReference]:
+    """Yield a warning for each cause of references that are no wider than float64 outputs."""
+    asked = {case.id for case in cases if case.reference_dtype is not None and case.reference_dtype.name == "float64"}
+    found: defaultdict[Literal["asked", "platform"], list[str]] = defaultdict(list)
+    for result in results:
+        compared = {each.reference_dtype for each in result.outcome.comparisons if each.dtype in _FLOAT64}
+        if result.role != "reference" or not compared or not _FLOAT64.issuperset(compared):
+            continue
+        if result.id in asked:
+            found["asked"].append(result.id)
+        elif longdouble_bytes <= _FLOAT64_BYTES:
+            found["platform"].append(result.id)
+    for cause, ids in found.items():
+        yield NarrowReference(ids[0], len(ids), cause)
 
 
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[ToleranceFact, tuple[str, ...]]]:

@@ -198,12 +198,30 @@ def _array(output: object, value: object) -> NDArray[Any]:
     if _is_masked(value):
         advice = "fill the mask first, array.filled(...)"
         raise UserError("bad-outputs", f"expected an array but got a masked array for output {output}; {advice}")
+    mpmath = sys.modules.get("mpmath")
+    if mpmath is not None and isinstance(value, mpmath.matrix):
+        # numpy would take a matrix of mpmath as a flat sequence.
+        value = value.tolist()
     try:
         # A copy, because the function may keep its buffer and overwrite it in the next call.
         array = np.array(value, order="C")
     except (ValueError, TypeError, OverflowError) as error:
         raise UserError("bad-outputs", f"expected an array for output {output} but got {error}") from error
-    return require_numeric(output, array)
+    return require_numeric(output, _rounded_multiprecision(array))
+
+
+def _rounded_multiprecision(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers of mpmath as longdouble, rounded once each; any other array unchanged."""
+    # Only a reference that imported mpmath, or that precreg gave its numbers, can return them.
+    mpmath = sys.modules.get("mpmath")
+    if mpmath is None or array.dtype.kind != "O":
+        return array
+    numbers = (mpmath.mpf, mpmath.mpc, int, float)
+    if not all(isinstance(value, numbers) for value in array.flat):
+        return array
+    from precreg.arithmetic import from_mpmath
+
+    return from_mpmath(array)
 
 
 def _is_masked(value: object) -> bool:

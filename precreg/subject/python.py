@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from time import perf_counter_ns
 from types import ModuleType
@@ -43,6 +44,20 @@ def run_python(spec: str, call: Call) -> Outputs:
             returned = _call(function, call)
             duration_s = (perf_counter_ns() - started) / 1e9
         return Outputs(name_outputs(returned), duration_s)
+    finally:
+        leave_module_space()
+
+
+def call_function(target: str, directory: Path, project: Path, *arguments: Any, **named: Any) -> Any:
+    """Call `module:function` with other arguments than a subject has, and return its value.
+
+    Raises UserError (missing-module, missing-function), and the function's own exceptions.
+    """
+    space = enter_module_space(directory, project)
+    try:
+        function = find_function(target, space)
+        with SurroundingsRestored():
+            return function(*arguments, **named)
     finally:
         leave_module_space()
 

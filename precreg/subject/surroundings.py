@@ -223,7 +223,9 @@ def blame_failures(reason: Reason) -> Iterator[None]:
 def describe_failure(error: BaseException, reason: Reason) -> Failure:
     """Describe an exception in one line, with the part of its traceback that lies in user code."""
     if isinstance(error, UserError):
-        cause = error.__cause__ if reason is Reason.ANALYZER_ERROR else None
+        # The user's own exception, in an analyzer or in a function that makes an input.
+        has_cause = reason is Reason.ANALYZER_ERROR or error.slug == "bad-input"
+        cause = error.__cause__ if has_cause else None
         return Failure(reason, escape_surrogates(error.message), escape_surrogates(f"{error}\n{_traceback(cause)}"))
     if isinstance(error, SystemExit):
         return Failure(reason, escape_surrogates(f"exited with {error.code or 0}"))

@@ -21,9 +21,15 @@ from msgspec.structs import replace
 from precreg.errors import nearest
 from precreg.storage import expect_mapping, format_value
 from precreg.subject import requirements_of
-from precreg.suite.computations import computation_reader, default_reference, device_chooser, existing_file
+from precreg.suite.computations import (
+    computation_reader,
+    default_reference,
+    device_chooser,
+    existing_file,
+    locate_target,
+)
 from precreg.suite.files import CaseEntry
-from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
+from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
 from precreg.suite.load import Suite, depends_patterns, load_suites
 from precreg.suite.matrix import (
     Parameters,
@@ -36,9 +42,10 @@ from precreg.suite.matrix import (
     substitute,
 )
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
+from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.select import list_names
 from precreg.tolerance import read_layers, require_analyzers
-from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Role
+from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
 # and none matches by accident.
@@ -54,11 +61,13 @@ def definition_digest(
     inputs: dict[str, dict[str, Any]],
     params: dict[str, Any],
     device: str | None = None,
+    reference_dtype: ReferenceDtype | None = None,
 ) -> str:
     """Return the digest of a computation: VERSION, a colon and 32 hex digits (128 bits of SHA-256).
 
-    The digest covers subject, oracle, inputs, params and the name of the device. It leaves out tolerances, budget,
-    tags, seeds, repeats, the names of suite and case, and the code. The order of keys does not matter.
+    The digest covers subject, oracle, inputs, params, the name of the device, and a given dtype of the reference. It
+    leaves out tolerances, budget, tags, seeds, repeats, the names of suite and case, and the code. The order of keys
+    does not matter.
     """
     content: dict[str, Any] = {
         "subject": [subject.kind, subject.spec],
@@ -70,6 +79,8 @@ def definition_digest(
     }
     if device is not None:  # without a device the key is left out, so that digests from before devices still match
         content["device"] = device
+    if reference_dtype is not None:
+        content["reference_dtype"] = [reference_dtype.name, reference_dtype.digits]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"{DEFINITION_VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
 
@@ -137,8 +148,12 @@ def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments
 def _check_inputs(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
     where = {name: suite.source.where("inputs", name) for name in inputs}
     inputs = {name: resolve_pick(name, mapping, where[name]) for name, mapping in inputs.items()}
+    inputs = {name: gather_arguments(name, mapping, where[name]) for name, mapping in inputs.items()}
     for name, mapping in inputs.items():
         distribution = parse_input(name, mapping, where[name]).distribution
+        if isinstance(distribution, PythonInput):
+            place = suite.source.where("inputs", name, PYTHON_KEY)
+            locate_target(distribution.function, suite.directory, project, place)
         if isinstance(distribution, File):
             existing_file(suite.source, ("inputs", name, "file"), distribution.path, suite.directory, project)
     return inputs
@@ -200,7 +215,8 @@ def _make_case(
     device: str | None = None,
 ) -> Case:
     file, role, name = suite.file, _oracle_role(suite), case_name(point.parameters)
-    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
+    dtype = read_reference_dtype(suite, point.oracle)
+    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device, dtype)
     return Case(
         id=f"{suite.id}/{name}",
         tier=suite.tier,
@@ -224,21 +240,23 @@ def _make_case(
         exact=file.exact,
         deterministic=file.deterministic,
         category=file.category,
-        requires=_requirements(file.requires, point),
+        requires=_requirements(file.requires, point, dtype),
         tags=file.tags,
         analyzers=file.analyzers,
         budget=Budget(file.budget.time_ratio),
         expect_failure=file.reason,
         device=device,
         benchmark=point.benchmark,
+        reference_dtype=dtype,
     )
 
 
-def _requirements(given: tuple[str, ...], point: RecordedPoint) -> tuple[str, ...]:
+def _requirements(given: tuple[str, ...], point: RecordedPoint, dtype: ReferenceDtype | None) -> tuple[str, ...]:
     """Return what a case requires: what its suite names, and what the kinds of its computations need."""
     computations = [each for each in (point.subject, point.oracle, point.benchmark) if each is not None]
     needed = (requirement for each in computations for requirement in requirements_of(each))
-    return tuple(dict.fromkeys((*given, *needed)))
+    numbers = ("mpmath",) if dtype is not None and dtype.name == "mpmath" else ()
+    return tuple(dict.fromkeys((*given, *needed, *numbers)))
 
 
 def _default_seeds(inputs: Arguments) -> int:

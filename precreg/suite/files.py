@@ -100,6 +100,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     category: Annotated[Name | None, Meta(description="Operator category, a layer of the tolerance pyramid")] = None
     subject: Annotated[Any, Meta(description=f"The computation under test: {ABOUT_COMPUTATION}")] = None
     reference: Annotated[Any, Meta(description=f"The same in higher precision: {ABOUT_COMPUTATION}")] = None
+    reference_dtype: Annotated[
+        Any, Meta(description="The dtype of the reference's inputs: float64, longdouble, mpmath, or {mpmath: DIGITS}")
+    ] = None
     golden: Annotated[Any, Meta(description=f"Values to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
     benchmark: Annotated[Any, Meta(description=f"A second implementation for ratios: {ABOUT_COMPUTATION}")] = None
     device: Annotated[str | None, Meta(description="The simulated device on which the subject runs")] = None

@@ -229,7 +229,8 @@ def _check_determinism(source: Source, file: SuiteFile) -> None:
 def _check_recorded(source: Source, file: SuiteFile) -> None:
     """Refuse keys that have no meaning for recorded files, because precreg draws no inputs and calls no function."""
     # The check reads the file and not the struct, because the struct does not show if a value is a default.
-    keys = ("subject", "reference", "golden", "benchmark", "inputs", "params", "device", "study", "seeds", "repeats")
+    computing = ("subject", "reference", "reference_dtype", "golden", "benchmark", "device")
+    keys = (*computing, "inputs", "params", "study", "seeds", "repeats")
     for key in keys:
         if key in source.data:
             raise source.error("bad-value", f"expected {key} or files but got both", key)

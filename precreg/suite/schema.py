@@ -15,7 +15,7 @@ import msgspec
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.measure import ANALYZER_NAME_PATTERN, METRICS, baseline_metrics, relative_errors
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
-from precreg.suite.inputs import DISTRIBUTIONS, FROM_KEY, PICK_KEY
+from precreg.suite.inputs import ARGUMENTS_KEY, DISTRIBUTIONS, FROM_KEY, PICK_KEY, PYTHON_KEY
 from precreg.tolerance import NO_BOUNDS, STANDARDS
 from precreg.types import CUMULATIVE_LOSS, GAIN, GROWTH_DOWN, GROWTH_UP, PAIRED_LOSS, RULES, Growth
 
@@ -115,6 +115,7 @@ def _input_schema() -> Schema:
     # Keys beside a distribution are shape and dtype, and `from` where `pick` names the distribution. The counts of
     # properties below then mean: exactly one distribution.
     named = {name: {"description": kind.__doc__, **_ref(kind.__name__)} for name, kind in DISTRIBUTIONS.items()}
+    named[PYTHON_KEY] = {"anyOf": [named[PYTHON_KEY], {"type": "string", "pattern": ":"}]}
     choice = {"type": "object", "properties": named, "minProperties": 1, "maxProperties": 1}
     return {
         "type": "object",
@@ -125,11 +126,12 @@ def _input_schema() -> Schema:
             PICK_KEY: {"type": "string", "description": "The name of one of `from`, as a rule a parameter: $values"},
             FROM_KEY: {"type": "object", "additionalProperties": {**choice, "additionalProperties": False}},
             **named,
+            ARGUMENTS_KEY: {"type": "object", "description": "Arguments of the function that python names"},
         },
         "required": ["shape", "dtype"],
         "minProperties": 3,
-        "dependentRequired": {PICK_KEY: [FROM_KEY], FROM_KEY: [PICK_KEY]},
-        "if": {"required": [PICK_KEY]},
+        "dependentRequired": {PICK_KEY: [FROM_KEY], FROM_KEY: [PICK_KEY], ARGUMENTS_KEY: [PYTHON_KEY]},
+        "if": {"anyOf": [{"required": [PICK_KEY]}, {"required": [ARGUMENTS_KEY]}]},
         "then": {"maxProperties": 4},
         "else": {"maxProperties": 3},
         "additionalProperties": False,

@@ -20,6 +20,7 @@ from .case import LongSum as LongSum
 from .case import Noise as Noise
 from .case import Note as Note
 from .case import Override as Override
+from .case import ReferenceDtype as ReferenceDtype
 from .case import Role as Role
 from .case import Scalar as Scalar
 from .case import Study as Study
@@ -199,6 +200,7 @@ from .warning import LooserTime as LooserTime
 from .warning import LossFact as LossFact
 from .warning import LoweredCount as LoweredCount
 from .warning import MissingBenchmark as MissingBenchmark
+from .warning import NarrowReference as NarrowReference
 from .warning import Orphan as Orphan
 from .warning import PooledLoss as PooledLoss
 from .warning import RtolBelowUlp as RtolBelowUlp

@@ -168,7 +168,18 @@ class ShadowingFiles(Fact, frozen=True, tag="shadowing_files"):
     others: int = 0
 
 
-_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles
+class NarrowReference(Fact, frozen=True, tag="narrow_reference"):
+    """References that are no wider than the float64 outputs of their cases: the first case, and the number of cases.
+
+    The suite asked for float64, or longdouble is float64 on the `platform`.
+    """
+
+    case: str
+    cases: int
+    cause: Literal["asked", "platform"]
+
+
+_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles | NarrowReference
 RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText

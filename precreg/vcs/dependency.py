@@ -50,6 +50,7 @@ from precreg.subject import (
     target_of,
 )
 from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
+from precreg.suite.inputs import PYTHON_KEY
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
 from precreg.vcs.dependency_index import (
@@ -205,6 +206,9 @@ def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
             point = dependencies_entry_point(computation.kind)
             if point is not None:
                 yield point.module, case.directory
+    for mapping in case.inputs.values():
+        if PYTHON_KEY in mapping:
+            yield mapping[PYTHON_KEY]["function"].partition(":")[0], case.directory
     for analyzer in case.analyzers:
         yield analyzer_entry_point(analyzer).module, case.directory
     for declared in _declarations(case, project):

@@ -70,8 +70,8 @@ class Integers(DistributionOptions, frozen=True):
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
         """Raise ValueError unless the dtype holds every integer of the range."""
-        _check_whole(self.low, dtype)
-        _check_whole(self.high - 1, dtype)
+        check_whole(self.low, dtype)
+        check_whole(self.high - 1, dtype)
 
 
 class LegacyNormal(DistributionOptions, frozen=True):
@@ -111,7 +111,7 @@ class Constant(DistributionOptions, frozen=True):
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
         """Raise ValueError unless an integer dtype holds the value."""
         if format_of(dtype) is None:
-            _check_whole(self.value, dtype)
+            check_whole(self.value, dtype)
 
 
 class Rest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -255,7 +255,7 @@ def max_condition(format: Format) -> float:
     return format.largest / 8.0 / format.smallest_subnormal
 
 
-def _check_whole(value: float, dtype: str) -> None:
+def check_whole(value: float, dtype: str) -> None:
     """Raise ValueError unless a value is an integer within the dtype, and for floating dtypes within 53 bits."""
     format = format_of(dtype)
     # Numbers are drawn in float64, which has every integer of 53 bits.
