@@ -118,6 +118,8 @@ class Kind(Struct, frozen=True, kw_only=True):
 BUILT_IN_SUBJECTS = {
     "python": "precreg.subject.built_in:PYTHON",
     "files": "precreg.subject.built_in:FILES",
+    "onnx": "precreg.subject.onnx.kind:ONNX",
+    "onnx_test": "precreg.subject.onnx.kind:ONNX_TEST",
 }
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
 
