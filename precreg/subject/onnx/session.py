@@ -56,8 +56,10 @@ def onnx_package() -> Any:
     """Import the package onnx and return its module."""
     with watch_import(IMPORT_KEY), SettingsRestored():
         import onnx
+        import onnx.external_data_helper
+        import onnx.helper
         import onnx.numpy_helper
-        import onnx.shape_inference
+        import onnx.reference
     return onnx
 
 

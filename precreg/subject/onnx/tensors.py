@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ _TYPES = (
 BY_NUMBER = {each.number: each for each in _TYPES}
 BY_RUNTIME = {each.runtime: each for each in _TYPES}
 STRING = BY_RUNTIME["string"]
+_BY_DTYPE = {each.dtype: each for each in _TYPES}
 # Formats that precreg does not measure, and the formats in which it gets them.
 _WIDER = {"int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8", "float8_e8m0fnu": "float32"}
 _TENSOR = re.compile(r"tensor\((\w+)\)")
@@ -105,6 +107,14 @@ def to_runtime(array: NDArray[Any], element: ElementType) -> Any:
     content = pack_elements(array, element.bits)
     ctypes.memmove(value.data_ptr(), content, len(content))
     return value
+
+
+def runtime_feeds(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as ONNX Runtime takes them, by the dtypes of their arrays; sequences and None stay."""
+    return {
+        name: to_runtime(value, _BY_DTYPE[value.dtype.name]) if isinstance(value, np.ndarray) else value
+        for name, value in values.items()
+    }
 
 
 def from_runtime(value: Any) -> NDArray[Any]:
