@@ -17,7 +17,16 @@ import numpy as np
 from precreg.arithmetic import format_of
 from precreg.run.computation import Arrays
 from precreg.run.oracle_process import OracleCall, OracleProcess
-from precreg.subject import Activity, Call, CaseFailed, enter_stage, inside_project, note_changes, subject_kind
+from precreg.subject import (
+    Activity,
+    Call,
+    CaseFailed,
+    enter_stage,
+    inside_project,
+    is_recorded,
+    note_changes,
+    subject_kind,
+)
 from precreg.types import Case
 
 
@@ -64,7 +73,7 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
     call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project)
     # Recorded files run no code.
-    if _process is None or case.oracle.kind == "files":
+    if _process is None or is_recorded(case.oracle):
         return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
     # The child enters each seed; it may die before.
     enter_stage(activity, seeds[0])

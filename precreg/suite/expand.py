@@ -35,6 +35,7 @@ from precreg.suite.matrix import (
     resolve_params,
     substitute,
 )
+from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.select import list_names
 from precreg.tolerance import read_layers, require_analyzers
@@ -159,7 +160,7 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
     the errors of reading a device.
     """
-    points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+    points = _points(suite, project)
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
@@ -171,6 +172,12 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
     return _assign_baselines(suite, project, _apply_overrides(suite, cases))
+
+
+def _points(suite: Suite, project: Path) -> list[RecordedPoint]:
+    if suite.file.onnx_tests is not None:
+        return node_test_points(suite, project)
+    return recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
 
 
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
@@ -189,7 +196,9 @@ def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
 
 
 def _oracle_role(suite: Suite) -> Role:
-    return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
+    file = suite.file
+    has_golden = file.golden is not None or file.onnx_tests is not None or (file.files and file.files.golden)
+    return "golden" if has_golden else "reference"
 
 
 def _make_case(
@@ -231,6 +240,7 @@ def _make_case(
         expect_failure=file.reason,
         device=device,
         benchmark=point.benchmark,
+        empty_passes=file.onnx_tests is not None,
     )
 
 

@@ -186,4 +186,5 @@ ONNX_TEST = Kind(
     read=_read_test,
     dependencies=lambda spec, folder: Dependencies(files=[f"{normpath(folder / spec['test'])}/**"]),
     requirements=_test_requirements,
+    is_recorded=lambda spec: "expected" in spec,
 )
