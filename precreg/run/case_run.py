@@ -46,6 +46,7 @@ from precreg.subject import (
     SurroundingsRestored,
     blame_failures,
     enter_stage,
+    is_recorded,
     subject_kind,
 )
 from precreg.suite.inputs import draw_input, parse_input
@@ -213,7 +214,7 @@ def _finish_seed(
             enter_stage(Activity.BENCHMARK, seed)
             comparisons = _add_benchmarks(case, case.benchmark, comparisons, oracle, call, chain)
     # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
-    recorded = oracle if case.oracle.kind == "files" else {}
+    recorded = oracle if is_recorded(case.oracle) else {}
     inputs = combine_digests(array_digests(call.inputs | recorded))
     # The arrays are dropped here, so that memory does not grow with the number of seeds.
     return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, digest, files)

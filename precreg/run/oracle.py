@@ -21,6 +21,7 @@ from precreg.subject import (
     CaseFailed,
     enter_stage,
     inside_project,
+    is_recorded,
     kind_named,
     note_changes,
     subject_kind,
@@ -71,7 +72,7 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
     call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype)
     # Recorded files run no code.
-    if _process is None or case.oracle.kind == "files":
+    if _process is None or is_recorded(case.oracle):
         return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
     # The child enters each seed; it may die before.
     enter_stage(activity, seeds[0])

@@ -69,7 +69,8 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
 
 def _is_padded(dtype: np.dtype[Any]) -> bool:
     # Of the long doubles, only the x87 format with its 63 bits of mantissa leaves bytes unused.
-    return dtype.char in "gG" and np.finfo(dtype).nmant == 63
+    # By its type: ml_dtypes gives the letter of a complex long double to float8_e4m3fnuz, too.
+    return dtype.type in (np.longdouble, np.clongdouble) and np.finfo(dtype).nmant == 63
 
 
 def _in_c_order(array: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:

@@ -24,6 +24,7 @@ from .kind import dependencies_entry_point as dependencies_entry_point
 from .kind import find_entry_point as find_entry_point
 from .kind import import_keys as import_keys
 from .kind import is_kind as is_kind
+from .kind import is_recorded as is_recorded
 from .kind import kind_named as kind_named
 from .kind import requirements_of as requirements_of
 from .kind import subject_entry_point as subject_entry_point

@@ -47,4 +47,4 @@ def files_spec(path: str) -> dict[str, str]:
 
 
 PYTHON = Kind(run="precreg.subject.python:run_python", read=_read_python, target=lambda spec: spec)
-FILES = Kind(run="precreg.subject.python:run_files", read=_read_files)
+FILES = Kind(run="precreg.subject.python:run_files", read=_read_files, is_recorded=lambda _: True)

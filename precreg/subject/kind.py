@@ -110,6 +110,8 @@ class Kind(Struct, frozen=True, kw_only=True):
     requirements: Callable[[Any], Sequence[str]] | None = None
     # The specification of the reference of a suite that names none; None if it must name one.
     reference: Callable[[Any], Any] | None = None
+    # Whether precreg reads the outputs of a specification from files, so that no code of others runs.
+    is_recorded: Callable[[Any], bool] | None = None
     # The widest dtype of inputs: a reference gets float64 inputs as longdouble otherwise.
     widest: str = "longdouble"
 
@@ -119,6 +121,8 @@ BUILT_IN_SUBJECTS = {
     "python": "precreg.subject.built_in:PYTHON",
     "files": "precreg.subject.built_in:FILES",
     "torch": "precreg.subject.torch.specification:TORCH",
+    "onnx": "precreg.subject.onnx.kind:ONNX",
+    "onnx_test": "precreg.subject.onnx.kind:ONNX_TEST",
 }
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
 
@@ -214,6 +218,12 @@ def import_keys(computation: Computation, directory: Path) -> tuple[ImportKey, .
     if (target := target_of(computation)) is not None:
         keys.append((str(directory), target.partition(":")[0]))
     return tuple(keys)
+
+
+def is_recorded(computation: Computation) -> bool:
+    """Return whether precreg reads the outputs of a computation from files, so that no code of others runs."""
+    find = kind_named(computation.kind).is_recorded
+    return find is not None and find(computation.spec)
 
 
 def requirements_of(computation: Computation) -> tuple[str, ...]:

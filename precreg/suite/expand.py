@@ -41,6 +41,7 @@ from precreg.suite.matrix import (
     resolve_params,
     substitute,
 )
+from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.select import list_names
@@ -174,7 +175,7 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
     the errors of reading a device.
     """
-    points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+    points = _points(suite, project)
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
@@ -186,6 +187,12 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
     return _assign_baselines(suite, project, _apply_overrides(suite, cases))
+
+
+def _points(suite: Suite, project: Path) -> list[RecordedPoint]:
+    if suite.file.onnx_tests is not None:
+        return node_test_points(suite, project)
+    return recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
 
 
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
@@ -204,7 +211,9 @@ def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
 
 
 def _oracle_role(suite: Suite) -> Role:
-    return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
+    file = suite.file
+    has_golden = file.golden is not None or file.onnx_tests is not None or (file.files and file.files.golden)
+    return "golden" if has_golden else "reference"
 
 
 def _make_case(
@@ -248,6 +257,7 @@ def _make_case(
         device=device,
         benchmark=point.benchmark,
         reference_dtype=dtype,
+        empty_passes=file.onnx_tests is not None,
     )
 
 

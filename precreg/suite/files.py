@@ -107,6 +107,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     benchmark: Annotated[Any, Meta(description=f"A second implementation for ratios: {ABOUT_COMPUTATION}")] = None
     device: Annotated[str | None, Meta(description="The simulated device on which the subject runs")] = None
     files: Annotated[FilesEntry | None, Meta(description="Recorded outputs in place of a subject")] = None
+    onnx_tests: Annotated[
+        Any, Meta(description="A folder of ONNX backend tests, or {folder: PATH, include: [...], exclude: [...]}")
+    ] = None
     matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(
         default_factory=dict
     )

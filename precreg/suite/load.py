@@ -171,6 +171,11 @@ def _nearest_path(pattern: str, project: Path) -> str:
     return nearest(wanted, (entry.name for entry in (project / folder).iterdir()))
 
 
+# The standard of ONNX's own runner. Integers, bools and the bytes of strings must be equal.
+_EXACT = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+_NODE_TEST_TOLERANCE = {"standard": "onnx-backend-1", **{dtype: {"rtol": 0.0, "atol": 0.0} for dtype in _EXACT}}
+
+
 def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     """Read one suite from a path below suites/ of the project.
 
@@ -186,6 +191,9 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     _check_requirements(source, file.requires)
     _check_analyzers(source, file.analyzers)
     own = tuple(read_layers("suite", source, ("tolerance",), file.tolerance))
+    if file.onnx_tests is not None:
+        # Settings of the suite come later, and win.
+        own = (*read_layers("onnx_tests", source, ("onnx_tests",), _NODE_TEST_TOLERANCE), *own)
     layers = foundation.pyramid(tier, file.category, own, file.analyzers)
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
@@ -207,6 +215,8 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
         _refuse_two_oracles(source, oracles, "files")
         if not oracles:
             raise source.error("missing-key", "expected reference: or golden: but neither is there", "files")
+    elif file.onnx_tests is not None:
+        _refuse_keys(source, "onnx_tests", (*_COMPUTING_KEYS, "matrix", "baseline_of"))
     elif file.subject is None:
         raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
     else:
@@ -228,16 +238,23 @@ def _check_determinism(source: Source, file: SuiteFile) -> None:
 
 def _check_recorded(source: Source, file: SuiteFile) -> None:
     """Refuse keys that have no meaning for recorded files, because precreg draws no inputs and calls no function."""
-    # The check reads the file and not the struct, because the struct does not show if a value is a default.
-    computing = ("subject", "reference", "reference_dtype", "golden", "benchmark", "device")
-    keys = (*computing, "inputs", "params", "study", "seeds", "repeats")
-    for key in keys:
-        if key in source.data:
-            raise source.error("bad-value", f"expected {key} or files but got both", key)
+    _refuse_keys(source, "files", (*_COMPUTING_KEYS, "repeats", "onnx_tests"))
     for index, entry in enumerate(file.cases):
         if entry.seeds is not None:
             message = f"expected no seeds for recorded files but got seeds={entry.seeds}"
             raise source.error("bad-value", message, "cases", index, "seeds")
+
+
+# Keys of suites that draw inputs and compute.
+_ORACLE_KEYS = ("reference", "reference_dtype", "golden", "benchmark")
+_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "device", "study", "seeds")
+
+
+def _refuse_keys(source: Source, beside: str, keys: Sequence[str]) -> None:
+    # The check reads the file and not the struct, because the struct does not show if a value is a default.
+    for key in keys:
+        if key in source.data:
+            raise source.error("bad-value", f"expected {key} or {beside} but got both", key)
 
 
 def _refuse_two_oracles(source: Source, given: list[str], *path: str) -> None:

@@ -49,7 +49,15 @@ from precreg.subject import (
     subject_entry_point,
     target_of,
 )
-from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
+from precreg.suite import (
+    Suite,
+    expand_suite,
+    folders_searched,
+    load_suites,
+    node_test_folders,
+    possible_files,
+    search_path,
+)
 from precreg.suite.inputs import PYTHON_KEY
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
@@ -416,7 +424,7 @@ def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) 
     for path in frozenset(named).union(*(dependency_paths(case, project) for case in cases)):
         trail.follow(str(path))
     for suite in suites:
-        for folder in folders_searched(suite, project):
+        for folder in (*folders_searched(suite, project), *node_test_folders(suite, project)):
             trail.follow_and_list(folder)
     return trail
 

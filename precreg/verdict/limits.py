@@ -78,14 +78,20 @@ ROUNDING_FLOOR_ULP = 0.05
 ROUNDING_FLOOR_MAX_ULP = 1.0
 
 
-def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:
-    """Yield the findings that make measurements meaningless, whatever the tolerance: nothing passes by absence."""
+def structural_findings(
+    outcome: Outcome, role: Role, entry: BaselineEntry | None, *, empty_passes: bool = False
+) -> Iterator[Finding]:
+    """Yield the findings that make measurements meaningless, whatever the tolerance: nothing passes by absence.
+
+    `empty_passes` is the case's: the golden wants outputs without a finite element.
+    """
     for name in outcome.missing:
         yield _hard(Reason.MISSING_OUTPUT, AbsentOutput(role), name)
     if not outcome.comparisons and not outcome.missing:
         yield _hard(Reason.MISSING_OUTPUT, NothingCompared())
     for comparison in outcome.comparisons:
-        yield from unmeasurable_findings(comparison, role)
+        found = unmeasurable_findings(comparison, role)
+        yield from (each for each in found if not (empty_passes and each.reason is Reason.EMPTY))
     if entry is not None:
         yield from _against_baseline(outcome, entry)
 

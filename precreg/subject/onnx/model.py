@@ -1,0 +1,122 @@
+"""How does a case of the kind "onnx" run a model, and which arrays does it return?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.errors import UserError, nearest
+from precreg.subject.call import Call, Outputs, check_outputs
+from precreg.subject.onnx.graph import with_outputs
+from precreg.subject.onnx.session import (
+    KeptObjects,
+    bind_inputs,
+    make_session,
+    model_signature,
+    note_model_use,
+    read_model,
+    run_session,
+    runtime_message,
+    session_facts,
+)
+from precreg.subject.onnx.tensors import measured_array
+from precreg.subject.surroundings import SurroundingsRestored
+
+# A session holds the weights of its model, and the cases of a suite mostly share one.
+_MAX_SESSIONS = 8
+_sessions = KeptObjects(_MAX_SESSIONS)
+
+
+class _Model(NamedTuple):
+    """A session, the name of its model for messages, and the names of the outputs to return."""
+
+    session: Any
+    name: str
+    outputs: list[str]
+
+
+def run_model(spec: dict[str, Any], call: Call) -> Outputs:
+    """Run the model of a specification on the inputs and params of a call, and time the run of the session.
+
+    Raises CaseFailed (unavailable); UserError: bad-model, unsupported-model, bad-model-inputs, missing-file,
+    outside-project, unknown-node, bad-outputs.
+    """
+    if "precision" in spec:
+        # Late, because only references need the package onnx and its evaluator.
+        from precreg.subject.onnx.reference import run_reference
+
+        return run_reference(spec, call)
+    note_model_use()
+    model = _session_of(spec, call)
+    feeds = bind_inputs(model.session, call, model.name)
+    with SurroundingsRestored():
+        try:
+            found = run_session(model.session, feeds, model.outputs)
+        except UserError:
+            raise
+        # The classes of ONNX Runtime's errors have no common base.
+        except Exception as error:
+            message = f"expected the model to compute but: {runtime_message(error)}"
+            raise UserError("model-failed", message, file=model.name) from None
+    facts = session_facts(model.session, spec)
+    return check_outputs(Outputs(name_values(found.values), found.duration_s, facts))
+
+
+def _session_of(spec: dict[str, Any], call: Call) -> _Model:
+    key = (json.dumps(spec, sort_keys=True), str(call.project), model_signature(spec["model"], call.directory))
+    kept: _Model | None = _sessions.find(key)
+    if kept is None:
+        with SurroundingsRestored():
+            kept = _load(spec, call)
+        _sessions.keep(key, kept)
+    return kept
+
+
+def _load(spec: dict[str, Any], call: Call) -> _Model:
+    model, nodes = read_model(spec["model"], call.directory, call.project), list[str]()
+    if "nodes" in spec:
+        model, nodes = with_outputs(model, spec["nodes"])
+    session = make_session(model, spec)
+    every = [output.name for output in session.get_outputs()]
+    return _Model(session, model.name, chosen_outputs(spec, every, nodes, model.name))
+
+
+def chosen_outputs(spec: Mapping[str, Any], every: Sequence[str], nodes: Sequence[str], model: str) -> list[str]:
+    """Return the outputs of a specification: inner tensors in the order of execution, then the model's outputs.
+
+    Raises UserError: unknown-node.
+    """
+    own = [name for name in every if name not in nodes]
+    chosen = spec.get("outputs")
+    for name in chosen or ():
+        if name not in every:
+            message = f"expected outputs of the model ({', '.join(own)}) but got outputs={name}{nearest(name, every)}"
+            raise UserError("unknown-node", message, file=model)
+    return [*nodes, *(name for name in own if chosen is None or name in chosen)]
+
+
+def name_values(values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Name the arrays in values of ONNX: y of a tensor, y.0 and y.1 of a sequence, nothing of an absent optional.
+
+    Raises UserError: bad-outputs, for strings.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in values.items():
+        if isinstance(value, list):
+            arrays |= name_values({f"{name}.{place}": item for place, item in enumerate(value)})
+        elif isinstance(value, dict):
+            arrays |= name_values({f"{name}.{key}": item for key, item in value.items()})
+        elif value is not None:
+            arrays[name] = _measured(name, np.asarray(value))
+    return arrays
+
+
+def _measured(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind in "OUS":
+        message = f"expected an output of numbers but {name} has strings"
+        raise UserError("bad-outputs", f"{message}; name the others by outputs:, or use a folder of node tests")
+    return measured_array(array)
