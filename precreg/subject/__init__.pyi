@@ -5,6 +5,7 @@ from .call import Call as Call
 from .call import Outputs as Outputs
 from .call import name_outputs as name_outputs
 from .child_processes import child_ids as child_ids
+from .child_processes import describe_exit as describe_exit
 from .health import ANALYZER_IMPORT as ANALYZER_IMPORT
 from .health import ImportKey as ImportKey
 from .health import WorkerRetires as WorkerRetires

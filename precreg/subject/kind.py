@@ -116,6 +116,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
 # precreg's own kinds. The names are reserved, and need no look at the installed packages.
 BUILT_IN_SUBJECTS = {
+    "command": "precreg.subject.command.kind:COMMAND",
     "python": "precreg.subject.built_in:PYTHON",
     "files": "precreg.subject.built_in:FILES",
 }

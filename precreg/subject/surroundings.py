@@ -224,7 +224,9 @@ def describe_failure(error: BaseException, reason: Reason) -> Failure:
     """Describe an exception in one line, with the part of its traceback that lies in user code."""
     if isinstance(error, UserError):
         cause = error.__cause__ if reason is Reason.ANALYZER_ERROR else None
-        return Failure(reason, escape_surrogates(error.message), escape_surrogates(f"{error}\n{_traceback(cause)}"))
+        return Failure(
+            reason, escape_surrogates(error.message), escape_surrogates(f"{error}\n{error.detail}{_traceback(cause)}")
+        )
     if isinstance(error, SystemExit):
         return Failure(reason, escape_surrogates(f"exited with {error.code or 0}"))
     message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
