@@ -43,18 +43,20 @@ _KEPT_S = 30 * 24 * 3600
 _VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH", "NVCC_APPEND_FLAGS")
 
 
-def built_folder(build: Mapping[str, Any], directory: Path, project: Path) -> Path:
+def built_folder(build: Mapping[str, Any], directory: Path, project: Path, *, own_group: bool = False) -> Path:
     """Return the folder of a finished build; `directory` is the suite's. The first call of a process may build.
+
+    A worker ends with its process group. A process without such an end takes `own_group`: an exception ends the build.
 
     Raises:
         UserError: build-failed, missing-program, not-writable.
     """
-    return _built(json.dumps(build, sort_keys=True), directory, project)
+    return _built(json.dumps(build, sort_keys=True), directory, project, own_group)
 
 
 # Sources that change during a run count for the next one: all of a process's calls run the same program.
 @lru_cache(maxsize=256)
-def _built(written: str, directory: Path, project: Path) -> Path:
+def _built(written: str, directory: Path, project: Path, own_group: bool) -> Path:
     build = json.loads(written)
     root = project / BUILDS_FOLDER
     with report_write_errors(BUILDS_FOLDER):
@@ -69,7 +71,7 @@ def _built(written: str, directory: Path, project: Path) -> Path:
         if not _is_complete(folder, products):
             _refuse_known_failure(root / f"{key}{_FAILED}")
             try:
-                _build(build, folder, directory, project)
+                _build(build, folder, directory, project, own_group)
                 signatures = [_require_product(each, folder, project) for each in products]
             except UserError as error:
                 _keep_failure(root / f"{key}{_FAILED}", error)
@@ -88,7 +90,7 @@ def forget_failed_builds(project: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _build(build: Mapping[str, Any], folder: Path, directory: Path, project: Path) -> None:
+def _build(build: Mapping[str, Any], folder: Path, directory: Path, project: Path, own_group: bool) -> None:
     """Run the steps of a build in the suite's folder. Raises UserError: build-failed, missing-program."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -98,7 +100,8 @@ def _build(build: Mapping[str, Any], folder: Path, directory: Path, project: Pat
         program = locate_program(arguments[0], os.environ, directory, project)
         limit = build.get("timeout", DEFAULT_BUILD_TIMEOUT_S)
         try:
-            ended = run_program([program, *arguments[1:]], directory, os.environ, timeout_s=limit)
+            words = [program, *arguments[1:]]
+            ended = run_program(words, directory, os.environ, timeout_s=limit, own_group=own_group)
         except Overdue:
             raise UserError("build-failed", f"expected {step[0]} to build in {limit} s but it takes longer") from None
         if ended.code:

@@ -165,7 +165,8 @@ def _read_raw(path: Path, declared: _Declared) -> NDArray[Any]:
         raise _bad(needed, more)
     if dtype == np.bool_:
         # C programs write any byte but 0 for true.
-        return (np.frombuffer(content, np.uint8) != 0).reshape(shape)
+        flags: NDArray[Any] = np.frombuffer(content, np.uint8) != 0
+        return flags.reshape(shape)
     stored_dtype = dtype if dtype_suffix(np.empty(0, dtype)) else dtype.newbyteorder("<")
     return np.array(to_native_byte_order(np.frombuffer(content, stored_dtype).reshape(shape)))
 

@@ -30,7 +30,7 @@ from precreg.subject.command.process import Ended, describe_end, failure_detail,
 from precreg.subject.command.program import locate_program, tree_values
 
 
-def run_command(spec: dict[str, Any], call: Call) -> Outputs:
+def run_on_files(spec: dict[str, Any], call: Call) -> Outputs:
     """Run a program on files of the inputs in a fresh folder, and return the arrays of the files that it wrote.
 
     The duration is that of the program alone. Raises UserError (program-failed, build-failed, missing-program,
