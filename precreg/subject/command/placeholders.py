@@ -57,9 +57,9 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         if name not in values:
             group = name.partition(".")[0]
             known = sorted(each for each in values if each.partition(".")[0] == group)
-            shown = ", ".join(known) or f"{group}: of the suite, which has none"
-            near = nearest(name, known)
-            raise UserError("unknown-placeholder", f"expected one of {shown} but got {{{name}}}{near}")
+            expected = f"one of {', '.join(known)}" if known else f"no {{{group}.NAME}} in a suite without {group}"
+            message = f"expected {expected} but got {{{name}}}{nearest(name, known)}"
+            raise UserError("unknown-placeholder", message)
         return values[name]
 
     return _PIECE.sub(value, text)

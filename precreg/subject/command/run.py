@@ -59,7 +59,9 @@ def _file_values(spec: Mapping[str, Any], call: Call, folder: Path) -> dict[str,
 
 def _param_values(spec: Mapping[str, Any], call: Call) -> dict[str, str]:
     used = members((*spec["command"], *spec.get("environment", {}).values()), PARAMS)
-    return {f"{PARAMS}.{name}": write_param(name, call.params[name]) for name in used if name in call.params}
+    # A param without a value is a mistake if the program gets it; the others are for messages.
+    given = {name: value for name, value in call.params.items() if value is not None or name in used}
+    return {f"{PARAMS}.{name}": write_param(name, value) for name, value in given.items()}
 
 
 def _run(spec: Mapping[str, Any], values: Mapping[str, str], call: Call) -> float:
