@@ -76,9 +76,12 @@ def test_a_pair_builds_each_version_from_its_own_sources(project):
 def test_a_change_selects_the_cases_of_its_program(project, file, selected):
     (project / file).write_text("/* changed */\n" + HEADER)
     git(project, "add", "-A")
-    precreg(project, "run", "--changed-since", "HEAD")
-    assert ([*results(project)] == [SHORT, LONG]) == selected
-    assert ([*results(project)] == []) == (not selected)
+    done = precreg(project, "run", "--changed-since", "HEAD")
+    if selected:
+        assert {*results(project)} == {SHORT, LONG}
+    else:
+        assert "no case depends on what changed since HEAD" in done.stdout
+        assert "1 changed file belongs to no case: suites/unit/unrelated.c" in done.stdout + done.stderr
 
 
 def test_a_build_runs_once_for_all_workers_and_again_for_new_sources(project):
@@ -104,7 +107,8 @@ def test_a_build_that_fails_runs_once_a_run_and_shows_the_compilers_lines(projec
     change(project / "suites/unit/src/kernel.c", "float y", "float yy")
     done = started(project, "run", "--suite", "sums", "--jobs", "2")
     assert done.returncode == 2
-    assert "expected cc to build but it exited with code 1: src/kernel.c:20:13: error:" in done.stdout
+    assert "expected cc to build but it exited with code 1: " in done.stdout
+    assert done.stdout.count("src/kernel.c:") >= 4, "the compiler's lines, at each of two cases"
     assert "standard error:" in done.stdout
     assert {*reasons(project).values()} == {"subject_error"}
     (project / "suites/unit/src/kernel.c").write_text(KERNEL)
@@ -144,7 +148,7 @@ def test_a_build_without_its_product_is_an_error(project):
 
 
 def test_a_build_that_hangs_ends_after_its_timeout(project):
-    change(project / "suites/unit/sums.yaml", "command: [cc,", "timeout: 0.2\n    command: [sleep, 1000, cc,")
+    change(project / "suites/unit/sums.yaml", "command: [cc,", "timeout: 0.2\n    command: [[sleep, 1000]]\n    #")
     done = precreg(project, "run", "--suite", "sums")
     assert "expected sleep to build in 0.2 s but it takes longer" in done.stdout
 

@@ -56,7 +56,7 @@ class _Reader(NamedTuple):
     place: SpecPlace
 
     def bad(self, expected: str, got: object, *keys: str | int) -> UserError:
-        name = keys[-1] if keys else "command"
+        name = next((key for key in reversed(keys) if isinstance(key, str)), "command")
         return self.place.error("bad-value", f"expected {expected} but got {name}={format_value(got)}", *keys)
 
     def mapping(self, value: Any, known: Iterable[str] | None, *keys: str | int) -> dict[str, Any]:

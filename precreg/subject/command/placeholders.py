@@ -34,7 +34,8 @@ def check_placeholders(text: str, known: Collection[str]) -> None:
     """Check the placeholders of a text; a group has any names. Raises UserError: unknown-placeholder."""
     for name in placeholders(text):
         group, dot, member = name.partition(".")
-        if name not in known and not (dot and member and group in GROUPS and group in known):
+        is_known = name in known and name not in GROUPS
+        if not is_known and not (dot and member and group in GROUPS and group in known):
             shown = ", ".join(f"{{{each}.NAME}}" if each in GROUPS else f"{{{each}}}" for each in known)
             spelt = [each for each in known if each not in GROUPS]
             near = nearest(name, [*spelt, *(f"{each}.{member}" for each in known if each in GROUPS)])
