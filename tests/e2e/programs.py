@@ -57,7 +57,12 @@ def with_kernel(folder, suite=SUITE):
     """Make a repository of the kernel, its suite and a second suite that does not depend on it."""
     unit = folder / "suites" / "unit"
     (unit / "src").mkdir(parents=True)
-    for name, text in (("src/kernel.c", KERNEL), ("src/kernel.h", HEADER), ("sums.yaml", suite), ("sums.py", REFERENCE)):
+    for name, text in (
+        ("src/kernel.c", KERNEL),
+        ("src/kernel.h", HEADER),
+        ("sums.yaml", suite),
+        ("sums.py", REFERENCE),
+    ):
         (unit / name).write_text(text)
     other = "suite: other\nsubject: numpy:sin\nreference: numpy:sin\n"
     (unit / "other.yaml").write_text(f"{other}inputs: {{x: {{shape: [4], dtype: float32, uniform: {{}}}}}}\n")

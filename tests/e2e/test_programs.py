@@ -155,12 +155,18 @@ def test_a_build_that_hangs_ends_after_its_timeout(project):
 
 def test_golden_and_reference_may_be_programs(project):
     """A reference gets float64 inputs, also for float64 ones, and a golden the subject's."""
-    golden = SUITE.replace("reference: sums:exact", "golden:" + SUITE.partition("subject:")[2].partition("reference")[0])
+    golden = SUITE.replace(
+        "reference: sums:exact", "golden:" + SUITE.partition("subject:")[2].partition("reference")[0]
+    )
     (project / "suites/unit/gold.yaml").write_text(golden.replace("suite: sums", "suite: gold"))
-    program = "import sys, numpy as np; x = np.load(sys.argv[1]); assert x.dtype == 'f8'; np.save(sys.argv[2], x.sum(-1))"
+    program = (
+        "import sys, numpy as np; x = np.load(sys.argv[1]); assert x.dtype == 'f8'; np.save(sys.argv[2], x.sum(-1))"
+    )
     reference = f'{{command: ["{{python}}", -c, "{program}", "{{inputs.x}}", "{{outputs.y}}"]}}'
     for name, dtype in (("narrow", "float32"), ("wide", "float64")):
-        text = SUITE.replace("reference: sums:exact", f"reference: {reference}").replace("suite: sums", f"suite: {name}")
+        text = SUITE.replace("reference: sums:exact", f"reference: {reference}").replace(
+            "suite: sums", f"suite: {name}"
+        )
         if dtype == "float64":
             subject = text[text.index("subject:") : text.index("reference:")]
             text = text.replace(subject, f"subject: {reference}\n").replace("dtype: float32", "dtype: float64")

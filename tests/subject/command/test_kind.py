@@ -57,7 +57,11 @@ def test_all_options_of_a_full_specification(read):
   environment: {THREADS: 2, EPS: "{params.eps}"}
   folder: "{build}/run"
   version: ["{build}/kernel", --version]
-  build: {command: [cc, "{sources}", -o, "{build}/kernel"], sources: [kernel.c, "src/**"], produces: [kernel], timeout: 60}
+  build:
+    command: [cc, "{sources}", -o, "{build}/kernel"]
+    sources: [kernel.c, "src/**"]
+    produces: [kernel]
+    timeout: 60
 """
     )
     assert spec["outputs"] == {"y": {"dtype": "float32", "shape": [8]}, "z": {"like": "x", "file": "z.npy"}}

@@ -18,9 +18,23 @@ from precreg.types import Reason
 
 COPY = ["cp", "{inputs.x}", "{outputs.y}"]
 LIKE = {"y": {"like": "x"}}
-DTYPES = (
-    "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool"
-).split()
+DTYPES = [
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint64",
+    "uint32",
+    "uint16",
+    "uint8",
+    "bool",
+]
 
 
 def values(dtype):
@@ -185,7 +199,7 @@ def test_a_child_that_keeps_the_streams_does_not_keep_the_case(call):
 )
 def test_a_raw_output_has_the_declared_length(call, size, expected):
     spec = {
-        "command": python(f"open(a[0], 'wb').write(b'x' * {size})") + ["{outputs.y}"],
+        "command": [*python(f"open(a[0], 'wb').write(b'x' * {size})"), "{outputs.y}"],
         "format": "bin",
         "outputs": {"y": {"dtype": "float32", "shape": [2]}},
     }
@@ -253,9 +267,15 @@ def test_a_wrong_declaration_reserves_no_memory(tmp_path):
         ({"command": ["./kernl"]}, 'suites/unit/kernl is not there; did you mean "kernel"?'),
         ({"command": ["./kernel"]}, "suites/unit/kernel is not executable: chmod +x suites/unit/kernel"),
         ({"command": ["../../../kernel"]}, "expected a path inside the project but got"),
-        ({"command": ["true", "{inputs.xx}"]}, 'expected one of inputs.x but got {inputs.xx}; did you mean "inputs.x"?'),
+        (
+            {"command": ["true", "{inputs.xx}"]},
+            'expected one of inputs.x but got {inputs.xx}; did you mean "inputs.x"?',
+        ),
         ({"command": ["true", "{params.eps}"]}, "expected no {params.NAME} in a suite without params but got {params."),
-        ({"command": ["true"], "inputs": {"y": {"format": "bin"}}}, "expected an input of the suite but got y in inputs"),
+        (
+            {"command": ["true"], "inputs": {"y": {"format": "bin"}}},
+            "expected an input of the suite but got y in inputs",
+        ),
         ({"command": ["true"], "inputs": {"x": {"file": "z.bin"}, "z": {"file": "z.bin"}}}, "expected a file for each"),
         ({"command": ["true"], "folder": "{suite}/data"}, "expected a folder to work in but {suite}/data is not there"),
     ],
