@@ -53,6 +53,11 @@ ADVICE: dict[str, str] = {
     "bad-array-file": "write the file again with numpy.save or numpy.savez, without pickled objects",
     "bad-safetensors-file": "write the file again with the safetensors package, in a dtype that precreg knows",
     "bad-raw-file": "give --dtype, --shape and --byte-order as the file was written",
+    "unknown-placeholder": "use a placeholder of docs/programs.md, or double the braces of a literal text: {{ and }}",
+    "missing-program": "correct the name, install the program, or build it: docs/programs.md shows build:",
+    "program-failed": "run the command of the case by hand, and fix the program: its last lines are with the case",
+    "build-failed": "fix the source or the command of build: the compiler's last lines are with the case",
+    "bad-program-output": "write each output as outputs: declares it: format, dtype, shape, and the place of the file",
     "unknown-file-format": "convert the file to .npy, .npz, .safetensors or raw .bin",
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
@@ -116,8 +121,10 @@ class UserError(Exception):
 
     exit_code = 2
 
-    def __init__(self, slug: str, message: str, *, file: str | None = None, line: int | None = None) -> None:
-        """Keep slug, message (expected ... but got ...) and place.
+    def __init__(
+        self, slug: str, message: str, *, file: str | None = None, line: int | None = None, detail: str = ""
+    ) -> None:
+        """Keep slug, message (expected ... but got ...), place, and the lines of another program as detail.
 
         Raises:
             KeyError: the slug is no key of ADVICE.
@@ -125,14 +132,14 @@ class UserError(Exception):
         if slug not in ADVICE:  # a mistake of ours, which tests should find
             raise KeyError(slug)
         super().__init__(message)
-        self.slug, self.message, self.file, self.line = slug, message, file, line
+        self.slug, self.message, self.file, self.line, self.detail = slug, message, file, line, detail
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return a pickle that keeps slug and place.
 
         Exceptions pickle their arguments alone, and a worker process sends errors to its parent.
         """
-        return (_rebuild, (self.slug, self.message, self.file, self.line))
+        return (_rebuild, (self.slug, self.message, self.file, self.line, self.detail))
 
     def __str__(self) -> str:
         """Render as `FILE:LINE: error[SLUG]: MESSAGE` and, on the next line, what to do."""
@@ -140,8 +147,8 @@ class UserError(Exception):
         return f"{place}error[{self.slug}]: {self.message}\n  what to do: {ADVICE[self.slug]}"
 
 
-def _rebuild(slug: str, message: str, file: str | None, line: int | None) -> UserError:
-    return UserError(slug, message, file=file, line=line)
+def _rebuild(slug: str, message: str, file: str | None, line: int | None, detail: str) -> UserError:
+    return UserError(slug, message, file=file, line=line, detail=detail)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

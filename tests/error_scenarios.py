@@ -68,6 +68,12 @@ def changed(before, after, *arguments):
     return scenario
 
 
+def with_program(command, options="", *arguments):
+    """Return the scenario of a suite whose subject is a program."""
+    subject = f"subject: {{command: [{command}]{options}}}"
+    return changed("subject: kernels:mean", subject, *(arguments or ("run", "--jobs", "0", "float16")))
+
+
 def with_a_broken_device(project):
     unit = "{product: exact, accumulator: float32, order: blocks}"
     project.write("suites/devices/npu.yaml", f"about: ours\nmatmul:\n  float16: {unit}\n")
@@ -406,6 +412,15 @@ SCENARIOS = {
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),
     "bad-raw-file": written(
         "y.bin", "not an array", "compare", "y.bin", "y.bin", "--dtype", "float32", "--shape", "2x4"
+    ),
+    "unknown-placeholder": with_program('"{ouputs.y}"', "", "list"),
+    "missing-program": with_program('no-such-program, "{outputs.y}"'),
+    "program-failed": with_program('"false", "{outputs.y}"'),
+    "build-failed": with_program(
+        '"{build}/kernel", "{outputs.y}"', ', build: {command: ["false"], sources: kernels.py, produces: kernel}'
+    ),
+    "bad-program-output": with_program(
+        'cp, "{inputs.x}", "{outputs.y}"', ", format: bin, outputs: {y: {dtype: float64, shape: [8]}}"
     ),
     "unknown-file-format": written("y.csv", "1, 2, 3", "compare", "y.csv", "y.csv"),
     "not-comparable": command("compare", "y.npy"),

@@ -30,12 +30,13 @@ from numpy.typing import NDArray
 
 from precreg.run.channel import MAX_MESSAGE_BYTES, detach
 from precreg.run.computation import Arrays
-from precreg.run.processes import describe_exit, die_with_parent
+from precreg.run.processes import die_with_parent
 from precreg.subject import (
     Activity,
     CaseFailed,
     ImportKey,
     OpenedFiles,
+    describe_exit,
     describe_failure,
     describe_stage,
     import_keys,

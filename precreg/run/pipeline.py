@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
 from precreg.run.journal import Journal
 from precreg.run.worker import CaseRunner, CaseTask, run_in_process
+from precreg.subject import prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
     Baseline,
@@ -81,11 +82,20 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner)
+    _prepare(cases, plan.project)
     if plan.jobs == IN_PROCESS:
         return run_in_process(cases, task)
     from precreg.run.workers import run_in_workers
 
     return run_in_workers(cases, task, plan.jobs)
+
+
+def _prepare(cases: Iterable[Case], project: Path) -> None:
+    """Build the programs of cases before the first one runs."""
+    for case in cases:
+        for computation in (case.subject, case.oracle, case.benchmark):
+            if computation is not None:
+                prepare_computation(computation, project / case.directory, project)
 
 
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:

@@ -46,7 +46,7 @@ from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
-from precreg.subject import escape_surrogates, shadowing_files
+from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
@@ -386,6 +386,7 @@ def _remove_abandoned(project: Path, output: Path) -> None:
     for folder in (output, *working.glob("**/"), *baselines.glob("**/")):
         remove_abandoned_files(folder)
     remove_abandoned_checkouts()
+    forget_failed_builds(project)
 
 
 def _shadowing(project: Path, cases: Sequence[Case]) -> list[ShadowingFiles]:

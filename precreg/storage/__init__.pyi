@@ -5,6 +5,9 @@ from .array_file import array_digest as array_digest
 from .array_file import dtype_suffix as dtype_suffix
 from .array_file import element_bytes as element_bytes
 from .array_file import find_raw as find_raw
+from .array_file import fits_in_memory as fits_in_memory
+from .array_file import little_endian_bytes as little_endian_bytes
+from .array_file import to_native_byte_order as to_native_byte_order
 from .array_file import write_npy as write_npy
 from .array_file import write_npz as write_npz
 from .compiled_file import libraries_linked as libraries_linked
@@ -13,6 +16,7 @@ from .conversion import convert_data as convert_data
 from .conversion import convert_source as convert_source
 from .files import CONFLICT_MARKER as CONFLICT_MARKER
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
+from .files import MAX_PATH as MAX_PATH
 from .files import WORKING_FOLDER as WORKING_FOLDER
 from .files import abandoned_folders as abandoned_folders
 from .files import append_to_regular_file as append_to_regular_file
@@ -55,6 +59,7 @@ from .record_file import read_json_record as read_json_record
 from .record_file import schema_age as schema_age
 from .record_file import write_json_record as write_json_record
 from .safetensors import find_safetensors as find_safetensors
+from .safetensors import write_safetensors as write_safetensors
 from .yaml_source import KeyPath as KeyPath
 from .yaml_source import Source as Source
 from .yaml_source import expect_mapping as expect_mapping

@@ -165,6 +165,13 @@ def to_native_byte_order(array: Array) -> Array:
     return ready
 
 
+def little_endian_bytes(array: Array) -> bytes:
+    """Return the elements in C order, little-endian: the content of a raw file."""
+    # dtype.str has the byte order of this machine, too, and ml_dtypes have none.
+    is_swapped = array.dtype.str.startswith(">")
+    return (array.astype(array.dtype.newbyteorder("<")) if is_swapped else array).tobytes("C")
+
+
 # The limit of numpy 1.26, the oldest supported version; numpy 2 allows 64.
 _MOST_AXES = 32
 

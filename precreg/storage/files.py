@@ -162,7 +162,9 @@ def temporary_folder() -> Iterator[Path]:
     """Give a folder in the system's temporary folder. If this process is killed, a later run removes it."""
     from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix=f"precreg-{os.getpid()}-") as name, Path(name, _LOCK_NAME).open("wb") as stream:
+    # A process that a program left may still write into the folder: a later run removes it, then.
+    made = TemporaryDirectory(prefix=f"precreg-{os.getpid()}-", ignore_cleanup_errors=True)
+    with made as name, Path(name, _LOCK_NAME).open("wb") as stream:
         lock_file(stream)
         yield Path(name)
 

@@ -5,6 +5,8 @@ from .call import Call as Call
 from .call import Outputs as Outputs
 from .call import name_outputs as name_outputs
 from .child_processes import child_ids as child_ids
+from .child_processes import describe_exit as describe_exit
+from .command.build import forget_failed_builds as forget_failed_builds
 from .health import ANALYZER_IMPORT as ANALYZER_IMPORT
 from .health import ImportKey as ImportKey
 from .health import WorkerRetires as WorkerRetires
@@ -26,6 +28,7 @@ from .kind import import_keys as import_keys
 from .kind import is_kind as is_kind
 from .kind import is_recorded as is_recorded
 from .kind import kind_named as kind_named
+from .kind import prepare_computation as prepare_computation
 from .kind import requirements_of as requirements_of
 from .kind import subject_entry_point as subject_entry_point
 from .kind import subject_kind as subject_kind

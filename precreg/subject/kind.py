@@ -8,6 +8,7 @@ kind checks them without importing the libraries that it computes with.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -112,12 +113,16 @@ class Kind(Struct, frozen=True, kw_only=True):
     reference: Callable[[Any], Any] | None = None
     # Whether precreg reads the outputs of a specification from files, so that no code of others runs.
     is_recorded: Callable[[Any], bool] | None = None
+    # Prepares a specification before the first case of a run, (spec, folder of the suite, project), as a build does. A
+    # UserError of it is also the error of the cases.
+    prepare: Callable[[Any, Path, Path], object] | None = None
     # The widest dtype of inputs: a reference gets float64 inputs as longdouble otherwise.
     widest: str = "longdouble"
 
 
 # precreg's own kinds. The names are reserved, and need no look at the installed packages.
 BUILT_IN_SUBJECTS = {
+    "command": "precreg.subject.command.kind:COMMAND",
     "python": "precreg.subject.built_in:PYTHON",
     "files": "precreg.subject.built_in:FILES",
     "torch": "precreg.subject.torch.specification:TORCH",
@@ -230,6 +235,15 @@ def requirements_of(computation: Computation) -> tuple[str, ...]:
     """Return what must be installed for a computation."""
     find = kind_named(computation.kind).requirements
     return () if find is None else tuple(find(computation.spec))
+
+
+def prepare_computation(computation: Computation, directory: Path, project: Path) -> None:
+    """Prepare a computation before the first case of a run, so that no case's timeout counts it."""
+    prepare = kind_named(computation.kind).prepare
+    if prepare is not None:
+        # The cases of the computation fail with this error.
+        with suppress(UserError):
+            prepare(computation.spec, directory, project)
 
 
 _DECLARATIONS = "precreg.dependencies"

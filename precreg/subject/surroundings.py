@@ -225,8 +225,9 @@ def describe_failure(error: BaseException, reason: Reason) -> Failure:
     if isinstance(error, UserError):
         # The user's own exception, in an analyzer or in a function that makes an input.
         has_cause = reason is Reason.ANALYZER_ERROR or error.slug == "bad-input"
-        cause = error.__cause__ if has_cause else None
-        return Failure(reason, escape_surrogates(error.message), escape_surrogates(f"{error}\n{_traceback(cause)}"))
+        detail = f"{error}
+{error.detail}{_traceback(error.__cause__ if has_cause else None)}"
+        return Failure(reason, escape_surrogates(error.message), escape_surrogates(detail))
     if isinstance(error, SystemExit):
         return Failure(reason, escape_surrogates(f"exited with {error.code or 0}"))
     message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
