@@ -55,6 +55,11 @@ from .record_file import read_json_record as read_json_record
 from .record_file import schema_age as schema_age
 from .record_file import write_json_record as write_json_record
 from .safetensors import find_safetensors as find_safetensors
+from .table_file import DELIMITERS as DELIMITERS
+from .table_file import Table as Table
+from .table_file import TableRow as TableRow
+from .table_file import parse_figure as parse_figure
+from .table_file import read_table as read_table
 from .yaml_source import KeyPath as KeyPath
 from .yaml_source import Source as Source
 from .yaml_source import expect_mapping as expect_mapping

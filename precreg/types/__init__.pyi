@@ -61,6 +61,7 @@ from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
+from .outcome import RecordedFigures as RecordedFigures
 from .outcome import SeedFigures as SeedFigures
 from .outcome import StateChange as StateChange
 from .outcome import StateKind as StateKind
@@ -111,6 +112,7 @@ from .record import decisive_facts as decisive_facts
 from .record import is_test_defined as is_test_defined
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
+from .verdict import AbsentFigures as AbsentFigures
 from .verdict import AbsentOutput as AbsentOutput
 from .verdict import BitsNotExact as BitsNotExact
 from .verdict import BoundsHold as BoundsHold
@@ -125,6 +127,7 @@ from .verdict import ExactnessGained as ExactnessGained
 from .verdict import ExactnessLost as ExactnessLost
 from .verdict import Finding as Finding
 from .verdict import FindingFact as FindingFact
+from .verdict import FigureMoved as FigureMoved
 from .verdict import FirstElement as FirstElement
 from .verdict import InputsChanged as InputsChanged
 from .verdict import JudgeFact as JudgeFact
@@ -142,6 +145,7 @@ from .verdict import NoCommonName as NoCommonName
 from .verdict import NoElement as NoElement
 from .verdict import NoFinitePair as NoFinitePair
 from .verdict import NonFiniteElements as NonFiniteElements
+from .verdict import NonFiniteFigures as NonFiniteFigures
 from .verdict import NonFiniteMoved as NonFiniteMoved
 from .verdict import NothingCompared as NothingCompared
 from .verdict import NotRegressed as NotRegressed

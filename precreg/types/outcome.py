@@ -129,6 +129,20 @@ class AxisGroups(Struct, frozen=True):
     squared_ulps: list[float | None] = field(default_factory=list)
 
 
+class RecordedFigures(Struct, frozen=True):
+    """The row of a table from which a comparison was read: figures alone, because the arrays are unknown.
+
+    `metrics` are the metrics that the table has, `empty` those whose cell is empty in this row, and `non_finite` has
+    the text of those that are NaN or infinite.
+    """
+
+    file: str
+    line: int
+    metrics: tuple[str, ...]
+    empty: tuple[str, ...] = ()
+    non_finite: dict[str, str] = field(default_factory=dict)
+
+
 class Comparison(Struct, frozen=True):
     """The measurements of one output at one seed, without judgement. docs/metrics.md has every formula and unit.
 
@@ -159,6 +173,8 @@ class Comparison(Struct, frozen=True):
     described: tuple[MetricDescription, ...] = ()
     # The errors of a second implementation against the same reference, by metric; None without a benchmark.
     benchmark: dict[str, float] | None = None
+    # The place of recorded figures; None where arrays were compared.
+    figures: RecordedFigures | None = None
 
     def __post_init__(self) -> None:
         """Refuse positions outside the output. Raises ValueError."""

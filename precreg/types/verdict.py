@@ -115,6 +115,13 @@ class AbsentOutput(Fact, frozen=True, tag="absent_output"):
     side: Literal["reference", "golden", "baseline"]
 
 
+class AbsentFigures(Fact, frozen=True, tag="absent_figures"):
+    """A row of a table with empty cells in place of figures: the metrics, and the place."""
+
+    metrics: tuple[str, ...]
+    place: Location
+
+
 class NothingCompared(Fact, frozen=True, tag="nothing_compared"):
     """A case in which neither side gave an output."""
 
@@ -141,7 +148,7 @@ class NoCommonName(Fact, frozen=True, tag="no_common_name"):
     reference: SideContents
 
 
-AbsenceFact = AbsentOutput | NothingCompared | AbsentArray | NoCommonName
+AbsenceFact = AbsentOutput | AbsentFigures | NothingCompared | AbsentArray | NoCommonName
 
 
 class OtherShape(Fact, frozen=True, tag="other_shape"):
@@ -176,6 +183,13 @@ class NonFiniteElements(Fact, frozen=True, tag="non_finite"):
     first: FirstElement | None = None
 
 
+class NonFiniteFigures(Fact, frozen=True, tag="non_finite_figures"):
+    """A row of a table with figures that are NaN or infinite: their texts by metric, and the place."""
+
+    figures: dict[str, str]
+    place: Location
+
+
 class NoElement(Fact, frozen=True, tag="no_element"):
     """An output without elements."""
 
@@ -186,7 +200,7 @@ class NoFinitePair(Fact, frozen=True, tag="no_finite_pair"):
     """An output without a pair of finite elements."""
 
 
-StructureFact = OtherShape | OtherDtype | NonFiniteElements | NoElement | NoFinitePair
+StructureFact = OtherShape | OtherDtype | NonFiniteElements | NonFiniteFigures | NoElement | NoFinitePair
 
 
 class BrokenLimit(Struct, frozen=True, omit_defaults=True):
@@ -301,6 +315,16 @@ class MetricImproved(Fact, frozen=True, tag="metric_improved"):
     judge: Judge = "baseline"
 
 
+class FigureMoved(Fact, frozen=True, tag="figure_moved"):
+    """A recorded figure beyond the allowed ratio to the baseline's; its noise is unknown.
+
+    The ratio is of the `rest`, 1 - figure, for a share that is better where it is higher.
+    """
+
+    improved: bool = False
+    rest: bool = False
+
+
 class NonFiniteMoved(Fact, frozen=True, tag="non_finite_moved"):
     """Elements that differ in NaN, and in infinity, when a known-bad case was accepted and now."""
 
@@ -352,6 +376,7 @@ RegressionFact = (
     | MetricImproved
     | SmallOutputGrew
     | MaximaGrew
+    | FigureMoved
     | TimeGrew
     | UndeclaredDifference
 )
@@ -390,7 +415,7 @@ class LargestRatio(Struct, frozen=True):
 class UnjudgedOutputs(Struct, frozen=True):
     """Outputs that the statistic does not judge."""
 
-    cause: Literal["few_samples", "statistic_off"]
+    cause: Literal["few_samples", "statistic_off", "figures_alone"]
     outputs: tuple[str, ...]
 
 
