@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from precreg.measure import METRICS
 from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
-from precreg.report.sections import describe_exactness, describe_grown_seeds, describe_rounding_loss
+from precreg.report.sections import describe_exactness, describe_figure, describe_grown_seeds, describe_rounding_loss
 from precreg.run import Disagreement
 from precreg.types import (
     STATISTIC,
     AbsenceFact,
     AbsentArray,
+    AbsentFigures,
     AbsentOutput,
     Baseline,
     BitsNotExact,
@@ -36,6 +37,7 @@ from precreg.types import (
     EnvironmentFact,
     ExactnessGained,
     ExactnessLost,
+    FigureMoved,
     Finding,
     InputsChanged,
     JudgeFact,
@@ -53,6 +55,7 @@ from precreg.types import (
     NoElement,
     NoFinitePair,
     NonFiniteElements,
+    NonFiniteFigures,
     NonFiniteMoved,
     NothingCompared,
     NotRegressed,
@@ -202,6 +205,8 @@ def _describe_absence(fact: AbsenceFact, output: str) -> str:
             return f"the baseline has an output {output!r} that is gone"
         case AbsentOutput(side):
             return f"the subject gave no output {output!r}, which the {side} has"
+        case AbsentFigures(metrics, place):
+            return f"the row has no figure of {', '.join(metrics)} ({place}): its cell is empty"
         case NothingCompared():
             return "nothing was compared: neither side gave an output"
         case AbsentArray(side, array):
@@ -228,6 +233,9 @@ def _describe_structure(fact: StructureFact) -> str:
             if first is None:
                 return counted
             return f"{counted}, first at {first.index}: actual {first.actual}, reference {first.reference}"
+        case NonFiniteFigures(figures, place):
+            values = ", ".join(f"{metric} is {text}" for metric, text in figures.items())
+            return f"the row has figures that are not finite: {values} ({place})"
         case NoElement(shape):
             return f"shape {_shape(shape)} has no element"
         case NoFinitePair():
@@ -309,6 +317,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             return _describe_ratio(finding, fact.judge) + _describe_maximum(fact)
         case MetricGrew() | MetricImproved() | SmallOutputGrew() | MaximaGrew():
             return _describe_growth(fact, finding, current, baseline) + describe_grown_seeds(fact)
+        case FigureMoved():
+            return describe_figure(fact, finding, current, baseline)
         case TimeGrew():
             times = f"{current / baseline:.3g} times the baseline's {baseline:.3g} s"
             return f"the subject took {current:.3g} s, {times}"
@@ -416,6 +426,7 @@ def _describe_bits(bits: ChangedBits) -> str:
 
 def _describe_unjudged(fact: NotRegressed) -> str:
     causes = {"few_samples": f"fewer than {MIN_SAMPLES} samples", "statistic_off": f"{STATISTIC} is off"}
+    causes |= {"figures_alone": "figures alone, whose noise is unknown"}
     alone = "; ".join(f"{', '.join(each.outputs)}: {causes[each.cause]}" for each in fact.unjudged)
     return f"{alone}, so only {'bounds and thresholds' if fact.has_thresholds else 'bounds'} apply"
 

@@ -23,6 +23,8 @@ from precreg.types import (
     ComparisonWarning,
     ExactnessGained,
     ExactnessLost,
+    FigureMoved,
+    Finding,
     Location,
     MaximaGrew,
     MetricGrew,
@@ -48,7 +50,9 @@ from precreg.types import (
     UnmeasuredBenchmark,
     UnmetThreshold,
     UnwritableFolder,
+    UncheckedBounds,
     VacuousTolerance,
+    format_distinct,
     format_number,
 )
 
@@ -259,6 +263,8 @@ def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> 
 def describe_tolerance_fact(fact: ToleranceFact) -> str:
     """Write the fault of a tolerance, with its numbers and its source, without the case."""
     match fact:
+        case UncheckedBounds(metrics, source, table):
+            return f"{table} has no figure of {', '.join(metrics)}, so nothing checks the bounds of {source} on them"
         case UnlistedDtype(standard, dtype):
             return f"standard {standard} has no limits for {dtype}, so the bounds of the layers below it apply"
         case RtolBelowUlp(rtol, source, dtype, ulp):
@@ -305,6 +311,18 @@ def describe_rounding_loss(lost: RoundingLost) -> str:
     seeds = "its seed" if lost.seeds == 1 else f"each of {lost.seeds} seeds"
     chance = f"p = {lost.p_value:.2g} by the sign test"
     return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
+
+
+def describe_figure(fact: FigureMoved, finding: Finding, current: float, baseline: float) -> str:
+    """Write how a recorded figure moved, and by which ratio its error did."""
+    figures = " -> ".join(format_distinct([baseline, current]))
+    if finding.ratio is None:
+        return f"{finding.metric} moved ({figures}), by figures alone"
+    times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
+    error = f"1 - {finding.metric}" if fact.rest else f"the error {finding.metric}"
+    verb = "shrank to" if fact.improved else "grew to"
+    limit = "an improvement from" if fact.improved else "allowed"
+    return f"{error} {verb} {times} times the baseline's ({figures}; {limit} {allowed} times), by figures alone"
 
 
 def describe_exactness(fact: ExactnessLost | ExactnessGained, metric: str, current: float, baseline: float) -> str:

@@ -42,7 +42,7 @@ from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge,
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, shadowing_files
-from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
+from precreg.suite import Selection, is_unread, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
     Baseline,
@@ -454,7 +454,11 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
     Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
     """
     new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    found = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
+    cases = tuple(every)
+    found = baselines.orphans({case.baseline_id for case in cases}, record.environment.chain)
+    # Without its reader the rows of a table are unknown, so that each of its baselines may have a case.
+    unread = tuple(f"{case.tier}/{case.suite}/" for case in cases if is_unread(case))
+    found = {place: entry for place, entry in found.items() if not place.id.startswith(unread)} if unread else found
     orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
     return replace(record, orphans=tuple(orphans))
 

@@ -138,7 +138,8 @@ def _described(spec: Mapping[str, Any]) -> Iterator[MetricDescription]:
     for metric, given in spec["metrics"].items():
         if "better" in given:
             formula = f"column {given['column']}" + (f" / {given['of']}" if "of" in given else "")
-            yield MetricDescription(metric, given.get("unit", "1" if "of" in given else ""), formula, given["better"], "table")
+            unit = given.get("unit", "1" if "of" in given else "")
+            yield MetricDescription(metric, unit, formula, "higher" if given["better"] == "higher" else "lower", "table")
 
 
 def _read_spec(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:

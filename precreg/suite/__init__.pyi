@@ -16,6 +16,7 @@ from .matrix import case_name as case_name
 from .recorded import folders_searched as folders_searched
 from .schema import json_schema as json_schema
 from .schema import tolerances_schema as tolerances_schema
+from .table import is_unread as is_unread
 from .select import Selection as Selection
 from .select import list_names as list_names
 from .select import match_names as match_names

@@ -24,7 +24,7 @@ from precreg.subject import requirements_of
 from precreg.suite.computations import computation_reader, default_reference, device_chooser, existing_file
 from precreg.suite.files import CaseEntry
 from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
-from precreg.suite.load import Suite, depends_patterns, load_suites
+from precreg.suite.load import Suite, depends_patterns, load_suites, require_recorded
 from precreg.suite.matrix import (
     Parameters,
     case_name,
@@ -37,6 +37,7 @@ from precreg.suite.matrix import (
 )
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.select import list_names
+from precreg.suite.table import table_points
 from precreg.tolerance import read_layers, require_analyzers
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Role
 
@@ -159,7 +160,7 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
     the errors of reading a device.
     """
-    points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+    points = _points(suite, project)
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
@@ -171,6 +172,12 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
     return _assign_baselines(suite, project, _apply_overrides(suite, cases))
+
+
+def _points(suite: Suite, project: Path) -> list[RecordedPoint]:
+    if suite.file.table:
+        return table_points(suite, project)
+    return recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
 
 
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
@@ -298,7 +305,10 @@ def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntr
 def _read_case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
     layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
-    require_analyzers(layers, suite.file.analyzers)
+    if suite.file.table is None:
+        require_analyzers(layers, suite.file.analyzers)
+    else:
+        require_recorded(suite.source, suite.file.table, layers)
     return layers
 
 

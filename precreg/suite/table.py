@@ -7,20 +7,20 @@ and the columns that are figures. Every row is a case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
-from precreg.measure import METRICS, analyzer_of, baseline_metrics
+from precreg.measure import METRICS, baseline_metrics
 from precreg.storage import DELIMITERS, Table, TableRow, expect_mapping, format_value, path_beside_suite
 from precreg.subject import PARQUET, read_rows, row_figures
-from precreg.suite.load import OWN_FIGURES, Suite
+from precreg.suite.load import Suite, recorded_metrics
 from precreg.suite.matrix import Parameters, case_name
 from precreg.suite.recorded import RecordedPoint
-from precreg.types import Computation
+from precreg.types import Case, Computation
 
 _OWN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _FIGURE_KEYS = ("column", "of", "better", "unit")
@@ -51,9 +51,9 @@ def table_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     return points
 
 
-def is_unread(case_spec: Any) -> bool:
-    """Return whether a specification stands for all rows of a table that could not be read."""
-    return isinstance(case_spec, dict) and case_spec.get("row") == {}
+def is_unread(case: Case) -> bool:
+    """Return whether a case stands for all rows of a table, because the package that reads it is not installed."""
+    return case.subject.kind == "table" and case.subject.spec["row"] == {}
 
 
 def _entry(suite: Suite) -> Any:
@@ -112,18 +112,16 @@ def _metric_name(suite: Suite, name: str, options: Mapping[str, str]) -> str:
     if _OWN_NAME.fullmatch(name) is None:
         message = f"expected a name of letters, digits and _ . - but got {name!r}; its column stands in column:"
         raise suite.source.error("bad-value", message, *path)
-    own = f"{OWN_FIGURES}.{name}"
-    assert analyzer_of(own) == OWN_FIGURES
-    return own
+    return f"{options['better']}.{name}"
 
 
 def _require_columns(suite: Suite, table: Table, spec: Mapping[str, Any]) -> None:
     """Require every column that the suite names, with the line of the suite in the message."""
-    entry = _entry(suite)
+    entry, known = _entry(suite), recorded_metrics(_entry(suite))
     wanted = [(("table", "name", at), column) for at, column in enumerate(entry.name)]
     wanted += [(("table", "count"), entry.count)] if entry.count is not None else []
     for name, options in spec["metrics"].items():
-        path = ("table", "metrics", name.removeprefix(f"{OWN_FIGURES}."))
+        path = ("table", "metrics", known[name])
         wanted += [(path, options[key]) for key in ("column", "of") if key in options]
     for path, column in wanted:
         if column not in table.columns:
@@ -187,7 +185,3 @@ def _check_figures(table: Table, row: TableRow, spec: Mapping[str, Any]) -> None
             advice = "; a percentage is {column: ..., of: ...}, or a share from 0 to 1" if allowed.greatest == 1 else ""
             raise table.error(row, f"expected {allowed.words} in {column} ({name}) but got {value:g}{advice}")
 
-
-def own_figures(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics that are a table's own."""
-    return tuple(name for name in metrics if name.startswith(f"{OWN_FIGURES}."))

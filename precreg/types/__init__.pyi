@@ -32,6 +32,7 @@ from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_DIGITS as SHARE_DIGITS
 from .metric import SHARE_RANGE as SHARE_RANGE
+from .metric import Direction as Direction
 from .metric import Family as Family
 from .metric import Metric as Metric
 from .metric import MetricDescription as MetricDescription
@@ -61,7 +62,6 @@ from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
-from .outcome import RecordedFigures as RecordedFigures
 from .outcome import SeedFigures as SeedFigures
 from .outcome import StateChange as StateChange
 from .outcome import StateKind as StateKind
@@ -110,9 +110,12 @@ from .record import RunRecord as RunRecord
 from .record import UnsteadyVersion as UnsteadyVersion
 from .record import decisive_facts as decisive_facts
 from .record import is_test_defined as is_test_defined
+from .recorded import AbsentFigures as AbsentFigures
+from .recorded import FigureMoved as FigureMoved
+from .recorded import NonFiniteFigures as NonFiniteFigures
+from .recorded import RecordedFigures as RecordedFigures
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
-from .verdict import AbsentFigures as AbsentFigures
 from .verdict import AbsentOutput as AbsentOutput
 from .verdict import BitsNotExact as BitsNotExact
 from .verdict import BoundsHold as BoundsHold
@@ -127,7 +130,6 @@ from .verdict import ExactnessGained as ExactnessGained
 from .verdict import ExactnessLost as ExactnessLost
 from .verdict import Finding as Finding
 from .verdict import FindingFact as FindingFact
-from .verdict import FigureMoved as FigureMoved
 from .verdict import FirstElement as FirstElement
 from .verdict import InputsChanged as InputsChanged
 from .verdict import JudgeFact as JudgeFact
@@ -145,7 +147,6 @@ from .verdict import NoCommonName as NoCommonName
 from .verdict import NoElement as NoElement
 from .verdict import NoFinitePair as NoFinitePair
 from .verdict import NonFiniteElements as NonFiniteElements
-from .verdict import NonFiniteFigures as NonFiniteFigures
 from .verdict import NonFiniteMoved as NonFiniteMoved
 from .verdict import NothingCompared as NothingCompared
 from .verdict import NotRegressed as NotRegressed
@@ -214,6 +215,7 @@ from .warning import StoredText as StoredText
 from .warning import ThresholdsFreed as ThresholdsFreed
 from .warning import ToleranceFact as ToleranceFact
 from .warning import ToleranceWarning as ToleranceWarning
+from .warning import UncheckedBounds as UncheckedBounds
 from .warning import UnclaimedFiles as UnclaimedFiles
 from .warning import UnknownCommit as UnknownCommit
 from .warning import UnlistedDtype as UnlistedDtype

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
+from precreg.types.recorded import RecordedFigures
 from precreg.types.verdict import Reason, RepeatDifference
 
 # The parts of a process that a case may change for the cases after it.
@@ -127,20 +128,6 @@ class AxisGroups(Struct, frozen=True):
     logs: list[float | None] = field(default_factory=list)
     outward: list[float | None] = field(default_factory=list)
     squared_ulps: list[float | None] = field(default_factory=list)
-
-
-class RecordedFigures(Struct, frozen=True):
-    """The row of a table from which a comparison was read: figures alone, because the arrays are unknown.
-
-    `metrics` are the metrics that the table has, `empty` those whose cell is empty in this row, and `non_finite` has
-    the text of those that are NaN or infinite.
-    """
-
-    file: str
-    line: int
-    metrics: tuple[str, ...]
-    empty: tuple[str, ...] = ()
-    non_finite: dict[str, str] = field(default_factory=dict)
 
 
 class Comparison(Struct, frozen=True):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from precreg.types.case import Bound, Fact, Location, Scalar
 from precreg.types.pair import PairFact
+from precreg.types.recorded import AbsentFigures, FigureMoved, NonFiniteFigures
 
 
 class Reason(StrEnum):
@@ -115,13 +116,6 @@ class AbsentOutput(Fact, frozen=True, tag="absent_output"):
     side: Literal["reference", "golden", "baseline"]
 
 
-class AbsentFigures(Fact, frozen=True, tag="absent_figures"):
-    """A row of a table with empty cells in place of figures: the metrics, and the place."""
-
-    metrics: tuple[str, ...]
-    place: Location
-
-
 class NothingCompared(Fact, frozen=True, tag="nothing_compared"):
     """A case in which neither side gave an output."""
 
@@ -181,13 +175,6 @@ class NonFiniteElements(Fact, frozen=True, tag="non_finite"):
     differing: int
     size: int
     first: FirstElement | None = None
-
-
-class NonFiniteFigures(Fact, frozen=True, tag="non_finite_figures"):
-    """A row of a table with figures that are NaN or infinite: their texts by metric, and the place."""
-
-    figures: dict[str, str]
-    place: Location
 
 
 class NoElement(Fact, frozen=True, tag="no_element"):
@@ -313,16 +300,6 @@ class MetricImproved(Fact, frozen=True, tag="metric_improved"):
     """A metric that improved beyond its threshold for gains."""
 
     judge: Judge = "baseline"
-
-
-class FigureMoved(Fact, frozen=True, tag="figure_moved"):
-    """A recorded figure beyond the allowed ratio to the baseline's; its noise is unknown.
-
-    The ratio is of the `rest`, 1 - figure, for a share that is better where it is higher.
-    """
-
-    improved: bool = False
-    rest: bool = False
 
 
 class NonFiniteMoved(Fact, frozen=True, tag="non_finite_moved"):
