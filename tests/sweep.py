@@ -8,12 +8,48 @@ import numpy as np
 
 from precreg.measure.comparison import compare_arrays
 
-UNARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh "
-    "arctanh reciprocal square absolute floor ceil sign rint degrees radians negative"
-).split()
+UNARY = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "cbrt",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "reciprocal",
+    "square",
+    "absolute",
+    "floor",
+    "ceil",
+    "sign",
+    "rint",
+    "degrees",
+    "radians",
+    "negative",
+]
 FORMATS = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}
-RANGES = {"small": (0.01, 0.1), "half": (0.1, 0.5), "one": (0.5, 0.99), "two": (1.01, 2), "ten": (2, 10), "wide": (10, 60)}
+RANGES = {
+    "small": (0.01, 0.1),
+    "half": (0.1, 0.5),
+    "one": (0.5, 0.99),
+    "two": (1.01, 2),
+    "ten": (2, 10),
+    "wide": (10, 60),
+}
 COLUMNS = ("op", "dtype", "range", "n", "n_exact", "max_abs_ulp", "mean_abs_ulp")
 ELEMENTS = 256
 

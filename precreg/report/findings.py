@@ -15,10 +15,16 @@ from msgspec.structs import replace
 from precreg.measure import METRICS
 from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
-from precreg.report.sections import describe_exactness, describe_figure, describe_grown_seeds, describe_rounding_loss
+from precreg.report.sections import (
+    describe_exactness,
+    describe_figure,
+    describe_grown_seeds,
+    describe_recorded,
+    describe_rounding_loss,
+    describe_unjudged,
+)
 from precreg.run import Disagreement
 from precreg.types import (
-    STATISTIC,
     AbsenceFact,
     AbsentArray,
     AbsentFigures,
@@ -81,7 +87,6 @@ from precreg.types import (
     Verdict,
     format_distinct,
 )
-from precreg.verdict.statistics import MIN_SAMPLES
 
 
 def add_messages(record: RunRecord) -> RunRecord:
@@ -205,8 +210,8 @@ def _describe_absence(fact: AbsenceFact, output: str) -> str:
             return f"the baseline has an output {output!r} that is gone"
         case AbsentOutput(side):
             return f"the subject gave no output {output!r}, which the {side} has"
-        case AbsentFigures(metrics, place):
-            return f"the row has no figure of {', '.join(metrics)} ({place}): its cell is empty"
+        case AbsentFigures():
+            return describe_recorded(fact)
         case NothingCompared():
             return "nothing was compared: neither side gave an output"
         case AbsentArray(side, array):
@@ -233,9 +238,8 @@ def _describe_structure(fact: StructureFact) -> str:
             if first is None:
                 return counted
             return f"{counted}, first at {first.index}: actual {first.actual}, reference {first.reference}"
-        case NonFiniteFigures(figures, place):
-            values = ", ".join(f"{metric} is {text}" for metric, text in figures.items())
-            return f"the row has figures that are not finite: {values} ({place})"
+        case NonFiniteFigures():
+            return describe_recorded(fact)
         case NoElement(shape):
             return f"shape {_shape(shape)} has no element"
         case NoFinitePair():
@@ -394,7 +398,7 @@ def _describe_pass(fact: PassFact) -> str:
             others = "" if seeds is None else f"; seeds from {seeds} on have no baseline"
             return f"every output has the baseline's bits{others}{_describe_agreement(runs)}"
         case NotRegressed():
-            evidence = _describe_unjudged(fact) if fact.largest is None else _describe_largest(fact.largest)
+            evidence = describe_unjudged(fact) if fact.largest is None else _describe_largest(fact.largest)
             lost = "".join(map(describe_rounding_loss, fact.rounding))
             return f"{_describe_bits(fact.bits)}, and {evidence}{lost}{_describe_agreement(fact.runs)}"
         case SameElements():
@@ -422,13 +426,6 @@ def _describe_bits(bits: ChangedBits) -> str:
             return f"repeats differ as declared, starting in output {bits.output!r}{place}"
         case _:
             assert_never(bits.cause)
-
-
-def _describe_unjudged(fact: NotRegressed) -> str:
-    causes = {"few_samples": f"fewer than {MIN_SAMPLES} samples", "statistic_off": f"{STATISTIC} is off"}
-    causes |= {"figures_alone": "figures alone, whose noise is unknown"}
-    alone = "; ".join(f"{', '.join(each.outputs)}: {causes[each.cause]}" for each in fact.unjudged)
-    return f"{alone}, so only {'bounds and thresholds' if fact.has_thresholds else 'bounds'} apply"
 
 
 def _describe_largest(largest: LargestRatio) -> str:

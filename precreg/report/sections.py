@@ -18,7 +18,9 @@ from precreg.errors import nearest
 from precreg.report.unclaimed import describe_unclaimed_files
 from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
+    STATISTIC,
     TIERS,
+    AbsentFigures,
     AtolBelowHalfUlp,
     ComparisonWarning,
     ExactnessGained,
@@ -30,6 +32,8 @@ from precreg.types import (
     MetricGrew,
     MetricImproved,
     MissingBenchmark,
+    NonFiniteFigures,
+    NotRegressed,
     Orphan,
     RoundingLost,
     RtolBelowUlp,
@@ -43,6 +47,7 @@ from precreg.types import (
     StoredText,
     ToleranceFact,
     ToleranceWarning,
+    UncheckedBounds,
     UnclaimedFiles,
     UnknownCommit,
     UnlistedDtype,
@@ -50,11 +55,11 @@ from precreg.types import (
     UnmeasuredBenchmark,
     UnmetThreshold,
     UnwritableFolder,
-    UncheckedBounds,
     VacuousTolerance,
     format_distinct,
     format_number,
 )
+from precreg.verdict.statistics import MIN_SAMPLES
 
 # The options of a run by name, as its record stores them; empty for the whole project.
 SelectionDict = dict[str, Any]
@@ -311,6 +316,25 @@ def describe_rounding_loss(lost: RoundingLost) -> str:
     seeds = "its seed" if lost.seeds == 1 else f"each of {lost.seeds} seeds"
     chance = f"p = {lost.p_value:.2g} by the sign test"
     return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
+
+
+def describe_recorded(fact: AbsentFigures | NonFiniteFigures) -> str:
+    """Write which figures of a row are absent or not finite, or that the table lacks the row."""
+    if isinstance(fact, NonFiniteFigures):
+        values = ", ".join(f"{metric} is {text}" for metric, text in fact.figures.items())
+        return f"the row has figures that are not finite: {values} ({fact.place})"
+    if not fact.place.line:
+        why = "the sweep ended early, or the row was removed: precreg baseline prune"
+        return f"{fact.place} has no row of this case, and its baseline has one ({why})"
+    return f"the row has no figure of {', '.join(fact.metrics)} ({fact.place}): its cell is empty"
+
+
+def describe_unjudged(fact: NotRegressed) -> str:
+    """Write why no statistic judges some outputs, and which rules judge them."""
+    causes = {"few_samples": f"fewer than {MIN_SAMPLES} samples", "statistic_off": f"{STATISTIC} is off"}
+    causes |= {"figures_alone": "figures alone, whose noise is unknown"}
+    alone = "; ".join(f"{', '.join(each.outputs)}: {causes[each.cause]}" for each in fact.unjudged)
+    return f"{alone}, so only {'bounds and thresholds' if fact.has_thresholds else 'bounds'} apply"
 
 
 def describe_figure(fact: FigureMoved, finding: Finding, current: float, baseline: float) -> str:

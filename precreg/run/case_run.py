@@ -131,8 +131,6 @@ def _recorded_outcome(case: Case, project: Path) -> Outcome:
         enter_stage(Activity.SUBJECT, 0)
         row = find_row(case.subject.spec, project)
     inputs = (combine_digests({"row": case.definition}),)
-    if row is None:
-        return Outcome(case.id, case.definition, Execution(inputs=inputs), missing=(RECORDED_OUTPUT,))
     shape = () if row.elements is None else (row.elements,)
     counts = {} if row.elements is None else {"n": row.elements}
     dtype = case.subject.spec["dtype"]
@@ -141,7 +139,7 @@ def _recorded_outcome(case: Case, project: Path) -> Outcome:
     )
     # repr gives each float64 a text of its own.
     texts = {name: repr(value) for name, value in row.values.items()} | row.source.non_finite
-    digests = {RECORDED_OUTPUT: (combine_digests({**texts, "n": str(row.elements)}),)}
+    digests: dict[str, tuple[str, ...]] = {RECORDED_OUTPUT: (combine_digests({**texts, "n": str(row.elements)}),)}
     return Outcome(case.id, case.definition, Execution(inputs, digests), (comparison,))
 
 

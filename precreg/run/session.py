@@ -39,10 +39,11 @@ from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
+from precreg.run.vanished_rows import add_vanished_rows, known_baselines
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, shadowing_files
-from precreg.suite import Selection, is_unread, load_cases, no_case_error, select_cases, shard_cases
+from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
     Baseline,
@@ -166,7 +167,8 @@ def run_session(
         from precreg.run.server import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
-    every = load_cases(request.project) if every is None else every
+    read = load_cases(request.project) if every is None else every
+    every = add_vanished_rows(read, request.project, request.environment)
     session = Session(request, outputs, every=every, began=began)
     cases = _select(session.criteria.cases, request)
     pending_proposals(request.project)  # a damaged file stops a run that has not begun
@@ -454,11 +456,7 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
     Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
     """
     new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    cases = tuple(every)
-    found = baselines.orphans({case.baseline_id for case in cases}, record.environment.chain)
-    # Without its reader the rows of a table are unknown, so that each of its baselines may have a case.
-    unread = tuple(f"{case.tier}/{case.suite}/" for case in cases if is_unread(case))
-    found = {place: entry for place, entry in found.items() if not place.id.startswith(unread)} if unread else found
+    found = baselines.orphans(known_baselines(every, baselines, record.environment.chain), record.environment.chain)
     orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
     return replace(record, orphans=tuple(orphans))
 

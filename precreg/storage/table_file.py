@@ -163,7 +163,9 @@ def _read_parquet(content: bytes, shown: str) -> Table:
     names = tuple(str(name).strip() for name in data.column_names)
     columns = [[_as_text(value) for value in column.to_pylist()] for column in data.columns]
     cells = zip(*columns, strict=True)
-    return Table(shown, names, tuple(TableRow(at, dict(zip(names, row, strict=True))) for at, row in enumerate(cells, 1)))
+    return Table(
+        shown, names, tuple(TableRow(at, dict(zip(names, row, strict=True))) for at, row in enumerate(cells, 1))
+    )
 
 
 def _as_text(value: Any) -> str:

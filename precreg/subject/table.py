@@ -67,8 +67,8 @@ def _rows_by_name(
     return {tuple(row.cells[column] for column in columns): row for row in table.rows}
 
 
-def find_row(spec: Mapping[str, Any], project: Path) -> RowFigures | None:
-    """Return the figures of the row that a specification names; None if the table has no such row.
+def find_row(spec: Mapping[str, Any], project: Path) -> RowFigures:
+    """Return the figures of the row that a specification names; of a row that is gone the line is 0.
 
     Raises UserError as `read_rows` and `row_figures` do.
     """
@@ -77,9 +77,13 @@ def find_row(spec: Mapping[str, Any], project: Path) -> RowFigures | None:
     table, path = read_rows(spec, project), resolve_inside(project, spec["file"])
     if path.suffix == PARQUET:
         note_use((KIND_IMPORT, "table"))
-    named = _rows_by_name(path, spec["file"], spec.get("delimiter"), _signature(path), tuple(spec["row"]))
-    row = named.get(tuple(spec["row"].values()))
-    return None if row is None else row_figures(table, row, spec)
+    columns = () if "vanished" in spec else tuple(spec["row"])
+    named = _rows_by_name(path, spec["file"], spec.get("delimiter"), _signature(path), columns)
+    row = None if "vanished" in spec else named.get(tuple(spec["row"].values()))
+    if row is None:
+        metrics = tuple(spec["metrics"])
+        return RowFigures({}, None, RecordedFigures(spec["file"], 0, metrics, metrics), tuple(_described(spec)))
+    return row_figures(table, row, spec)
 
 
 def row_figures(table: Table, row: TableRow, spec: Mapping[str, Any]) -> RowFigures:
@@ -139,7 +143,9 @@ def _described(spec: Mapping[str, Any]) -> Iterator[MetricDescription]:
         if "better" in given:
             formula = f"column {given['column']}" + (f" / {given['of']}" if "of" in given else "")
             unit = given.get("unit", "1" if "of" in given else "")
-            yield MetricDescription(metric, unit, formula, "higher" if given["better"] == "higher" else "lower", "table")
+            yield MetricDescription(
+                metric, unit, formula, "higher" if given["better"] == "higher" else "lower", "table"
+            )
 
 
 def _read_spec(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:

@@ -16,7 +16,6 @@ from .matrix import case_name as case_name
 from .recorded import folders_searched as folders_searched
 from .schema import json_schema as json_schema
 from .schema import tolerances_schema as tolerances_schema
-from .table import is_unread as is_unread
 from .select import Selection as Selection
 from .select import list_names as list_names
 from .select import match_names as match_names
@@ -24,3 +23,4 @@ from .select import no_case_error as no_case_error
 from .select import select_cases as select_cases
 from .select import select_names as select_names
 from .select import shard_cases as shard_cases
+from .table import is_unread as is_unread

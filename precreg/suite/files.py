@@ -46,7 +46,9 @@ class TableEntry(Struct, frozen=True, forbid_unknown_fields=True):
     ]
     metrics: Annotated[Any, Meta(description="Columns of figures by metric; own ones with better: lower or higher")]
     count: Annotated[Text | None, Meta(description="The column with the number of elements behind the figures")] = None
-    dtype: Annotated[Text | None, Meta(description="The dtype of all rows, or its column; default: column dtype")] = None
+    dtype: Annotated[Text | None, Meta(description="The dtype of all rows, or its column; default: column dtype")] = (
+        None
+    )
     dtypes: Annotated[Any, Meta(description="The dtype of each other spelling in that column")] = field(
         default_factory=dict
     )

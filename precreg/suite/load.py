@@ -44,7 +44,6 @@ from precreg.tolerance import (
 )
 from precreg.types import PAIRED_LOSS, RULES, STATISTIC, TIERS, Layer, Location, Tier, split_growth_key
 
-
 # Growth of a recorded figure that is allowed against the baseline. A sweep draws the same inputs in each run, so that
 # figures repeat on the same code and device; without arrays no statistic knows the noise of another compiler.
 FIGURE_GROWTH = 0.1

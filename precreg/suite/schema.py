@@ -61,7 +61,10 @@ def json_schema() -> Schema:
     _narrow(definitions["TableEntry"], "metrics", _table_metrics_schema())
     _narrow(definitions["TableEntry"], "dtypes", {"type": "object", "additionalProperties": {"enum": [*DTYPE_NAMES]}})
     _narrow(definitions["TradeOffEntry"], "notes", {"type": "object", "additionalProperties": _ref("NoteEntry")})
-    root["oneOf"] = [*({"required": [key]} for key in ("files", "table")), *({"required": ["subject", role]} for role in ("reference", "golden"))]
+    root["oneOf"] = [
+        *({"required": [key]} for key in ("files", "table")),
+        *({"required": ["subject", role]} for role in ("reference", "golden")),
+    ]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED
     definitions |= {

@@ -15,7 +15,7 @@ from typing import Any
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
 from precreg.measure import METRICS, baseline_metrics
-from precreg.storage import DELIMITERS, Table, TableRow, expect_mapping, format_value, path_beside_suite
+from precreg.storage import DELIMITERS, KeyPath, Table, TableRow, expect_mapping, format_value, path_beside_suite
 from precreg.subject import PARQUET, read_rows, row_figures
 from precreg.suite.load import Suite, recorded_metrics
 from precreg.suite.matrix import Parameters, case_name
@@ -23,6 +23,7 @@ from precreg.suite.recorded import RecordedPoint
 from precreg.types import Case, Computation
 
 _OWN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
 _FIGURE_KEYS = ("column", "of", "better", "unit")
 
 
@@ -118,10 +119,10 @@ def _metric_name(suite: Suite, name: str, options: Mapping[str, str]) -> str:
 def _require_columns(suite: Suite, table: Table, spec: Mapping[str, Any]) -> None:
     """Require every column that the suite names, with the line of the suite in the message."""
     entry, known = _entry(suite), recorded_metrics(_entry(suite))
-    wanted = [(("table", "name", at), column) for at, column in enumerate(entry.name)]
+    wanted: list[tuple[KeyPath, str]] = [(("table", "name", at), column) for at, column in enumerate(entry.name)]
     wanted += [(("table", "count"), entry.count)] if entry.count is not None else []
     for name, options in spec["metrics"].items():
-        path = ("table", "metrics", known[name])
+        path: KeyPath = ("table", "metrics", known[name])
         wanted += [(path, options[key]) for key in ("column", "of") if key in options]
     for path, column in wanted:
         if column not in table.columns:
@@ -147,7 +148,7 @@ def _require_new_row(suite: Suite, table: Table, row: TableRow, first: dict[tupl
 
 def _parameters(table: Table, row: TableRow, cells: Mapping[str, str]) -> Parameters:
     """Return the parameters of a row; whole numbers are numbers, so that names of cases show their column."""
-    found = {column: int(cell) if cell.isdecimal() and str(int(cell)) == cell else cell for column, cell in cells.items()}
+    found = {column: int(cell) if _WHOLE.fullmatch(cell) else cell for column, cell in cells.items()}
     if len(case_name(found).encode()) > 200:
         raise table.error(row, f"expected a name of at most 200 bytes but got {case_name(found)[:60]}...")
     return found
@@ -184,4 +185,3 @@ def _check_figures(table: Table, row: TableRow, spec: Mapping[str, Any]) -> None
             column = spec["metrics"][name]["column"]
             advice = "; a percentage is {column: ..., of: ...}, or a share from 0 to 1" if allowed.greatest == 1 else ""
             raise table.error(row, f"expected {allowed.words} in {column} ({name}) but got {value:g}{advice}")
-

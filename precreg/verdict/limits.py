@@ -51,7 +51,7 @@ from precreg.types import (
     growth_key,
     split_growth_key,
 )
-from precreg.verdict.recorded_figures import unusable_figures
+from precreg.verdict.recorded_figures import is_row_gone, unusable_figures
 from precreg.verdict.statistics import SEED_MAXIMA
 
 # Thresholds apply only if all seeds together measured at least this many finite pairs. The mean of fewer, such as a
@@ -122,6 +122,8 @@ def _against_baseline(outcome: Outcome, entry: BaselineEntry) -> Iterator[Findin
     for name, accepted in entry.outputs.items():
         if name not in current and name not in outcome.missing:
             yield _hard(Reason.MISSING_OUTPUT, AbsentOutput("baseline"), name)
+        elif name in current and is_row_gone(current[name]):
+            continue
         elif name in current and current[name].dtype != accepted.dtype:
             yield _hard(Reason.DTYPE_MISMATCH, OtherDtype(accepted.dtype, current[name].dtype, "baseline"), name)
         elif name in current and current[name].shape != accepted.shape:

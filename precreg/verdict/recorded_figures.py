@@ -40,6 +40,11 @@ def unusable_figures(comparison: Comparison) -> Iterator[Finding]:
         yield Finding(Reason.NON_FINITE_MISMATCH, output=comparison.output, rule="hard", fact=found)
 
 
+def is_row_gone(comparison: Comparison) -> bool:
+    """Return whether a table has no row of the case, so that its dtype and its elements are unknown."""
+    return comparison.figures is not None and comparison.figures.line == 0
+
+
 def moved_figures(
     comparison: Comparison, accepted: BaselineOutput, tolerance: Tolerance, *, improved: bool
 ) -> Iterator[Finding]:
@@ -81,9 +86,7 @@ def _error(metric: Metric, value: float) -> float:
     return abs(value)
 
 
-def _moved(
-    output: str, metric: Metric, current: float, baseline: float, growth: float, *, improved: bool
-) -> Finding:
+def _moved(output: str, metric: Metric, current: float, baseline: float, growth: float, *, improved: bool) -> Finding:
     now, then = _error(metric, current), _error(metric, baseline)
     ratio = now / then if then > 0 and isfinite(now) and isfinite(then) else None
     return Finding(
