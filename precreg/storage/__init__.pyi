@@ -7,6 +7,15 @@ from .array_file import element_bytes as element_bytes
 from .array_file import find_raw as find_raw
 from .array_file import write_npy as write_npy
 from .array_file import write_npz as write_npz
+from .array_formats import ARRAY_SUFFIXES as ARRAY_SUFFIXES
+from .array_formats import RAW as RAW
+from .array_formats import SINGLES as SINGLES
+from .array_formats import archive_reader as archive_reader
+from .array_formats import is_array_file as is_array_file
+from .array_formats import natural_order as natural_order
+from .array_formats import raw_dtype as raw_dtype
+from .array_formats import read_recorded as read_recorded
+from .array_formats import read_single as read_single
 from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
 from .conversion import convert_data as convert_data
@@ -36,9 +45,10 @@ from .files import require_path as require_path
 from .files import resolve_inside as resolve_inside
 from .files import temporary_folder as temporary_folder
 from .files import yaml_files as yaml_files
+from .msprobe_dump import MSPROBE_FILE as MSPROBE_FILE
+from .msprobe_dump import MSPROBE_FOLDER as MSPROBE_FOLDER
 from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
-from .npy import find_npz as find_npz
 from .npy import read_npy as read_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
@@ -54,7 +64,6 @@ from .record_file import future_schema as future_schema
 from .record_file import read_json_record as read_json_record
 from .record_file import schema_age as schema_age
 from .record_file import write_json_record as write_json_record
-from .safetensors import find_safetensors as find_safetensors
 from .table_file import DELIMITERS as DELIMITERS
 from .table_file import Table as Table
 from .table_file import TableRow as TableRow
