@@ -41,7 +41,7 @@ from precreg.measure import (
 )
 from precreg.report import add_finding_message, add_verdict_messages
 from precreg.run import run_in_workers
-from precreg.storage import Array, array_digest
+from precreg.storage import Array, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -391,7 +391,7 @@ def finish_comparison(
 ) -> ComparisonRecord:
     """Make the record of the compared pairs; `started` is a time in ISO 8601."""
     # Pairs come in the order in which workers finish, and a record must not depend on it.
-    ordered = tuple(sorted(pairs, key=lambda pair: pair.name))
+    ordered = tuple(sorted(pairs, key=lambda pair: natural_order(pair.name)))
     return ComparisonRecord(
         schema=COMPARISON_SCHEMA,
         precreg=__version__,
@@ -419,7 +419,7 @@ def _nothing(actual: ArraySide, reference: ArraySide) -> Finding:
 
 
 def _contents(side: ArraySide) -> SideContents:
-    names = sorted(side.arrays)
+    names = sorted(side.arrays, key=natural_order)
     return SideContents(side.shown, tuple(names[:MAX_NAMES]), max(0, len(names) - MAX_NAMES))
 
 

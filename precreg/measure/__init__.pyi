@@ -25,6 +25,7 @@ from .heatmap import heat_map as heat_map
 from .metrics import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .metrics import COUNT_DESCRIPTIONS as COUNT_DESCRIPTIONS
 from .metrics import METRICS as METRICS
+from .metrics import OWN_FIGURES as OWN_FIGURES
 from .metrics import analyzer_of as analyzer_of
 from .metrics import baseline_metrics as baseline_metrics
 from .metrics import mean_metrics as mean_metrics

@@ -332,7 +332,7 @@ def reason_not_replicable(case: Case) -> Literal["known_bad", "recorded"] | None
     """Return why a case has no replicates; None if it has."""
     if case.expect_failure is not None:
         return "known_bad"
-    return None if case.inputs or case.subject.kind != "files" else "recorded"
+    return None if case.inputs or case.subject.kind not in ("files", "table") else "recorded"
 
 
 def replicate_runs(case: Case, replicates: int) -> Iterator[ReplicateRun]:

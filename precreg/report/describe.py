@@ -365,6 +365,7 @@ def known_bad_cases(record: RunRecord) -> list[str]:
 _UNSEEN_COUNTS = {
     UnseenKind.NO_POWER: "without power",
     UnseenKind.SMALL_OUTPUTS: "judged by a ratio alone",
+    UnseenKind.FIGURES_ALONE: "judged by figures alone",
     UnseenKind.WIDER_LIMITS: "judged with the wider limits of another environment",
     UnseenKind.NOT_CLEAR: "not clear",
 }
@@ -372,6 +373,7 @@ _UNSEEN_COUNTS = {
 _UNSEEN_REASONS = {
     UnseenKind.NO_POWER: "no statistic judges an output whose bits changed",
     UnseenKind.SMALL_OUTPUTS: "an output whose bits changed is too small for a statistic",
+    UnseenKind.FIGURES_ALONE: "a table has no arrays, so the noise of its figures is unknown",
     UnseenKind.WIDER_LIMITS: "bits changed, and no other version of the code ran here",
     UnseenKind.NOT_CLEAR: "fresh inputs neither proved nor excluded a loss",
 }
@@ -428,6 +430,8 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
         }
         whole = " --pair-run-seconds 1800" if "run_seconds" in ended else ""
         return f"allow more: precreg run{pair} --max-seeds 40960 --pair-seconds 120{whole} {first.id}"
+    if kind is UnseenKind.FIGURES_ALONE:
+        return "keep the arrays of one variant and compare them: precreg compare ACTUAL REFERENCE"
     pairing = _pairing_advice(cases)
     if kind is UnseenKind.WIDER_LIMITS:
         label = record.environment.of_case(first.outcome.execution).label

@@ -18,17 +18,23 @@ from precreg.errors import nearest
 from precreg.report.unclaimed import describe_unclaimed_files
 from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
+    STATISTIC,
     TIERS,
+    AbsentFigures,
     AtolBelowHalfUlp,
     ComparisonWarning,
     ExactnessGained,
     ExactnessLost,
+    FigureMoved,
+    Finding,
     Location,
     MaximaGrew,
     MetricGrew,
     MetricImproved,
     MissingBenchmark,
     NarrowReference,
+    NonFiniteFigures,
+    NotRegressed,
     Orphan,
     RoundingLost,
     RtolBelowUlp,
@@ -42,6 +48,7 @@ from precreg.types import (
     StoredText,
     ToleranceFact,
     ToleranceWarning,
+    UncheckedBounds,
     UnclaimedFiles,
     UnknownCommit,
     UnlistedDtype,
@@ -50,8 +57,10 @@ from precreg.types import (
     UnmetThreshold,
     UnwritableFolder,
     VacuousTolerance,
+    format_distinct,
     format_number,
 )
+from precreg.verdict.statistics import MIN_SAMPLES
 
 # The options of a run by name, as its record stores them; empty for the whole project.
 SelectionDict = dict[str, Any]
@@ -278,6 +287,8 @@ def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> 
 def describe_tolerance_fact(fact: ToleranceFact) -> str:
     """Write the fault of a tolerance, with its numbers and its source, without the case."""
     match fact:
+        case UncheckedBounds(metrics, source, table):
+            return f"{table} has no figure of {', '.join(metrics)}, so nothing checks the bounds of {source} on them"
         case UnlistedDtype(standard, dtype):
             return f"standard {standard} has no limits for {dtype}, so the bounds of the layers below it apply"
         case RtolBelowUlp(rtol, source, dtype, ulp):
@@ -324,6 +335,37 @@ def describe_rounding_loss(lost: RoundingLost) -> str:
     seeds = "its seed" if lost.seeds == 1 else f"each of {lost.seeds} seeds"
     chance = f"p = {lost.p_value:.2g} by the sign test"
     return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
+
+
+def describe_recorded(fact: AbsentFigures | NonFiniteFigures) -> str:
+    """Write which figures of a row are absent or not finite, or that the table lacks the row."""
+    if isinstance(fact, NonFiniteFigures):
+        values = ", ".join(f"{metric} is {text}" for metric, text in fact.figures.items())
+        return f"the row has figures that are not finite: {values} ({fact.place})"
+    if not fact.place.line:
+        why = "the sweep ended early, or the row was removed: precreg baseline prune"
+        return f"{fact.place} has no row of this case, and its baseline has one ({why})"
+    return f"the row has no figure of {', '.join(fact.metrics)} ({fact.place}): its cell is empty"
+
+
+def describe_unjudged(fact: NotRegressed) -> str:
+    """Write why no statistic judges some outputs, and which rules judge them."""
+    causes = {"few_samples": f"fewer than {MIN_SAMPLES} samples", "statistic_off": f"{STATISTIC} is off"}
+    causes |= {"figures_alone": "figures alone, whose noise is unknown"}
+    alone = "; ".join(f"{', '.join(each.outputs)}: {causes[each.cause]}" for each in fact.unjudged)
+    return f"{alone}, so only {'bounds and thresholds' if fact.has_thresholds else 'bounds'} apply"
+
+
+def describe_figure(fact: FigureMoved, finding: Finding, current: float, baseline: float) -> str:
+    """Write how a recorded figure moved, and by which ratio its error did."""
+    figures = " -> ".join(format_distinct([baseline, current]))
+    if finding.ratio is None:
+        return f"{finding.metric} moved ({figures}), by figures alone"
+    times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
+    error = f"1 - {finding.metric}" if fact.rest else f"the error {finding.metric}"
+    verb = "shrank to" if fact.improved else "grew to"
+    limit = "an improvement from" if fact.improved else "allowed"
+    return f"{error} {verb} {times} times the baseline's ({figures}; {limit} {allowed} times), by figures alone"
 
 
 def describe_exactness(fact: ExactnessLost | ExactnessGained, metric: str, current: float, baseline: float) -> str:

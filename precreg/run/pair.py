@@ -36,7 +36,7 @@ from precreg.types import (
     PairProblem,
     Reason,
 )
-from precreg.verdict import Policy, case_alpha
+from precreg.verdict import Policy, case_alpha, has_figures_alone
 
 # In one batch: enough to keep workers busy, few enough that both versions of a case run within seconds.
 CASES_PER_WORKER = 8
@@ -242,7 +242,9 @@ def goes_on(result: CaseResult) -> bool:
 
 def is_open(result: CaseResult) -> bool:
     """Return True for a case that passed with other bits, and has an output that fresh inputs judge."""
-    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED) and judges_pairs(result)
+    has_passed = result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+    # Nothing computes the figures of a table on fresh inputs.
+    return has_passed and judges_pairs(result) and not has_figures_alone(result.outcome.comparisons)
 
 
 def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, version: OtherVersion) -> OpenCase:

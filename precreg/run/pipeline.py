@@ -36,7 +36,7 @@ from precreg.types import (
     ToleranceWarning,
     UnmetThreshold,
 )
-from precreg.verdict import Policy, acceptable_as_known_bad, is_acceptable, judge_case
+from precreg.verdict import Policy, acceptable_as_known_bad, is_acceptable, judge_case, unchecked_bounds
 
 # So many worker processes mean this process.
 IN_PROCESS = 0
@@ -232,6 +232,8 @@ def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[T
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
     outputs_of: defaultdict[ToleranceFact, list[str]] = defaultdict(list)
     for output, comparison in compared.items():
+        if unchecked := unchecked_bounds(comparison, result.tolerances[output]):
+            outputs_of[unchecked].append(output)
         magnitude = comparison.metrics.get("mean_magnitude")
         for fact in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
             outputs_of[fact].append(output)

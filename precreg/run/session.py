@@ -43,7 +43,14 @@ from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
-from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
+from precreg.run.pipeline import (
+    IN_PROCESS,
+    AcceptedBaselines,
+    Plan,
+    run_and_judge,
+    run_warnings,
+)
+from precreg.run.vanished_rows import add_vanished_rows, known_baselines
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
@@ -171,7 +178,8 @@ def run_session(
         from precreg.run.server import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
-    every = load_cases(request.project) if every is None else every
+    read = load_cases(request.project) if every is None else every
+    every = add_vanished_rows(read, request.project, request.environment)
     session = Session(request, outputs, every=every, began=began)
     cases = _select(session.criteria.cases, request)
     pending_proposals(request.project)  # a damaged file stops a run that has not begun
@@ -462,8 +470,8 @@ def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) 
     """
     new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
     chains = (record.environment.of_case(result.outcome.execution).chain for result in record.results)
-    labels = dict.fromkeys(label for chain in (record.environment.chain, *chains) for label in chain)
-    found = baselines.orphans({case.baseline_id for case in every}, tuple(labels))
+    labels = tuple(dict.fromkeys(label for chain in (record.environment.chain, *chains) for label in chain))
+    found = baselines.orphans(known_baselines(every, baselines, record.environment.chain), labels)
     orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
     return replace(record, orphans=tuple(orphans))
 

@@ -153,6 +153,16 @@ def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     return min(shape, default=0) >= 0 and largest <= maxsize and len(shape) <= _MOST_AXES
 
 
+def stored_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype of a name that a reader's own table has, from numpy or ml_dtypes."""
+    if hasattr(np, f"{name}_" if name == "bool" else name):
+        return np.dtype(name)
+    import ml_dtypes
+
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
+
+
 def is_ml_dtype(scalar: Any) -> bool:
     """Return whether a type is one of the scalar types that ml_dtypes adds to numpy."""
     return isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar.__module__.startswith("ml_dtypes")

@@ -58,5 +58,9 @@ from .surroundings import describe_failure as describe_failure
 from .surroundings import escape_surrogates as escape_surrogates
 from .surroundings import unavailable as unavailable
 from .surroundings import user_crash_report as user_crash_report
+from .table import PARQUET as PARQUET
+from .table import find_row as find_row
+from .table import read_rows as read_rows
+from .table import row_figures as row_figures
 from .tensors import is_tensor as is_tensor
 from .tensors import tensor_to_array as tensor_to_array

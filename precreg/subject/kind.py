@@ -128,6 +128,7 @@ BUILT_IN_SUBJECTS = {
     "torch": "precreg.subject.torch.specification:TORCH",
     "onnx": "precreg.subject.onnx.kind:ONNX",
     "onnx_test": "precreg.subject.onnx.kind:ONNX_TEST",
+    "table": "precreg.subject.table:TABLE",
 }
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
 

@@ -24,3 +24,4 @@ from .select import no_case_error as no_case_error
 from .select import select_cases as select_cases
 from .select import select_names as select_names
 from .select import shard_cases as shard_cases
+from .table import is_unread as is_unread

@@ -30,7 +30,7 @@ from precreg.suite.computations import (
 )
 from precreg.suite.files import CaseEntry
 from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
-from precreg.suite.load import Suite, depends_patterns, load_suites
+from precreg.suite.load import Suite, depends_patterns, load_suites, require_recorded
 from precreg.suite.matrix import (
     Parameters,
     case_name,
@@ -45,6 +45,7 @@ from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.select import list_names
+from precreg.suite.table import table_points
 from precreg.tolerance import read_layers, require_analyzers
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role
 
@@ -192,6 +193,8 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
 def _points(suite: Suite, project: Path) -> list[RecordedPoint]:
     if suite.file.onnx_tests is not None:
         return node_test_points(suite, project)
+    if suite.file.table:
+        return table_points(suite, project)
     return recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
 
 
@@ -326,7 +329,10 @@ def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntr
 def _read_case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
     layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
-    require_analyzers(layers, suite.file.analyzers)
+    if suite.file.table is None:
+        require_analyzers(layers, suite.file.analyzers)
+    else:
+        require_recorded(suite.source, suite.file.table, layers)
     return layers
 
 

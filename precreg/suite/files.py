@@ -37,6 +37,26 @@ class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
     benchmark: Annotated[Text | None, Meta(description="Outputs of a second implementation")] = None
 
 
+class TableEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """Name a table of recorded figures, such as that of a sweep on hardware: every row is a case."""
+
+    file: Annotated[Text, Meta(description="CSV or Parquet file, relative to the suite's folder")]
+    name: Annotated[
+        tuple[Text, ...], Meta(min_length=1, description="Columns that name a row; they are the case's parameters")
+    ]
+    metrics: Annotated[Any, Meta(description="Columns of figures by metric; own ones with better: lower or higher")]
+    count: Annotated[Text | None, Meta(description="The column with the number of elements behind the figures")] = None
+    dtype: Annotated[Text | None, Meta(description="The dtype of all rows, or its column; default: column dtype")] = (
+        None
+    )
+    dtypes: Annotated[Any, Meta(description="The dtype of each other spelling in that column")] = field(
+        default_factory=dict
+    )
+    delimiter: Annotated[
+        Literal["comma", "semicolon", "tab"] | None, Meta(description="Of a CSV file; the header shows it otherwise")
+    ] = None
+
+
 class BudgetEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """Limit the cost of a case."""
 
@@ -110,6 +130,7 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     onnx_tests: Annotated[
         Any, Meta(description="A folder of ONNX backend tests, or {folder: PATH, include: [...], exclude: [...]}")
     ] = None
+    table: Annotated[TableEntry | None, Meta(description="Recorded figures in place of a subject")] = None
     matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(
         default_factory=dict
     )

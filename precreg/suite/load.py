@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.measure import analyzer_entry_point
+from precreg.measure import OWN_FIGURES, analyzer_entry_point, baseline_metrics
 from precreg.storage import (
     DEVICES_FOLDER,
     Source,
@@ -30,8 +30,9 @@ from precreg.storage import (
     resolve_inside,
     yaml_files,
 )
-from precreg.suite.files import SuiteFile, TolerancesFile
+from precreg.suite.files import SuiteFile, TableEntry, TolerancesFile
 from precreg.tolerance import (
+    NO_BOUNDS,
     SHIPPED_LAYERS,
     THRESHOLDS_VARIABLE,
     TOLERANCES_FILE,
@@ -41,7 +42,11 @@ from precreg.tolerance import (
     read_thresholds,
     require_analyzers,
 )
-from precreg.types import TIERS, Layer, Tier
+from precreg.types import PAIRED_LOSS, RULES, STATISTIC, TIERS, Layer, Location, Tier, split_growth_key
+
+# Growth of a recorded figure that is allowed against the baseline. A sweep draws the same inputs in each run, so that
+# figures repeat on the same code and device; without arrays no statistic knows the noise of another compiler.
+FIGURE_GROWTH = 0.1
 
 
 class Suite(Struct, frozen=True):
@@ -73,7 +78,12 @@ class Foundation(Struct, frozen=True):
     thresholds: dict[Tier, tuple[Layer, ...]] = {}
 
     def pyramid(
-        self, tier: Tier, category: str | None, own: Sequence[Layer], analyzers: Collection[str] = ()
+        self,
+        tier: Tier,
+        category: str | None,
+        own: Sequence[Layer],
+        analyzers: Collection[str] = (),
+        shipped: Sequence[Layer] = SHIPPED_LAYERS,
     ) -> tuple[Layer, ...]:
         """Return every layer for a suite with `own` layers, from the shipped layers up.
 
@@ -84,7 +94,7 @@ class Foundation(Struct, frozen=True):
         # Later layers win, so the order is from general to special. PRECISION_THRESHOLDS is last: the
         # caller of the run sets it, and it applies over everything in the repository.
         layers = (
-            *SHIPPED_LAYERS,
+            *shipped,
             *self.default,
             *self.tiers.get(tier, ()),
             *self.categories.get(category or "", ()),
@@ -194,8 +204,45 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     if file.onnx_tests is not None:
         # Settings of the suite come later, and win.
         own = (*read_layers("onnx_tests", source, ("onnx_tests",), _NODE_TEST_TOLERANCE), *own)
-    layers = foundation.pyramid(tier, file.category, own, file.analyzers)
+    if file.table is None:
+        layers = foundation.pyramid(tier, file.category, own, file.analyzers)
+    else:
+        require_recorded(source, file.table, own)
+        shipped = (*SHIPPED_LAYERS, _figures_layer(file))
+        layers = foundation.pyramid(tier, file.category, own, OWN_FIGURES, shipped)
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
+
+
+def recorded_metrics(table: TableEntry) -> dict[str, str]:
+    """Return the keys of `metrics:` by the name of the metric: precreg's own, or DIRECTION.KEY for the table's."""
+    given, kept = table.metrics if isinstance(table.metrics, dict) else {}, baseline_metrics()
+    better = {key: value.get("better") for key, value in given.items() if isinstance(value, dict)}
+    return {key if key in kept else f"{better.get(key)}.{key}": key for key in given}
+
+
+def require_recorded(source: Source, table: TableEntry, own: Sequence[Layer]) -> None:
+    """Refuse settings of the suite for metrics that its table lacks. Shared layers are for other suites, too."""
+    known = recorded_metrics(table)
+    for layer in own:
+        growths = [split_growth_key(key)[0] for key, growth in layer.regression.items() if growth is not None]
+        for metric in (*layer.bounds, *growths):
+            if metric not in known and metric not in ("standard", *RULES):
+                listed = ", ".join(known)
+                message = f"expected a metric of the table ({listed}) but got {metric}{nearest(metric, known)}"
+                line = layer.lines.get(metric, layer.source.line)
+                raise UserError("unknown-metric", message, file=layer.source.file, line=line)
+
+
+def _figures_layer(file: SuiteFile) -> Layer:
+    """Return the shipped settings for recorded figures: no bound on elements, and one growth for every figure.
+
+    The statistic and pairs of versions need arrays.
+    """
+    assert file.table is not None
+    growths = dict.fromkeys(recorded_metrics(file.table), FIGURE_GROWTH)
+    off: dict[str, float | None] = {STATISTIC: None, PAIRED_LOSS: None}
+    place = Location("precreg's defaults for recorded figures")
+    return Layer("shipped", place, {"standard": NO_BOUNDS.name}, regression={**off, **growths})
 
 
 def _tier_of_path(shown: str) -> Tier:
@@ -209,7 +256,9 @@ def _tier_of_path(shown: str) -> Tier:
 
 def _check_roles(source: Source, file: SuiteFile) -> None:
     """Require a subject with a reference or golden, or files in their place, and reasons for known failures."""
-    if file.files is not None:
+    if file.table is not None:
+        _check_table(source, file)
+    elif file.files is not None:
         _check_recorded(source, file)
         oracles = [key for key in ("reference", "golden") if getattr(file.files, key) is not None]
         _refuse_two_oracles(source, oracles, "files")
@@ -218,7 +267,7 @@ def _check_roles(source: Source, file: SuiteFile) -> None:
     elif file.onnx_tests is not None:
         _refuse_keys(source, "onnx_tests", (*_COMPUTING_KEYS, "matrix", "baseline_of"))
     elif file.subject is None:
-        raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
+        raise source.error("missing-key", "expected subject:, files: or table: but none is there", "suite")
     else:
         # A suite without either has the reference of its kind of subject, if that has one (`default_reference`).
         _refuse_two_oracles(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
@@ -243,6 +292,17 @@ def _check_recorded(source: Source, file: SuiteFile) -> None:
         if entry.seeds is not None:
             message = f"expected no seeds for recorded files but got seeds={entry.seeds}"
             raise source.error("bad-value", message, "cases", index, "seeds")
+
+
+def _check_table(source: Source, file: SuiteFile) -> None:
+    """Refuse keys that have no meaning for recorded figures, because precreg computes nothing and sees no array."""
+    keys = ("files", "onnx_tests", *_COMPUTING_KEYS, "matrix", "repeats", "deterministic", "analyzers", "baseline_of")
+    _refuse_keys(source, "table", (*keys, "budget"))
+    for index, entry in enumerate(file.cases):
+        for key in ("seeds", "deterministic"):
+            if getattr(entry, key) is not None:
+                message = f"expected no {key} for recorded figures but got {key}={getattr(entry, key)}"
+                raise source.error("bad-value", message, "cases", index, key)
 
 
 # Keys of suites that draw inputs and compute.

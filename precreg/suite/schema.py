@@ -58,10 +58,11 @@ def json_schema() -> Schema:
     _narrow(root, "tolerance", _ref("Tolerance"))
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
     _narrow(definitions["GrowthEntry"], "metric", {"enum": list(relative_errors()), "default": Growth("").metric})
+    _narrow(definitions["TableEntry"], "metrics", _table_metrics_schema())
+    _narrow(definitions["TableEntry"], "dtypes", {"type": "object", "additionalProperties": {"enum": [*DTYPE_NAMES]}})
     _narrow(definitions["TradeOffEntry"], "notes", {"type": "object", "additionalProperties": _ref("NoteEntry")})
     root["oneOf"] = [
-        {"required": ["files"]},
-        {"required": ["onnx_tests"]},
+        *({"required": [key]} for key in ("files", "table", "onnx_tests")),
         *({"required": ["subject", role]} for role in ("reference", "golden")),
     ]
     root |= _REASONED
@@ -98,6 +99,13 @@ def _ref(name: str) -> Schema:
 def _narrow(schema: Schema, name: str, narrower: Schema) -> None:
     """Replace the schema of a property of type Any by a narrower one, and keep its description."""
     schema["properties"][name] = {"description": schema["properties"][name]["description"], **narrower}
+
+
+def _table_metrics_schema() -> Schema:
+    column = {"type": "string", "pattern": r"\S"}
+    options = {"column": column, "of": column, "better": {"enum": ["lower", "higher"]}, "unit": column}
+    figure = {"anyOf": [column, {"type": "object", "properties": options, "additionalProperties": False}]}
+    return {"type": "object", "minProperties": 1, "additionalProperties": figure}
 
 
 def _matrix_schema() -> Schema:

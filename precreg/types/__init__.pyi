@@ -33,6 +33,7 @@ from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_DIGITS as SHARE_DIGITS
 from .metric import SHARE_RANGE as SHARE_RANGE
+from .metric import Direction as Direction
 from .metric import Family as Family
 from .metric import Metric as Metric
 from .metric import MetricDescription as MetricDescription
@@ -114,6 +115,10 @@ from .record import case_chain as case_chain
 from .record import decisive_facts as decisive_facts
 from .record import facts_fingerprint as facts_fingerprint
 from .record import is_test_defined as is_test_defined
+from .recorded import AbsentFigures as AbsentFigures
+from .recorded import FigureMoved as FigureMoved
+from .recorded import NonFiniteFigures as NonFiniteFigures
+from .recorded import RecordedFigures as RecordedFigures
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput
@@ -216,6 +221,7 @@ from .warning import StoredText as StoredText
 from .warning import ThresholdsFreed as ThresholdsFreed
 from .warning import ToleranceFact as ToleranceFact
 from .warning import ToleranceWarning as ToleranceWarning
+from .warning import UncheckedBounds as UncheckedBounds
 from .warning import UnclaimedFiles as UnclaimedFiles
 from .warning import UnknownCommit as UnknownCommit
 from .warning import UnlistedDtype as UnlistedDtype

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
+from precreg.types.recorded import RecordedFigures
 from precreg.types.verdict import Reason, RepeatDifference
 
 # The parts of a process that a case may change for the cases after it.
@@ -161,6 +162,8 @@ class Comparison(Struct, frozen=True):
     described: tuple[MetricDescription, ...] = ()
     # The errors of a second implementation against the same reference, by metric; None without a benchmark.
     benchmark: dict[str, float] | None = None
+    # The place of recorded figures; None where arrays were compared.
+    figures: RecordedFigures | None = None
 
     def __post_init__(self) -> None:
         """Refuse positions outside the output. Raises ValueError."""

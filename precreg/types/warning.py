@@ -81,7 +81,15 @@ class UnmatchedOutput(Fact, frozen=True, tag="unmatched_output"):
     outputs: tuple[str, ...] = ()
 
 
-ToleranceFact = UnlistedDtype | RtolBelowUlp | AtolBelowHalfUlp | VacuousTolerance | UnmatchedOutput
+class UncheckedBounds(Fact, frozen=True, tag="unchecked_bounds"):
+    """Bounds that nothing checks, because the table of a case has no figure of their metrics."""
+
+    metrics: tuple[str, ...]
+    source: Location
+    table: str
+
+
+ToleranceFact = UncheckedBounds | UnlistedDtype | RtolBelowUlp | AtolBelowHalfUlp | VacuousTolerance | UnmatchedOutput
 
 
 class ToleranceWarning(Fact, frozen=True, tag="tolerance"):

@@ -179,6 +179,8 @@ def _own_files(case: Case, project: Path) -> Iterator[Path]:
     for computation in _computations(case):
         if computation.kind == "files":
             yield from (project / path for path in computation.spec.values())
+        elif computation.kind == "table" and "file" in computation.spec:
+            yield project / computation.spec["file"]
 
 
 def _computations(case: Case) -> Iterator[Computation]:
@@ -190,7 +192,7 @@ def _computations(case: Case) -> Iterator[Computation]:
 def _named_by(case: Case, project: Path) -> Iterator[Path]:
     """Yield the paths that texts in the options of inputs, and of subjects of other kinds, could mean."""
     for computation in _computations(case):
-        if computation.kind not in ("files", "python"):
+        if computation.kind not in ("files", "python", "table"):
             yield from paths_in(computation.spec, case.directory, project)
     yield from paths_in(list(case.inputs.values()), case.directory, project)
 
