@@ -30,6 +30,7 @@ ADVICE: dict[str, str] = {
     "unknown-standard": "use one of the shipped standards (see docs/standards.md)",
     "bad-thresholds": "correct the JSON in the variable PRECISION_THRESHOLDS, or unset it",
     "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
+    "bad-kind": "fix the package that brings the kind of subject (docs/subjects.md)",
     "bad-dependencies": "fix the package that brings the kind of subject: it must declare modules and files as texts",
     "unknown-reference": "name a matrix parameter, or a key of params, after the $",
     "cyclic-reference": "break the circle between the named params",

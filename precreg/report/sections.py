@@ -18,6 +18,7 @@ from precreg.errors import nearest
 from precreg.report.unclaimed import describe_unclaimed_files
 from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
+    ACCELERATOR_FACT,
     TIERS,
     AtolBelowHalfUlp,
     ComparisonWarning,
@@ -330,3 +331,17 @@ def describe_grown_seeds(fact: MetricGrew | MetricImproved | SmallOutputGrew | M
             return f": at {larger} of {seeds} seeds above every maximum of the baseline"
         case _:
             assert_never(fact)
+
+
+def describe_accelerators(record: RunRecord) -> list[str]:
+    """Write for each accelerator how many cases computed on it, and which baselines apply to them."""
+    here = record.environment
+    counts = Counter(
+        (model, here.of_case(result.outcome.execution).chain)
+        for result in record.results
+        if (model := result.outcome.execution.facts.get(ACCELERATOR_FACT))
+    )
+    return [
+        f"{number} {'case' if number == 1 else 'cases'} on {model} (baselines of {', then '.join(chain)})"
+        for (model, chain), number in sorted(counts.items())
+    ]
