@@ -28,7 +28,7 @@ ADVICE: dict[str, str] = {
     "unknown-distribution": "use one of the distributions that precreg knows",
     "unknown-metric": "use a metric that precreg measures",
     "unknown-standard": "use one of the shipped standards (see docs/standards.md)",
-    "bad-thresholds": "correct the JSON in the variable PRECISION_THRESHOLDS, or unset it",
+    "bad-thresholds": "correct the variable PRECISION_THRESHOLDS or the file of --config, or leave it out",
     "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
     "bad-kind": "fix the package that brings the kind of subject (docs/subjects.md)",
     "bad-dependencies": "fix the package that brings the kind of subject: it must declare modules and files as texts",

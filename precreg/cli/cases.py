@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
+from precreg.cli.options import CaseOptions, config_option, project_of_option, select_by_options, selection_options
 
 if TYPE_CHECKING:
     from precreg.tolerance import Setting
@@ -61,6 +61,7 @@ def _describe(case: Case) -> str:
 @click.command("explain")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @click.option("--environment", metavar="LABEL", help="Explain for this environment (PRECREG_ENVIRONMENT).")
+@config_option
 @click.pass_obj
 def explain_command(given: Path | None, /, patterns: tuple[str, ...], environment: str | None) -> None:
     """Show a case's subject and oracle, every layer of its tolerance with file and line, and its baseline.

@@ -281,7 +281,7 @@ def describe_tolerance_fact(fact: ToleranceFact) -> str:
 
 
 def _describe_threshold(threshold: UnmetThreshold) -> str:
-    setting = f"{THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
+    setting = f"{threshold.file or THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
     if threshold.cause == "unmatched":
         return f"{setting} has no effect in some cases, which require no match_ratio"
     return f"{setting} is looser than some bounds, and does not hold there"
