@@ -190,6 +190,17 @@ def with_analyzer(name, body):
     return scenario
 
 
+def with_failing_kind(project):
+    code = "from precreg.subjects import Kind\n\n\ndef read(value, options, place):\n    return value['file']\n\n\n"
+    project.write("site/reading_kind.py", code + "KIND = Kind(run='reading_kind:run', read=read)\n")
+    points = "[precreg.subjects]\nread = reading_kind:KIND\n"
+    project.write("site/reading_kind-1.dist-info/entry_points.txt", points)
+    project.write("site/reading_kind-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: reading-kind\nVersion: 1\n")
+    project.monkeypatch.syspath_prepend(str(project.root / "site"))
+    project.change("subject: kernels:mean", "subject: {read: {name: fast}}")
+    return project.run("list")
+
+
 def with_failing_declaration(project):
     code = "def run(spec, call):\n    ...\n\n\ndef depends(spec, folder):\n    return spec['file']\n"
     project.write("site/scripts_kind.py", code)
@@ -383,6 +394,7 @@ SCENARIOS = {
     "unknown-standard": added("tolerance: {standard: torch-2.31}"),
     "bad-thresholds": with_thresholds('{"unit": {"max_upl": 4}}'),
     "unknown-subject-kind": changed("subject: kernels:mean", "subject: {jax: kernels:mean}"),
+    "bad-kind": with_failing_kind,
     "bad-dependencies": with_failing_declaration,
     "unknown-reference": changed("$dtype", "$dtpye"),
     "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),

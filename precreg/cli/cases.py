@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
+from precreg.cli.options import CaseOptions, config_option, project_of_option, select_by_options, selection_options
 
 if TYPE_CHECKING:
     from precreg.tolerance import Setting
-    from precreg.types import Baseline, Case, Environment, ReferenceDtype
+    from precreg.types import Baseline, Case, Computation, Environment, ReferenceDtype
 
 # The name and dtype of an output.
 Output = tuple[str, str]
@@ -52,7 +52,7 @@ def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool
 
 def _describe(case: Case) -> str:
     """Describe a case on one line: id, place, subject, role and oracle, seeds, tags."""
-    parts = [f"{case.subject.spec} against {case.role} {case.oracle.spec}", f"seeds {case.seeds}"]
+    parts = [f"{_computation(case.subject)} against {case.role} {_computation(case.oracle)}", f"seeds {case.seeds}"]
     parts += [f"tags {', '.join(case.tags)}"] if case.tags else []
     parts += [f"expected to fail: {case.expect_failure}"] if case.expect_failure is not None else []
     return f"{case.id}  ({case.source}): {'; '.join(parts)}"
@@ -61,6 +61,7 @@ def _describe(case: Case) -> str:
 @click.command("explain")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @click.option("--environment", metavar="LABEL", help="Explain for this environment (PRECREG_ENVIRONMENT).")
+@config_option
 @click.pass_obj
 def explain_command(given: Path | None, /, patterns: tuple[str, ...], environment: str | None) -> None:
     """Show a case's subject and oracle, every layer of its tolerance with file and line, and its baseline.
@@ -92,15 +93,24 @@ def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:
         yield from _tolerance(case, output, here, guessed)
 
 
+def _computation(computation: Computation) -> str:
+    """Write a function as it stands in a suite, and any other computation with its kind."""
+    from precreg.storage import format_value
+
+    # A Python function is the only kind that a suite names without its key.
+    shown = computation.spec if isinstance(computation.spec, str) else format_value(computation.spec)
+    return str(shown) if computation.kind == "python" else f"{computation.kind} {shown}"
+
+
 def _definition(case: Case) -> Iterator[str]:
     yield f"{case.id}  ({case.source})"
     yield f"definition  {case.definition}"
-    yield f"subject     {case.subject.spec}"
-    yield f"{case.role:11} {case.oracle.spec}"
+    yield f"subject     {_computation(case.subject)}"
+    yield f"{case.role:11} {_computation(case.oracle)}"
     if case.reference_dtype is not None:
         yield f"            on inputs of {_format_reference_dtype(case.reference_dtype)}"
     if case.benchmark is not None:
-        yield f"benchmark   {case.benchmark.spec}"
+        yield f"benchmark   {_computation(case.benchmark)}"
     if case.device is not None:
         yield f"device      {case.device}"
     yield from (f"input       {name}: {_format_mapping(spec)}" for name, spec in case.inputs.items())

@@ -257,20 +257,6 @@ def describe_provenance(result: CaseResult) -> list[str]:
     return [accepted, *([f"judged by {describe_judge(result)}"] if result.paired else []), suite]
 
 
-def describe_accelerators(record: RunRecord) -> list[str]:
-    """Write for each accelerator how many cases computed on it, and which baselines apply to them."""
-    here = record.environment
-    counts = Counter(
-        (model, here.of_case(result.outcome.execution).chain)
-        for result in record.results
-        if (model := result.outcome.execution.facts.get(ACCELERATOR_FACT))
-    )
-    return [
-        f"{number} {'case' if number == 1 else 'cases'} on {model} (baselines of {', then '.join(chain)})"
-        for (model, chain), number in sorted(counts.items())
-    ]
-
-
 def failure_tail(result: CaseResult) -> list[str]:
     """Return the last lines of a failure's traceback or output."""
     failure = result.outcome.execution.failure

@@ -21,7 +21,6 @@ import msgspec
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS, merge_histograms, metric_named, metric_ratio
 from precreg.report.describe import (
     STATUS_LABELS,
-    describe_accelerators,
     describe_chosen_commit,
     describe_commit,
     describe_run_selection,
@@ -40,6 +39,7 @@ from precreg.report.pairs import describe_judge
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     Standing,
+    describe_accelerators,
     describe_finding_counts,
     describe_orphan,
     describe_warning,

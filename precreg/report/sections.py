@@ -18,6 +18,7 @@ from precreg.errors import nearest
 from precreg.report.unclaimed import describe_unclaimed_files
 from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
+    ACCELERATOR_FACT,
     STATISTIC,
     TIERS,
     AbsentFigures,
@@ -310,7 +311,7 @@ def describe_tolerance_fact(fact: ToleranceFact) -> str:
 
 
 def _describe_threshold(threshold: UnmetThreshold) -> str:
-    setting = f"{THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
+    setting = f"{threshold.file or THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
     if threshold.cause == "unmatched":
         return f"{setting} has no effect in some cases, which require no match_ratio"
     return f"{setting} is looser than some bounds, and does not hold there"
@@ -391,3 +392,17 @@ def describe_grown_seeds(fact: MetricGrew | MetricImproved | SmallOutputGrew | M
             return f": at {larger} of {seeds} seeds above every maximum of the baseline"
         case _:
             assert_never(fact)
+
+
+def describe_accelerators(record: RunRecord) -> list[str]:
+    """Write for each accelerator how many cases computed on it, and which baselines apply to them."""
+    here = record.environment
+    counts = Counter(
+        (model, here.of_case(result.outcome.execution).chain)
+        for result in record.results
+        if (model := result.outcome.execution.facts.get(ACCELERATOR_FACT))
+    )
+    return [
+        f"{number} {'case' if number == 1 else 'cases'} on {model} (baselines of {', then '.join(chain)})"
+        for (model, chain), number in sorted(counts.items())
+    ]

@@ -18,7 +18,6 @@ from precreg.report.describe import (
     FindingRow,
     count_cases,
     count_unseen,
-    describe_accelerators,
     describe_chosen_commit,
     describe_commit,
     describe_provenance,
@@ -43,6 +42,7 @@ from precreg.report.processes import count_process_changes, describe_process_cha
 from precreg.report.sections import (
     STANDING_LABELS,
     Standing,
+    describe_accelerators,
     describe_finding_counts,
     describe_orphan,
     describe_warning,

@@ -1,6 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .built_in import files_spec as files_spec
-from .built_in import refuse_options as refuse_options
 from .call import Call as Call
 from .call import Outputs as Outputs
 from .call import name_outputs as name_outputs
@@ -25,10 +24,12 @@ from .kind import declared_dependencies as declared_dependencies
 from .kind import dependencies_entry_point as dependencies_entry_point
 from .kind import find_entry_point as find_entry_point
 from .kind import import_keys as import_keys
-from .kind import is_kind as is_kind
 from .kind import is_recorded as is_recorded
 from .kind import kind_named as kind_named
+from .kind import kinds_among as kinds_among
 from .kind import prepare_computation as prepare_computation
+from .kind import read_spec as read_spec
+from .kind import reference_spec as reference_spec
 from .kind import requirements_of as requirements_of
 from .kind import subject_entry_point as subject_entry_point
 from .kind import subject_kind as subject_kind

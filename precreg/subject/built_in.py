@@ -9,16 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from precreg.storage import format_value
-from precreg.subject.kind import Kind, SpecPlace
+from precreg.subject.kind import Kind, SpecPlace, refuse_options
 
 # In place of an output's name: every array of an .npz file, under its own name.
 EVERY_MEMBER = "*"
-
-
-def refuse_options(options: Mapping[str, Any], place: SpecPlace) -> None:
-    """Refuse keys beside that of a kind that has no options. Raises UserError: unknown-key."""
-    for name in options:
-        raise place.error("unknown-key", f"expected no key beside the kind of subject but got {name}", name)
 
 
 def _read_python(value: Any, options: Mapping[str, Any], place: SpecPlace) -> str:

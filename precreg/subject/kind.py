@@ -7,9 +7,11 @@ kind checks them without importing the libraries that it computes with.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -143,13 +145,20 @@ def subject_entry_point(kind: str) -> EntryPoint:
     return find_entry_point(SUBJECTS, kind, BUILT_IN_SUBJECTS)
 
 
-def is_kind(name: str) -> bool:
-    """Return whether precreg or an installed package provides a kind of that name."""
-    if name in BUILT_IN_SUBJECTS:
-        return True
+def kinds_among(names: Sequence[Any]) -> list[str]:
+    """Return the names that are kinds of precreg or of installed packages, in their order."""
+    if len(names) == 1 and names[0] in BUILT_IN_SUBJECTS:
+        return [*names]
+    installed = _installed_kinds(tuple(sys.path))
+    return [name for name in names if name in BUILT_IN_SUBJECTS or name in installed]
+
+
+# Reading the metadata of every installed package takes about 17 ms, and a project has many suites.
+@lru_cache(maxsize=8)
+def _installed_kinds(path: tuple[str, ...]) -> frozenset[str]:
     from importlib.metadata import entry_points
 
-    return name in entry_points(group=SUBJECTS.name).names
+    return frozenset(entry_points(group=SUBJECTS.name).names)
 
 
 @cache
@@ -170,8 +179,75 @@ def kind_named(name: str) -> Kind:
             found = point.load()
     # Any code of a package may fail in any way; its cases fail in the same way, with the traceback.
     except (Exception, SystemExit):
-        found = None
+        return Kind(run=point.value, read=_unread)
     return found if isinstance(found, Kind) else Kind(run=point.value)
+
+
+def _unread(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
+    # Suites load although the package cannot be imported, so that other cases run.
+    return [value, dict(options)] if options else value
+
+
+def refuse_options(options: Mapping[str, Any], place: SpecPlace) -> None:
+    """Refuse keys beside that of a kind that has no options. Raises UserError: unknown-key."""
+    for name in options:
+        raise place.error("unknown-key", f"expected no key beside the kind of subject but got {name}", name)
+
+
+def read_spec(kind: str, value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
+    """Return the specification that a kind makes of its value and the options beside it.
+
+    Raises:
+        UserError: those of the kind; unknown-key, if it has no options; bad-kind, if its package fails.
+    """
+    read = kind_named(kind).read
+    if read is None:
+        refuse_options(options, place)
+        return value
+    try:
+        return _as_json(kind, _ask(kind, read, value, options, place))
+    except UserError as error:
+        # A package may raise an error without a place.
+        raise error if error.file else place.error(error.slug, error.message) from None
+
+
+def reference_spec(computation: Computation) -> Any:
+    """Return the specification of the reference that a kind has for a subject; None without one.
+
+    Raises:
+        UserError: those of the kind; bad-kind, if its package fails.
+    """
+    find = kind_named(computation.kind).reference
+    return None if find is None else _as_json(computation.kind, _ask(computation.kind, find, computation.spec))
+
+
+def _ask(kind: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a kind. Raises UserError: bad-kind, if it belongs to a package and fails."""
+    if kind in BUILT_IN_SUBJECTS:
+        return function(*arguments)
+    try:
+        with SurroundingsRestored():
+            return function(*arguments)
+    except UserError:
+        raise
+    # Any code of a package may fail in any way, and the message names it.
+    except (Exception, SystemExit) as problem:
+        raise _bad_kind(kind, f"raised {type(problem).__name__}: {problem}") from problem
+
+
+def _bad_kind(kind: str, received: str) -> UserError:
+    provider = subject_entry_point(kind).value
+    return UserError("bad-kind", f"expected a kind of subject that works but {kind} of {provider} {received}")
+
+
+def _as_json(kind: str, spec: Any) -> Any:
+    """Return a specification as a record stores it. Raises UserError: bad-kind."""
+    if kind in BUILT_IN_SUBJECTS:
+        return spec
+    try:
+        return json.loads(json.dumps(spec))
+    except (TypeError, ValueError) as problem:
+        raise _bad_kind(kind, f"returned a specification that JSON cannot store: {problem}") from problem
 
 
 @cache
@@ -213,7 +289,12 @@ def _load(target: str) -> Any:
 def target_of(computation: Computation) -> str | None:
     """Return the Python function that a computation calls, as module:function; None for another computation."""
     find = kind_named(computation.kind).target
-    return None if find is None else find(computation.spec)
+    if find is None:
+        return None
+    target = _ask(computation.kind, find, computation.spec)
+    if target is not None and not (isinstance(target, str) and ":" in target):
+        raise _bad_kind(computation.kind, f"returned {ascii(target)[:100]} as module:function")
+    return None if target is None else str(target)
 
 
 def import_keys(computation: Computation, directory: Path) -> tuple[ImportKey, ...]:
@@ -233,9 +314,14 @@ def is_recorded(computation: Computation) -> bool:
 
 
 def requirements_of(computation: Computation) -> tuple[str, ...]:
-    """Return what must be installed for a computation."""
+    """Return what must be installed for a computation. Raises UserError: bad-kind."""
     find = kind_named(computation.kind).requirements
-    return () if find is None else tuple(find(computation.spec))
+    if find is None:
+        return ()
+    needed = _ask(computation.kind, find, computation.spec)
+    if not _are_texts(needed):
+        raise _bad_kind(computation.kind, f"returned {ascii(needed)[:100]} as requirements")
+    return tuple(needed)
 
 
 def prepare_computation(computation: Computation, directory: Path, project: Path) -> None:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from precreg.errors import UserError, nearest
 from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
-from precreg.subject import is_kind, kind_named, refuse_options
+from precreg.subject import kind_named, kinds_among, read_spec, reference_spec
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Parameters, reference_names, require_known, substitute
+from precreg.suite.matrix import Parameters, reference_names, require_known, resolve_params, substitute
 from precreg.types import Computation, Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
@@ -202,21 +202,25 @@ def computation_reader(
     """Return a function from a row of the matrix to the computation that a key of the suite names.
 
     `$name` in a specification stands for a parameter of the matrix or a key of params, as in inputs. Raises UserError:
-    unknown-reference. The function raises the errors of `read_computation`.
+    unknown-reference, cyclic-reference. The function raises the errors of `read_computation`.
     """
     source, given = suite.source, getattr(suite.file, key)
     expect_mapping(source, suite.file.params, "params")
-    params = suite.file.params
-    require_known(source, given, {*parameters, *params}, key)
-    names = sorted({name for name, _ in reference_names(given)})
+    known = {*parameters, *suite.file.params}
+    require_known(source, given, known, key)
+    require_known(source, suite.file.params, known, "params")
+    params = resolve_params(source, suite.file.params, parameters)
+    # A matrix parameter hides a key of params with the same name.
+    filled = substitute(given, {name: value for name, value in params.items() if name not in parameters})
+    names = sorted({name for name, _ in reference_names(filled)})
     read: dict[str, Computation] = {}
 
     def computation(row: Parameters) -> Computation:
-        values = {name: _resolve_reference(f"${name}", row, params) for name in names}
+        values = {name: row[name] for name in names}
         # Rows share a computation if they agree on the names in it; repr() distinguishes 1, 1.0 and True.
         at = repr(list(values.values()))
         if at not in read:
-            read[at] = read_computation(source, key, substitute(given, values), suite.directory, project)
+            read[at] = read_computation(source, key, substitute(filled, values), suite.directory, project)
         return read[at]
 
     return computation
@@ -232,19 +236,15 @@ def read_computation(source: Source, key: str, value: Any, directory: str, proje
     place = SuitePlace(source, key, kind, value, directory, project)
     options = {name: item for name, item in value.items() if name != kind} if isinstance(value, dict) else {}
     spec = value[kind] if isinstance(value, dict) else value
-    read = kind_named(kind).read
-    if read is not None:
-        return Computation(kind, read(spec, options, place))
-    refuse_options(options, place)
-    return Computation(kind, spec)
+    return Computation(kind, read_spec(kind, spec, options, place))
 
 
 def default_reference(suite: Suite, subject: Computation) -> Computation:
     """Return the reference that the kind of a subject has for a suite without one. Raises UserError: missing-key."""
-    find = kind_named(subject.kind).reference
-    if find is None:
+    spec = reference_spec(subject)
+    if spec is None:
         raise suite.source.error("missing-key", "expected reference: or golden: but neither is there", "suite")
-    return Computation(subject.kind, find(subject.spec))
+    return Computation(subject.kind, spec)
 
 
 def _kind_of(source: Source, key: str, value: Any) -> str:
@@ -254,7 +254,7 @@ def _kind_of(source: Source, key: str, value: Any) -> str:
     if not isinstance(value, dict) or not value:
         expected = "module:function or {KIND: spec}"
         raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", key)
-    kinds = [name for name in value if is_kind(name)]
+    kinds = kinds_among([*value])
     if len(kinds) > 1:
         message = f"expected one kind of subject but got {key} with {' and '.join(kinds)}"
         raise source.error("bad-value", message, key, kinds[1])

@@ -369,7 +369,7 @@ def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> F
     Raises UserError: the errors of `read_suite`, and bad-thresholds.
     """
     written = _read_tolerances(project)
-    thresholds = read_thresholds(environ.get(THRESHOLDS_VARIABLE, ""), looser=written.looser_thresholds)
+    thresholds = read_thresholds(environ.get(THRESHOLDS_VARIABLE, ""), project, looser=written.looser_thresholds)
     return replace(written, thresholds=thresholds)
 
 

@@ -44,9 +44,7 @@ _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 def json_schema() -> Schema:
     """Return the JSON Schema of a suite file."""
     root, definitions = _generate(SuiteFile)
-    computation = {
-        "anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]
-    }
+    computation = {"anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1}]}
     _narrow(root, "subject", computation)
     _narrow(root, "reference", computation)
     _narrow(root, "golden", computation)

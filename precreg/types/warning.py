@@ -113,6 +113,8 @@ class UnmetThreshold(Fact, frozen=True, tag="unmet_threshold"):
     limit: float
     layer: str
     cause: Literal["unmatched", "looser"]
+    # The file that has the threshold; empty for the variable.
+    file: str = ""
 
 
 class UnknownCommit(Fact, frozen=True, tag="unknown_commit"):

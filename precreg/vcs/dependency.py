@@ -255,8 +255,9 @@ def _declaring_files(declared: Dependencies | None, case: Case, project: Path) -
     if declared is None:
         return
     yield from (project / case.directory / fixed_folder(file) for file in declared.files)
-    points = (dependencies_entry_point(each.kind) for each in _computations(case) if each.kind not in BUILT_IN_SUBJECTS)
-    packages = {point.module.partition(".")[0] for point in points if point is not None}
+    kinds = {each.kind for each in _computations(case)} - BUILT_IN_SUBJECTS.keys()
+    points = (dependencies_entry_point(kind) or subject_entry_point(kind) for kind in kinds)
+    packages = {point.module.partition(".")[0] for point in points}
     for name, module in list(sys.modules.items()):
         origin = getattr(module, "__file__", None)
         if name.partition(".")[0] in packages and origin is not None:

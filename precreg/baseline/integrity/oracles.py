@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
-from precreg.subject import target_of
+from precreg.storage import files_matching
+from precreg.subject import declared_dependencies, target_of
 from precreg.types import (
     BenchmarkReplaced,
     Case,
@@ -179,6 +180,16 @@ def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[s
         yield from computation.spec.values()
     elif computation.kind != "python":
         yield from _paths_named_in(computation.spec, case, project)
+        yield from _declared_files(computation, case, project)
+
+
+def _declared_files(computation: Computation, case: Case, project: Path) -> Iterator[str]:
+    """Yield the files that a kind declares for a computation, existing or not. Raises UserError: bad-dependencies."""
+    declared = declared_dependencies(computation.kind, computation.spec, project / case.directory)
+    for file in () if declared is None else declared.files:
+        pattern = relpath(project / case.directory / file, project)
+        yield pattern
+        yield from files_matching(project, pattern)
 
 
 def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:
