@@ -20,6 +20,8 @@ from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
 from precreg.subject.torch.module import Built, built_module
 from precreg.subject.torch.settings import seed_generators, settings_of
+from precreg.subject.torch.specification import WIDENED
+from precreg.subject.torch.widening import widened
 
 Tensors = dict[str, Any]
 
@@ -110,7 +112,7 @@ def _modes(spec: dict[str, Any], built: Built, device: Any) -> Iterator[Callable
             dtype = getattr(torch, spec["autocast"])
             yield lambda: torch.autocast(device.type, dtype=dtype)
         else:
-            yield ExitStack
+            yield widened if WIDENED in spec else ExitStack
 
 
 @contextmanager

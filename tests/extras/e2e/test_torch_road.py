@@ -1,6 +1,7 @@
 """Subjects of torch end to end: accepted, a planted loss found, an equal rewrite passed, and nothing left behind."""
 
 import json
+import shutil
 
 import pytest
 
@@ -34,24 +35,29 @@ LOSS = "self.outer(hidden.to(torch.float8_e4m3fn).to(x.dtype))"
 REWRITE = "self.outer(1.0 * hidden)"
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A repository whose results are accepted on main."""
-    folder = repository(with_suite(tmp_path, SUITE, KERNEL))
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory):
+    folder = repository(with_suite(tmp_path_factory.mktemp("accepted"), SUITE, KERNEL))
     (folder / "suites/unit/other.yaml").write_text(
         "suite: other\nsubject: numpy:exp\nreference: numpy:exp\n"
         "inputs: {x: {shape: [9], dtype: float32, normal: {}}}\n"
     )
     assert started(folder, "run").returncode == 2, "new ones are not judged"
-    accepted = precreg(folder, "baseline", "accept", "unit/*", "--reason", "first")
-    assert accepted.returncode == 0, accepted.stderr
+    done = precreg(folder, "baseline", "accept", "unit/*", "--reason", "first")
+    assert done.returncode == 0, done.stderr
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "accepted")
     return folder
 
 
+@pytest.fixture
+def project(accepted, tmp_path):
+    """A repository whose results are accepted on main."""
+    return shutil.copytree(accepted, tmp_path / "project")
+
+
 def results(folder):
-    cases = json.loads((folder / "reports/record.json").read_text())["cases"]
+    cases = json.loads((folder / "reports/record.json").read_text())["results"]
     return {case["id"]: case["verdict"]["reason"] for case in cases}
 
 
@@ -138,7 +144,7 @@ def test_an_explicit_reference_of_torch_of_numpy_and_a_golden(project):
     done = precreg(project, "run", "unit/r*")
     assert set(results(project).values()) == {"new"}, done.stdout
     record = json.loads((project / "reports/record.json").read_text())
-    errors = [case["comparisons"][0]["metrics"]["max_abs_error"] for case in record["cases"]]
+    errors = [case["outcome"]["comparisons"][0]["metrics"]["max_abs_error"] for case in record["results"]]
     assert errors[0] == pytest.approx(errors[1], rel=1e-9)
     assert errors[0] > 0
     assert errors[2] == 0
@@ -154,7 +160,7 @@ BAD = {
         "subject_error",
         "expected memory for k:memory on cpu but got OutOfMemoryError: CUDA out of",
     ),
-    "no tensor": ("k:text", "", "subject_error", "expected an array of numbers but got output 0 of dtype=<U4"),
+    "no tensor": ("k:text", "", "subject_error", "expected an array of numbers but got output 1 of dtype=<U4"),
     "object": ("k:thing", "", "subject_error", "expected an array of numbers but got output y of dtype=object"),
 }
 BAD_KERNEL = """\
@@ -214,7 +220,7 @@ def test_float64_inputs_stay_float64_in_a_reference_of_torch(tmp_path):
 
 @pytest.mark.parametrize("option", ["gradients: [inputs, parameters], mode: train", "compile: true", "threads: 4"])
 def test_a_case_leaves_nothing_and_spoils_nobody(tmp_path, option):
-    suite = SUITE.replace("dtype: $dtype}", "dtype: $dtype, %s}" % option, 1)
+    suite = SUITE.replace("dtype: $dtype}", f"dtype: $dtype, {option}}}", 1)
     folder = repository(with_suite(tmp_path, suite, KERNEL))
     (folder / "suites/unit/other.yaml").write_text(
         "suite: a\nsubject: k2:f\nreference: k2:f\ninputs: {x: {shape: [9], dtype: float32, normal: {}}}\n"
@@ -223,5 +229,5 @@ def test_a_case_leaves_nothing_and_spoils_nobody(tmp_path, option):
     done = started(folder, "run", "--jobs", "1")
     assert done.returncode == 2, done.stdout
     record = json.loads((folder / "reports/record.json").read_text())
-    assert [case["execution"].get("left", []) for case in record["cases"]] == [[]] * 3
+    assert [case["outcome"]["execution"].get("left", []) for case in record["results"]] == [[]] * 3
     assert set(results(folder).values()) == {"new"}
