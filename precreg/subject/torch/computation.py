@@ -34,12 +34,26 @@ def compute_torch(spec: dict[str, Any], call: Call) -> Outputs:
 
     Raises as `run_torch` does.
     """
+    with _place(spec, call) as (built, device):
+        return _timed(spec, call, built, device, lambda: _prepared(spec, built, device))
+
+
+@contextmanager
+def run_prepared(spec: dict[str, Any], call: Call) -> Iterator[tuple[Any, Callable[[], Outputs]]]:
+    """Give the function or module of one call, and a function that makes the call. Raises as `run_torch` does."""
+    with _place(spec, call) as (built, device):
+        function = _prepared(spec, built, device)
+        yield function, lambda: _timed(spec, call, built, device, lambda: function)
+
+
+@contextmanager
+def _place(spec: dict[str, Any], call: Call) -> Iterator[tuple[Built, Any]]:
+    """Give what a specification names and its device, with the settings of the specification inside."""
     space = enter_module_space(call.directory, call.project)
     try:
         with SurroundingsRestored(), settings_of(spec), _clear_errors(spec):
             device = find_device(spec.get("on", "cpu"))
-            built = built_module(spec, call, space)
-            return _timed(spec, call, built, device)
+            yield built_module(spec, call, space), device
     finally:
         leave_module_space()
 
@@ -61,12 +75,14 @@ def _prepared(spec: dict[str, Any], built: Built, device: Any) -> Callable[..., 
     return compiled(function, spec) if "compile" in spec else function
 
 
-def _timed(spec: dict[str, Any], call: Call, built: Built, device: Any) -> Outputs:
+def _timed(
+    spec: dict[str, Any], call: Call, built: Built, device: Any, prepare: Callable[[], Callable[..., Any]]
+) -> Outputs:
     with _modes(spec, built, device) as autocast:
         if "compile" in spec and begin_compilation(spec, call):
             # On a module and inputs that are used up: the measured call begins anew.
             _run_once(_prepared(spec, built, device), _inputs(spec, call, device), spec, call, built, autocast)
-        function, inputs = _prepared(spec, built, device), _inputs(spec, call, device)
+        function, inputs = prepare(), _inputs(spec, call, device)
         seed_generators(spec.get("seed", 0))
         wait_for(device)
         started = perf_counter_ns()
