@@ -16,7 +16,7 @@ from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from precreg.comparison import ArraySide, RawFormat
-    from precreg.run import Arrays
+    from precreg.run import Arrays, Model
 
 
 EXPORT_SUFFIXES = (".npy", ".npz")
@@ -70,17 +70,23 @@ def export_command(
     if device is not None and (layers or with_torch):
         raise UserError("bad-value", "expected --device for a model in numpy but got one in torch")
     from precreg.comparison import RawFormat
-    from precreg.run import call_layers, call_model, find_model
+    from precreg.run import call_model, find_model
 
     found = find_model(model, project or Path())
     arguments = read_arguments(inputs, RawFormat(dtype, shape, byte_order))
     # Only after the call the nodes are known, so a wrong name costs a run of the model.
     if layers:
-        chosen, nodes = call_layers(found, arguments, layers)
-        chosen |= choose_nodes(model, nodes, names) if names else {}
+        write_nodes(_layers(found, arguments, layers, names), output)
     else:
-        chosen = choose_nodes(model, call_model(found, arguments, device, with_torch=with_torch), names)
-    write_nodes(chosen, output)
+        write_nodes(choose_nodes(model, call_model(found, arguments, device, with_torch=with_torch), names), output)
+
+
+def _layers(found: Model, arguments: Arrays, layers: tuple[str, ...], names: tuple[str, ...]) -> Arrays:
+    """Return the outputs of layers, and the named outputs of the module after them."""
+    from precreg.run import call_layers
+
+    chosen, nodes = call_layers(found, arguments, layers)
+    return chosen | (choose_nodes(found.target, nodes, names) if names else {})
 
 
 def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:

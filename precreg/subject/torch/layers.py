@@ -47,7 +47,7 @@ def run_layers(spec: dict[str, Any], call: Call, patterns: Sequence[str]) -> tup
 
 def _matching(module: Any, target: str, patterns: Sequence[str]) -> dict[str, Any]:
     named = {name: each for name, each in module.named_modules(remove_duplicate=False) if name}
-    found = {}
+    found: dict[str, Any] = {}
     for pattern in patterns:
         matched = [name for name in named if _matches(name, pattern)]
         if not matched:
@@ -92,11 +92,10 @@ def _require_run(target: str, patterns: Sequence[str], calls: Sequence[LayerCall
 def _name_calls(calls: Sequence[LayerCall]) -> dict[str, Any]:
     times = {call.layer: sum(call.layer == other.layer for other in calls) for call in calls}
     counted = dict.fromkeys(times, 0)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for layer, outputs in calls:
         place = layer if times[layer] == 1 else f"{layer}.{counted[layer]}"
         counted[layer] += 1
-        arrays |= {
-            place if name == "out" and len(outputs) == 1 else f"{place}.{name}": each for name, each in outputs.items()
-        }
+        is_one = [*outputs] == ["out"]
+        arrays |= {place if is_one else f"{place}.{name}": each for name, each in outputs.items()}
     return arrays

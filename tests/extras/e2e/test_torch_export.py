@@ -73,7 +73,7 @@ def test_a_layer_with_several_outputs_and_the_modules_own(project):
         ("layer.1", 'but got layer=layer.1; did you mean "layers.1"?'),
         (
             "conv*",
-            "expected a layer of k:Net (layers, layers.0, layers.1, layers.2, act, rnn, last) but got layer=conv*",
+            "of k:Net (layers, layers.0, layers.1, layers.2, act, rnn, last) but got layer=conv*",
         ),
         ("layers", "expected a layer of k:Net that runs (none of those named) but layer=layers does not; try"),
     ],
