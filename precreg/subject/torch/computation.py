@@ -81,12 +81,13 @@ def _timed(
     with _modes(spec, built, device) as autocast:
         if "compile" in spec and begin_compilation(spec, call):
             # On a module and inputs that are used up: the measured call begins anew.
-            _run_once(_prepared(spec, built, device), _inputs(spec, call, device), spec, call, built, autocast)
-        function, inputs = prepare(), _inputs(spec, call, device)
-        seed_generators(spec.get("seed", 0))
+            used_up, params = _inputs(spec, call, device), deepcopy(call.params)
+            _run_once(_prepared(spec, built, device), used_up, params, spec, built, autocast)
+        function, inputs, params = prepare(), _inputs(spec, call, device), deepcopy(call.params)
+        seed_generators(spec)
         wait_for(device)
         started = perf_counter_ns()
-        returned, gradients = _run_once(function, inputs, spec, call, built, autocast)
+        returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
         wait_for(device)
         duration_s = (perf_counter_ns() - started) / 1e9
         facts = describe_hardware(device)
@@ -102,14 +103,14 @@ def _timed(
 def _run_once(
     function: Callable[..., Any],
     inputs: Tensors,
+    params: dict[str, Any],
     spec: dict[str, Any],
-    call: Call,
     built: Built,
     autocast: Callable[[], Any],
 ) -> tuple[object, Tensors]:
     """Return the outputs and the gradients by name."""
     with autocast():
-        returned = function(**inputs, **deepcopy(call.params))
+        returned = function(**inputs, **params)
     if isinstance(returned, torch.nn.Module):
         advice = "if it is a factory, write arguments: {} beside it"
         raise UserError("bad-outputs", f"expected tensors but {spec['torch']} returned a module; {advice}")

@@ -77,7 +77,7 @@ def _state(weights: Path | None) -> list[int]:
 def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
     # A module that is made on import has the weights of this seed in every process.
     with settings_of({}):
-        seed_generators(0)
+        seed_generators(spec, 0)
         found = find_function(spec["torch"], space)
     if not isinstance(found, torch.nn.Module) and not _is_factory(found, spec, call):
         _require_no_options(spec)
@@ -85,7 +85,7 @@ def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
 
     def build() -> Any:
         with settings_of(spec):
-            seed_generators(spec.get("seed", 0))
+            seed_generators(spec)
             return _finish(_make(found, spec), spec, call)
 
     module = build()
