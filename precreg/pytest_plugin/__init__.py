@@ -75,7 +75,8 @@ def precision(request: pytest.FixtureRequest) -> Precision:
 def precreg_capture(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Record the calls of functions until the test ends.
 
-    The fixture is a function, as in `precreg_capture("kernels:softmax", limit=20)`. It takes the arguments of precreg.capture. The suite is written when the session ends, from the calls of all tests.
+    The fixture is a function, as in `precreg_capture("kernels:softmax", limit=20)`, with the arguments of
+    precreg.capture. The suite is written when the session ends, from the calls of all tests.
     """
     from precreg.pytest_plugin.captures import SessionCaptures
 

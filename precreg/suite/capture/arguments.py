@@ -109,14 +109,16 @@ def _tensor_as_array(value: Any) -> NDArray[Any] | None:
     name = str(tensor.dtype).removeprefix("torch.")
     # numpy lacks bfloat16 and the float8 formats, so their bytes are taken.
     if hasattr(np, name) or name == "bool":
-        return np.array(tensor.numpy(), order="C")
+        same: NDArray[Any] = np.array(tensor.numpy(), order="C")
+        return same
     if name not in DTYPE_NAMES:
         raise UncapturedCall(f"no suite has inputs of dtype={tensor.dtype}")
     import ml_dtypes
 
     own = np.dtype(getattr(ml_dtypes, name))
     words = {1: torch.uint8, 2: torch.int16}[own.itemsize]
-    return np.array(tensor.view(words).numpy(), order="C").view(own)
+    bits: NDArray[Any] = np.array(tensor.view(words).numpy(), order="C").view(own)
+    return bits
 
 
 def _parameter(name: str, value: Any) -> Any:

@@ -7,6 +7,7 @@ has the largest magnitude so far, the smallest, the most zeros, or the most NaN 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from math import frexp
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,6 +78,11 @@ def call_key(call: CapturedCall) -> tuple[Any, ...]:
     return (repr(call.params), *((name, *_array_class(array)) for name, array in call.inputs.items()))
 
 
+def _shapes(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the parameters of a key, and the name, dtype and shape of each array, without the ranges."""
+    return (key[0], *(part[:3] for part in key[1:] if isinstance(part, tuple)))
+
+
 def _array_class(array: NDArray[Any]) -> tuple[Any, ...]:
     found = range_of([array])
     exponents = (frexp(found.largest)[1] // _RANGE_BITS, frexp(found.smallest)[1] // _RANGE_BITS)
@@ -130,7 +136,7 @@ class CallStore:
                 return None
             # The kept one may be extreme in another way. Then there are two calls of one class.
             return (*key, _ALSO, self.seen) if self._outranks(key, found) else key
-        if len(self._kept) >= self.limit and (not self._is_extreme(found) or self._replaceable(found) is None):
+        if len(self._kept) >= self.limit and self._place_of(key, found) is None:
             self.dropped += 1
             return None
         return key
@@ -141,7 +147,7 @@ class CallStore:
         if key in self._kept:
             self.alike += 1
         elif len(self._kept) >= self.limit:
-            if (other := self._replaceable(found)) is None:
+            if (other := self._place_of(key, found)) is None:
                 self.dropped += 1
                 return
             self.dropped += 1
@@ -171,10 +177,20 @@ class CallStore:
         """Return whether a kept call is the most extreme in a way, also beside the found range."""
         return key in self._best({**self._ranges, _NEW: found})
 
-    def _replaceable(self, found: CallRange) -> tuple[Any, ...] | None:
-        """Return the key of the latest call that is not the most extreme in any way beside a new one."""
+    def _place_of(self, key: tuple[Any, ...], found: CallRange) -> tuple[Any, ...] | None:
+        """Return the key of the kept call that a new one takes the place of when there is no room; None if it may not.
+
+        An extreme call takes the place of the latest one that is not extreme. A call with other shapes, dtypes or
+        parameters than all kept ones takes the place of the latest of those that differ in their ranges alone.
+        """
         best = self._best({**self._ranges, _NEW: found})
-        return next((key for key in reversed(self._kept) if key not in best), None)
+        ordinary = [kept for kept in reversed(self._kept) if kept not in best]
+        if self._is_extreme(found):
+            return next(iter(ordinary), None)
+        shapes = Counter(map(_shapes, self._kept))
+        if _shapes(key) in shapes:
+            return None
+        return next((kept for kept in ordinary if shapes[_shapes(kept)] > 1), None)
 
     @staticmethod
     def _best(ranges: dict[tuple[Any, ...], CallRange]) -> set[tuple[Any, ...]]:

@@ -33,9 +33,9 @@ _hidden = PathFinder.find_spec("sitecustomize", sys.path)
 if _hidden is not None and _hidden.loader is not None:
     _hidden.loader.exec_module(module_from_spec(_hidden))
 try:
-    from precreg.suite.capture.hook import install_hook
+    from precreg.suite.capture.hook import record_on_import
 
-    install_hook()
+    record_on_import()
 except Exception as problem:
     print(f"precreg: nothing is captured in this process: {problem}", file=sys.stderr)
 """
@@ -55,7 +55,7 @@ def captured_environment(target: str, spool: Path, limit: int, max_bytes: int) -
     }
 
 
-def install_hook() -> None:
+def record_on_import() -> None:
     """Record the function that the environment names, as soon as its module is imported."""
     settings = json.loads(os.environ[VARIABLE])
     module = settings["target"].partition(":")[0]

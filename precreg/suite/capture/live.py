@@ -78,7 +78,7 @@ class Capture:
         self._is_written = self._leaves_calls = self._is_inside = self._ends = False
         self.file: str | None = None
         itself = ref(self)
-        os.register_at_fork(after_in_child=lambda: (each := itself()) and each.forget_parent())
+        os.register_at_fork(after_in_child=lambda: _forget_parent(itself()))
 
     def __call__(self, function: _F) -> _F:
         """Return the function with its calls recorded; outside a block they are written when the program ends."""
@@ -157,6 +157,9 @@ class Capture:
         if self._ends or (self._is_inside and os.getpid() == self._owner):
             return
         self._ends = True
+        # A module that is imported while the interpreter ends may fail to register its own end.
+        import precreg.suite.computations  # noqa: F401
+
         # Not when a function is decorated: a worker of precreg that imports it would not be as it was before.
         atexit.register(self._leave_counts if self._leaves_calls or os.getpid() != self._owner else self.finish)
 
@@ -264,6 +267,7 @@ def finish_capture(capture: Capture) -> CaptureReport | None:
 
     A problem is printed, and never raised: the program that was captured goes on.
     """
+    report = None
     try:
         _take_from_other_processes(capture)
         report = write_suite(
@@ -280,7 +284,6 @@ def finish_capture(capture: Capture) -> CaptureReport | None:
     except Exception as problem:
         text = problem.message if isinstance(problem, UserError) else str(problem)
         print(f"precreg: {capture.name} was not written: {text}", file=sys.stderr)
-        report = None
     else:
         print(f"precreg: {report.text}", file=sys.stderr)
     finally:
@@ -288,6 +291,11 @@ def finish_capture(capture: Capture) -> CaptureReport | None:
     for text, count in capture.problems.items():
         print(f"precreg: {count} x not recorded: {text}", file=sys.stderr)
     return report
+
+
+def _forget_parent(capture: Capture | None) -> None:
+    if capture is not None:
+        capture.forget_parent()
 
 
 def _take_from_other_processes(capture: Capture) -> None:

@@ -60,6 +60,16 @@ def test_nan_and_most_zeros_take_the_place_of_an_ordinary_call():
     assert store.dropped > 0
 
 
+def test_other_shapes_take_the_place_of_other_ranges():
+    ranges = [call_of(2.0**power) for power in range(0, 80, 4)]
+    shapes = [call_of(*[2.0] * length) for length in range(2, 6)]
+    found = kept(offer(CallStore(6, 1 << 20), *ranges, *shapes))
+    assert {len(each) for each in found} == {1, 2, 3, 4, 5}
+    assert [1.0] in found
+    assert [2.0**76] in found
+    assert len(found) == 6
+
+
 def test_bytes_are_bounded():
     store = offer(CallStore(20, 1000), call_of(*range(50)), call_of(*range(60)), call_of(1.0))
     assert [len(each) for each in kept(store)] == [50, 1]
