@@ -69,6 +69,8 @@ ON_ARRAYS = {
     "storage.npy",
     "storage.safetensors",
     "subject",
+    "suite.capture.arguments",
+    "suite.capture.calls",
     "suite.inputs",
 }
 
