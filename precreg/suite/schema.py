@@ -59,7 +59,11 @@ def json_schema() -> Schema:
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
     _narrow(definitions["GrowthEntry"], "metric", {"enum": list(relative_errors()), "default": Growth("").metric})
     _narrow(definitions["TradeOffEntry"], "notes", {"type": "object", "additionalProperties": _ref("NoteEntry")})
-    root["oneOf"] = [{"required": ["files"]}, {"required": ["onnx_tests"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
+    root["oneOf"] = [
+        {"required": ["files"]},
+        {"required": ["onnx_tests"]},
+        *({"required": ["subject", role]} for role in ("reference", "golden")),
+    ]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED
     definitions |= {

@@ -96,7 +96,9 @@ def test_a_test_without_a_model_does_not_vanish(load, tmp_path):
     )
 
 
-@pytest.mark.parametrize("key", ["subject: k:f", "golden: k:f", "inputs: {}", "matrix: {}", "files: {actual: a, golden: b}"])
+@pytest.mark.parametrize(
+    "key", ["subject: k:f", "golden: k:f", "inputs: {}", "matrix: {}", "files: {actual: a, golden: b}"]
+)
 def test_no_key_of_a_computation_stands_beside(load, key):
     slug, message = mistake(load, "node", f"{key}\n")
     assert slug == "bad-value"

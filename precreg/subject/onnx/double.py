@@ -17,7 +17,9 @@ _FLOAT, _FLOAT16, _DOUBLE, _BFLOAT16 = 1, 10, 11, 16
 NARROW = frozenset({_FLOAT, _FLOAT16, _BFLOAT16})
 
 # Attributes that name the type of an output, by operator; the operators of quantization name a type of theirs, too.
-_TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision", "qk_matmul_precision"})
+_TYPE_ATTRIBUTES = frozenset(
+    {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision", "qk_matmul_precision"}
+)
 # Their attributes of type name how the operator itself computes; 0 leaves it to the inputs.
 _PRECISIONS = frozenset({"stash_type", "softmax_precision", "qk_matmul_precision"})
 

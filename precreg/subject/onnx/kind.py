@@ -16,14 +16,32 @@ from precreg.subject.kind import Dependencies, Kind, SpecPlace
 from precreg.subject.onnx.external_data import external_files
 
 # onnxruntime.get_all_providers() of 1.32, and the names that earlier versions had.
-PROVIDERS = (
-    "AclExecutionProvider ArmNNExecutionProvider AzureExecutionProvider CANNExecutionProvider CPUExecutionProvider "
-    "CUDAExecutionProvider CoreMLExecutionProvider DmlExecutionProvider DnnlExecutionProvider "
-    "JsExecutionProvider MIGraphXExecutionProvider NnapiExecutionProvider NvTensorRTRTXExecutionProvider "
-    "OpenVINOExecutionProvider QNNExecutionProvider ROCMExecutionProvider RknpuExecutionProvider "
-    "TensorrtExecutionProvider TvmExecutionProvider VSINPUExecutionProvider VitisAIExecutionProvider "
-    "WebGpuExecutionProvider WebNNExecutionProvider XnnpackExecutionProvider"
-).split()
+PROVIDERS = [
+    "AclExecutionProvider",
+    "ArmNNExecutionProvider",
+    "AzureExecutionProvider",
+    "CANNExecutionProvider",
+    "CPUExecutionProvider",
+    "CUDAExecutionProvider",
+    "CoreMLExecutionProvider",
+    "DmlExecutionProvider",
+    "DnnlExecutionProvider",
+    "JsExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "NnapiExecutionProvider",
+    "NvTensorRTRTXExecutionProvider",
+    "OpenVINOExecutionProvider",
+    "QNNExecutionProvider",
+    "ROCMExecutionProvider",
+    "RknpuExecutionProvider",
+    "TensorrtExecutionProvider",
+    "TvmExecutionProvider",
+    "VSINPUExecutionProvider",
+    "VitisAIExecutionProvider",
+    "WebGpuExecutionProvider",
+    "WebNNExecutionProvider",
+    "XnnpackExecutionProvider",
+]
 CPU_PROVIDER = "CPUExecutionProvider"
 OPTIMIZATIONS = ("disabled", "basic", "extended", "all")
 # Of the reference: the dtype in which floats are computed, and of nodes that nothing computes in float64.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.subject.onnx.session import ModelFile, make_session, onnx_package, run_session, runtime_message
+from precreg.subject.onnx.session import ModelFile, make_session, onnx_package, run_feeds, runtime_message
 from precreg.subject.onnx.tensors import runtime_feeds
 
 RUNTIME, EVALUATOR, FLOAT32 = "onnxruntime", "onnx.reference", "onnxruntime in float32 only"
@@ -58,9 +58,7 @@ class NodeRunner:
                     del values[name]
         return values, where
 
-    def _compute(
-        self, place: int, node: Any, used: Mapping[str, Any], *, allow_float32: bool
-    ) -> tuple[list[Any], str]:
+    def _compute(self, place: int, node: Any, used: Mapping[str, Any], *, allow_float32: bool) -> tuple[list[Any], str]:
         key = (place, tuple((name, _signature(value)) for name, value in used.items()))
         if key in self._ways:
             way = self._ways[key]
@@ -130,8 +128,10 @@ class NodeRunner:
 
 def _run(session: Any, names: list[str], values: Mapping[str, Any]) -> list[Any]:
     """Run a session of one node; a number that the evaluator gave is an array of no axis."""
-    arrays = {name: value if value is None or isinstance(value, list) else np.asarray(value) for name, value in values.items()}
-    return [*run_session(session, runtime_feeds(arrays), names).values.values()]
+    arrays = {
+        name: value if value is None or isinstance(value, list) else np.asarray(value) for name, value in values.items()
+    }
+    return [*run_feeds(session, runtime_feeds(arrays), names).values.values()]
 
 
 def outer_names(node: Any) -> set[str]:

@@ -147,4 +147,7 @@ def test_export_writes_nodes_in_the_order_of_execution(project, tmp_path):
         assert stored["h"].shape == (2, 32)
     done = precreg(project, "export", model, "--node", "lineer", "--input", tmp_path / "x.npy", "-o", file)
     assert done.returncode == 2
-    assert 'error[unknown-node]: expected a node or a tensor of the graph but got node=lineer; did you mean "linear"?' in done.stderr
+    assert (
+        'error[unknown-node]: expected a node or a tensor of the graph but got node=lineer; did you mean "linear"?'
+        in done.stderr
+    )

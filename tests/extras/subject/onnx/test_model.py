@@ -136,11 +136,17 @@ def zeros(*shape, dtype=np.float32):
     [
         ({"x": zeros(2, 4)}, "x: tensor(float), b: tensor(float)) but the case lacks b"),
         ({"x": zeros(2, 4), "c": zeros(2, 3)}, "but the case lacks b and has also c"),
-        ({"x": zeros(2, 5), "b": zeros(2, 3)}, "expected x of shape n×4 but got 2×5: axis 1 of x is 5, and the model has 4"),
+        (
+            {"x": zeros(2, 5), "b": zeros(2, 3)},
+            "expected x of shape n×4 but got 2×5: axis 1 of x is 5, and the model has 4",
+        ),
         ({"x": zeros(2, 4), "b": zeros(1, 3)}, "axis 0 of b is 1, and the model has n=2 in x"),
         ({"x": zeros(2, 4, 1), "b": zeros(2, 3)}, "expected x of shape n×4, as in the model, but got 2×4×1"),
         ({"x": zeros(2, 4) + 0.1, "b": zeros(2, 3)}, None),
-        ({"x": zeros(2, 4, dtype=np.float64) + 0.1, "b": zeros(2, 3)}, "expected x of dtype=float32, as in the model, but got dtype=float64"),
+        (
+            {"x": zeros(2, 4, dtype=np.float64) + 0.1, "b": zeros(2, 3)},
+            "expected x of dtype=float32, as in the model, but got dtype=float64",
+        ),
         ({"x": zeros(2, 4, dtype=np.float64) + 0.5, "b": zeros(2, 3)}, None),
     ],
 )
@@ -207,5 +213,5 @@ def test_external_data_is_read_beside_the_model_and_never_outside_the_project(ru
 
 
 def test_an_absent_provider_is_unavailable(run):
-    with pytest.raises(CaseFailed, match="needs ROCMExecutionProvider, but onnxruntime .* has .*CPUExecutionProvider"):
+    with pytest.raises(CaseFailed, match=r"needs ROCMExecutionProvider, but onnxruntime .* has .*CPUExecutionProvider"):
         run(gelu_net(), {"x": np.ones((3, 64), np.float32)}, providers=["ROCMExecutionProvider"])
