@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from precreg.subject.onnx.kind import _MODEL_OPTIONS
+from precreg.subject.onnx.kind import MODEL_OPTIONS
 from tests.docs.test_docs import table
 from tests.e2e.command import precreg
 from tests.extras.e2e.test_onnx_node_tests import KNOWN, KNOWN_FAILURES, UNIMPLEMENTED, results, unary, write_test
@@ -38,10 +38,8 @@ def test_the_suites_of_backend_tests_run(tmp_path):
     whole, selected = [block for block in BLOCKS if "onnx_tests" in block]
     for name in ("test_neg", "test_resize_x", "test_resize_cubic_y"):
         write_test(tmp_path, unary("Neg"), [], [], name)
-        folder = tmp_path / "suites/unit/node" / name
-        folder.rename((tmp_path / "suites/unit/data/node").joinpath(name)) if (
-            tmp_path / "suites/unit/data/node"
-        ).mkdir(parents=True, exist_ok=True) is None else None
+    (tmp_path / "suites/unit/data").mkdir()
+    (tmp_path / "suites/unit/node").rename(tmp_path / "suites/unit/data/node")
     for place, suite in enumerate((whole, {"suite": "selected", **selected})):
         (tmp_path / f"suites/unit/s{place}.yaml").write_text(yaml.safe_dump(suite))
     listed = precreg(tmp_path, "list").stdout
@@ -51,7 +49,7 @@ def test_the_suites_of_backend_tests_run(tmp_path):
 
 def test_the_options_of_the_table_are_those_of_the_kind():
     rows = table(PAGE, "option beside `onnx`", "value", "default")
-    assert [row["option beside `onnx`"] for row in rows] == list(_MODEL_OPTIONS)
+    assert [row["option beside `onnx`"] for row in rows] == list(MODEL_OPTIONS)
 
 
 def test_the_failures_of_the_table_are_those_that_the_test_expects():
