@@ -369,8 +369,67 @@ def exported(body, *arguments):
     return scenario
 
 
-# Tests with the extras installed meet these.
-OF_EXTRAS = {"bad-weights", "unsupported-dtype", "out-of-memory"}
+def with_a_model(subject, make, inputs="x"):
+    """Return the scenario of a suite on an ONNX model, whose bytes `make` gives from onnx.helper."""
+
+    def scenario(project):
+        from onnx import helper
+
+        (project.root / "suites/unit/net.onnx").write_bytes(make(helper))
+        drawn = f"{inputs}: {{shape: [8, 8], dtype: float32, normal: {{mean: 0, std: 1}}}}"
+        project.write("suites/unit/net.yaml", f"suite: net\nsubject: {subject}\ninputs: {{{drawn}}}\n")
+        return project.run("run", "unit/net", "--jobs", "0") + project.run("explain", "unit/net/default")
+
+    return scenario
+
+
+def _net(helper, *nodes):
+    x, y = (helper.make_tensor_value_info(name, 1, [8, 8]) for name in "xy")
+    graph = helper.make_graph(nodes, "net", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def relu_net(helper):
+    return _net(helper, helper.make_node("Relu", ["x"], ["y"]))
+
+
+def mel_net(helper):
+    values = {
+        "bins": ("value_int", 8),
+        "rate": ("value_int", 8),
+        "low": ("value_float", 0.0),
+        "high": ("value_float", 4.0),
+    }
+    constants = [helper.make_node("Constant", [], [name], **{key: value}) for name, (key, value) in values.items()]
+    mel = helper.make_node("MelWeightMatrix", ["bins", "bins", "rate", "low", "high"], ["m"], "mel")
+    return _net(helper, *constants, mel, helper.make_node("MatMul", ["m", "x"], ["y"]))
+
+
+def with_a_damaged_output(project):
+    from onnx import helper, numpy_helper
+
+    folder = project.root / "suites/unit/node/test_relu"
+    (folder / "test_data_set_0").mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(relu_net(helper))
+    content = numpy_helper.from_array(np.ones((8, 8), np.float32)).SerializeToString()
+    (folder / "test_data_set_0/input_0.pb").write_bytes(content)
+    (folder / "test_data_set_0/output_0.pb").write_bytes(content[:-3])
+    project.write("suites/unit/node.yaml", "suite: node\nonnx_tests: node\n")
+    return project.run("run", "unit/node", "--jobs", "0") + project.run("explain", "unit/node/test_relu")
+
+
+# They need an extra, and tests/extras/docs runs them.
+WITH_EXTRAS = frozenset(
+    {
+        "bad-weights",
+        "unsupported-dtype",
+        "out-of-memory",
+        "bad-model",
+        "unsupported-model",
+        "bad-model-inputs",
+        "bad-tensor-file",
+    }
+)
 
 SCENARIOS = {
     "no-project": without_project,
@@ -439,6 +498,11 @@ SCENARIOS = {
     "unknown-array": with_a_wrong_mapping,
     "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
     "model-failed": exported("return x", "--input", "mask=x.bin"),
+    "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
+    "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
+    "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),
+    "bad-tensor-file": with_a_damaged_output,
+    "no-node-tests": written("suites/unit/node.yaml", "suite: node\nonnx_tests: nodes\n", "list"),
     "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),

@@ -30,7 +30,7 @@ def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path
 
 
 @click.command("export")
-@click.argument("model", metavar="[FOLDER/]MODULE:FUNCTION")
+@click.argument("model", metavar="[FOLDER/]MODULE:FUNCTION|MODEL.onnx")
 @click.option("--node", "names", multiple=True, metavar="NAME", help="Write this output of the model; by default all.")
 @click.option("--layer", "layers", multiple=True, metavar="NAME", help="Write this layer of a module of torch; or a*.")
 @click.option("--torch", "with_torch", is_flag=True, help="Give a function tensors, as a module of torch gets.")
@@ -57,10 +57,13 @@ def export_command(
     shape: tuple[int, ...] | None,
     byte_order: Literal["little", "big"],
 ) -> None:
-    """Call a Python model on arrays in files, and write its nodes for precreg compare and visualize.
+    """Call a model on arrays in files, and write its nodes for precreg compare and visualize.
 
     The model is a function or a module of torch, found as a suite in FOLDER finds its subject; its nodes are the arrays
     that it returns: the keys of a dict, 0, 1, ... of a tuple, or out. A .npy file has one node, a .npz file any number.
+
+    Nodes of an ONNX model are its tensors and nodes by name, also inner ones and patterns such as "*/MatMul*". They are
+    written in the order of execution; without --node, the outputs are.
 
     Exit codes: 0 the file is written; 2 it is not.
     """
@@ -71,9 +74,17 @@ def export_command(
         raise UserError("bad-value", "expected --device for a model in numpy but got one in torch")
     from precreg.comparison import RawFormat
     from precreg.run import call_model, find_model
+    from precreg.subject.onnx import ONNX_SUFFIX, export_nodes
 
+    raw = RawFormat(dtype, shape, byte_order)
+    if model.endswith(ONNX_SUFFIX):
+        if device is not None:
+            raise UserError("bad-value", f"expected a Python function beside --device but got {model}")
+        # In the order of execution, so that the first difference in a comparison is the cause.
+        write_nodes(export_nodes((project or Path()) / model, names, read_arguments(inputs, raw)), output)
+        return
     found = find_model(model, project or Path())
-    arguments = read_arguments(inputs, RawFormat(dtype, shape, byte_order))
+    arguments = read_arguments(inputs, raw)
     # Only after the call the nodes are known, so a wrong name costs a run of the model.
     if layers:
         write_nodes(_layers(found, arguments, layers, names), output)

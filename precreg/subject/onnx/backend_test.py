@@ -24,7 +24,7 @@ from precreg.subject.onnx.session import (
     make_session,
     note_model_use,
     read_model,
-    run_session,
+    run_feeds,
     runtime,
     runtime_message,
     session_facts,
@@ -63,7 +63,7 @@ def _run(spec: dict[str, Any], call: Call) -> Outputs:
     for number, data in data_sets(folder):
         feeds = {name: _feed(value, kind) for name, value, kind in _values(data, "input", graph.input, call)}
         try:
-            found = run_session(session, feeds, names)
+            found = run_feeds(session, feeds, names)
         except UserError:
             raise
         # The classes of ONNX Runtime's errors have no common base.

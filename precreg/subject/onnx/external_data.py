@@ -31,7 +31,7 @@ _MAX_VARINT_BYTES = 10
 _MAX_DEPTH = 64
 
 
-class _BadBytes(Exception):
+class _BytesError(Exception):
     """The bytes are no protobuf message."""
 
 
@@ -53,7 +53,7 @@ def _external_files(model: Path, modified_ns: int, size: int) -> tuple[Path, ...
         return ()
     with open_regular_file(model) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         names: dict[str, None] = {}
-        with suppress(_BadBytes):
+        with suppress(_BytesError):
             for name in _locations(data, 0, len(data), "Model", 0):
                 names[name] = None
     return tuple(Path(normpath(model.parent / name)) for name in names)
@@ -62,7 +62,7 @@ def _external_files(model: Path, modified_ns: int, size: int) -> tuple[Path, ...
 def _locations(data: mmap.mmap, start: int, end: int, kind: str, depth: int) -> Iterator[str]:
     """Yield the values of `location` in the external data of all tensors of a message."""
     if depth > _MAX_DEPTH:
-        raise _BadBytes
+        raise _BytesError
     inner = _MESSAGES[kind]
     for number, first, last in _fields(data, start, end):
         if number not in inner:
@@ -84,7 +84,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, i
         if kind == _BYTES:
             length, place = _varint(data, place, end)
             if length > end - place:
-                raise _BadBytes
+                raise _BytesError
             yield tag >> 3, place, place + length
             place += length
         elif kind == _VARINT:
@@ -92,7 +92,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, i
         elif kind in (_FIXED64, _FIXED32):
             place += 8 if kind == _FIXED64 else 4
         else:
-            raise _BadBytes
+            raise _BytesError
 
 
 def _varint(data: mmap.mmap, place: int, end: int) -> tuple[int, int]:
@@ -100,10 +100,10 @@ def _varint(data: mmap.mmap, place: int, end: int) -> tuple[int, int]:
     value = 0
     for count in range(_MAX_VARINT_BYTES):
         if place >= end:
-            raise _BadBytes
+            raise _BytesError
         byte = data[place]
         value |= (byte & 0x7F) << (7 * count)
         place += 1
         if byte < 0x80:
             return value, place
-    raise _BadBytes
+    raise _BytesError

@@ -117,7 +117,7 @@ _RUNTIME_OPTIONS: dict[str, tuple[Callable[[Any, SpecPlace], Any], Any]] = {
     "threads": (_read_threads, 1),
     "free_dimensions": (_read_dimensions, {}),
 }
-_MODEL_OPTIONS: dict[str, tuple[Callable[[Any, SpecPlace], Any], Any]] = {
+MODEL_OPTIONS: dict[str, tuple[Callable[[Any, SpecPlace], Any], Any]] = {
     **_RUNTIME_OPTIONS,
     "outputs": (_read_names("outputs"), None),
     "nodes": (_read_names("nodes"), []),
@@ -149,7 +149,7 @@ def _read_model(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dic
         raise place.error("bad-value", f"expected the path of a model but got onnx={format_value(value)}")
     place.require_file(value)
     # Relative to the suite, as the user wrote it: calls and dependencies know the folder of the suite.
-    spec = {"model": normpath(value), **_read_options(_MODEL_OPTIONS, options, place)}
+    spec = {"model": normpath(value), **_read_options(MODEL_OPTIONS, options, place)}
     if "precision" in spec:
         for name in _UNUSED_BY_REFERENCE:
             if name in spec:

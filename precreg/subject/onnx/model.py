@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.onnx.graph import with_outputs
+from precreg.subject.onnx.outputs import chosen_outputs, name_values
 from precreg.subject.onnx.session import (
     KeptObjects,
     bind_inputs,
@@ -19,11 +16,10 @@ from precreg.subject.onnx.session import (
     model_signature,
     note_model_use,
     read_model,
-    run_session,
+    run_feeds,
     runtime_message,
     session_facts,
 )
-from precreg.subject.onnx.tensors import measured_array
 from precreg.subject.surroundings import SurroundingsRestored
 
 # A session holds the weights of its model, and the cases of a suite mostly share one.
@@ -55,7 +51,7 @@ def run_model(spec: dict[str, Any], call: Call) -> Outputs:
     feeds = bind_inputs(model.session, call, model.name)
     with SurroundingsRestored():
         try:
-            found = run_session(model.session, feeds, model.outputs)
+            found = run_feeds(model.session, feeds, model.outputs)
         except UserError:
             raise
         # The classes of ONNX Runtime's errors have no common base.
@@ -83,40 +79,3 @@ def _load(spec: dict[str, Any], call: Call) -> _Model:
     session = make_session(model, spec)
     every = [output.name for output in session.get_outputs()]
     return _Model(session, model.name, chosen_outputs(spec, every, nodes, model.name))
-
-
-def chosen_outputs(spec: Mapping[str, Any], every: Sequence[str], nodes: Sequence[str], model: str) -> list[str]:
-    """Return the outputs of a specification: inner tensors in the order of execution, then the model's outputs.
-
-    Raises UserError: unknown-node.
-    """
-    own = [name for name in every if name not in nodes]
-    chosen = spec.get("outputs")
-    for name in chosen or ():
-        if name not in every:
-            message = f"expected outputs of the model ({', '.join(own)}) but got outputs={name}{nearest(name, every)}"
-            raise UserError("unknown-node", message, file=model)
-    return [*nodes, *(name for name in own if chosen is None or name in chosen)]
-
-
-def name_values(values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Name the arrays in values of ONNX: y of a tensor, y.0 and y.1 of a sequence, nothing of an absent optional.
-
-    Raises UserError: bad-outputs, for strings.
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, value in values.items():
-        if isinstance(value, list):
-            arrays |= name_values({f"{name}.{place}": item for place, item in enumerate(value)})
-        elif isinstance(value, dict):
-            arrays |= name_values({f"{name}.{key}": item for key, item in value.items()})
-        elif value is not None:
-            arrays[name] = _measured(name, np.asarray(value))
-    return arrays
-
-
-def _measured(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    if array.dtype.kind in "OUS":
-        message = f"expected an output of numbers but {name} has strings"
-        raise UserError("bad-outputs", f"{message}; name the others by outputs:, or use a folder of node tests")
-    return measured_array(array)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.subject.onnx.session import ModelFile, make_session, onnx_package, run_session, runtime_message
+from precreg.subject.onnx.session import ModelFile, make_session, onnx_package, run_feeds, runtime_message
 from precreg.subject.onnx.tensors import runtime_feeds
 
 RUNTIME, EVALUATOR, FLOAT32 = "onnxruntime", "onnx.reference", "onnxruntime in float32 only"
@@ -131,7 +131,7 @@ def _run(session: Any, names: list[str], values: Mapping[str, Any]) -> list[Any]
     arrays = {
         name: value if value is None or isinstance(value, list) else np.asarray(value) for name, value in values.items()
     }
-    return [*run_session(session, runtime_feeds(arrays), names).values.values()]
+    return [*run_feeds(session, runtime_feeds(arrays), names).values.values()]
 
 
 def outer_names(node: Any) -> set[str]:

@@ -19,8 +19,8 @@ from precreg.errors import UserError
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.onnx.double import widen_model
 from precreg.subject.onnx.graph import find_tensors, parse_model
-from precreg.subject.onnx.model import chosen_outputs, name_values
 from precreg.subject.onnx.node_runner import RUNTIME, NodeRunner
+from precreg.subject.onnx.outputs import chosen_outputs, name_values
 from precreg.subject.onnx.session import (
     KeptObjects,
     ModelFile,
@@ -31,7 +31,7 @@ from precreg.subject.onnx.session import (
     onnx_package,
     read_model,
     require_shape,
-    run_session,
+    run_feeds,
     runtime,
 )
 from precreg.subject.onnx.tensors import BY_NUMBER, element_dtype, runtime_feeds
@@ -60,7 +60,7 @@ class _Reference:
         """
         if self._session is not None:
             try:
-                found = run_session(self._session, runtime_feeds(inputs), self.outputs)
+                found = run_feeds(self._session, runtime_feeds(inputs), self.outputs)
             # Some kernels refuse float64 only when they run: GRU and LSTM do.
             except Exception:
                 self._session = None

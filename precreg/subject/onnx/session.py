@@ -228,7 +228,7 @@ class RuntimeOutputs(NamedTuple):
     duration_s: float
 
 
-def run_session(session: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> RuntimeOutputs:
+def run_feeds(session: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> RuntimeOutputs:
     """Run a session on values as `to_runtime` makes them, and return the named outputs.
 
     Raises UserError: bad-outputs, for a sequence in a format that numpy lacks; and ONNX Runtime's own errors.

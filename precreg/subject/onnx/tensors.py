@@ -88,7 +88,8 @@ def element_dtype(element: ElementType) -> np.dtype[Any]:
     if not hasattr(ml_dtypes, element.dtype):
         installed = f"ml_dtypes {ml_dtypes.__version__}"
         raise UserError("unknown-dtype", f"expected a dtype that {installed} has but got dtype={element.dtype}")
-    return np.dtype(getattr(ml_dtypes, element.dtype))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element.dtype))
+    return dtype
 
 
 def measured_array(array: NDArray[Any]) -> NDArray[Any]:
@@ -143,7 +144,8 @@ def pack_elements(array: NDArray[Any], bits: int) -> bytes:
     padded = np.zeros(-(-codes.size // per_byte) * per_byte, np.uint8)
     padded[: codes.size] = codes
     shifts = np.arange(per_byte, dtype=np.uint8) * bits
-    return np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8).tobytes()
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
+    return packed.astype(np.uint8).tobytes()
 
 
 def unpack_elements(content: bytes, element: ElementType, size: int) -> NDArray[Any]:
