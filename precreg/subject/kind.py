@@ -227,7 +227,7 @@ def requirements_of(computation: Computation) -> tuple[str, ...]:
 
 
 def prepare_computation(computation: Computation, directory: Path, project: Path) -> None:
-    """Prepare a computation before the first case of a run, so that no case's timeout counts it."""
+    """Prepare a computation before the first case of a run, as its kind does."""
     prepare = kind_named(computation.kind).prepare
     if prepare is not None:
         # The cases of the computation fail with this error.

@@ -153,6 +153,22 @@ def test_a_build_that_hangs_ends_after_its_timeout(project):
     assert "expected sleep to build in 0.2 s but it takes longer" in done.stdout
 
 
+def test_the_command_itself_builds_so_that_no_timeout_of_a_case_counts_it(project):
+    log = project / "suites/unit/built.log"
+    change(project / "suites/unit/sums.yaml", "command: [cc,", "command: [./log, cc,")
+    (project / "suites/unit/log").write_text(f'#!/bin/sh\necho $PPID >> {log}\nexec "$@"\n')
+    (project / "suites/unit/log").chmod(0o755)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "with a log")
+    for options, builds in (((), 1), (("--pair", "HEAD"), 1)):
+        command = [sys.executable, "-m", "precreg", "run", "--suite", "sums", "--jobs", "2", *options]
+        with subprocess.Popen(command, cwd=project, env=environ(), stdout=subprocess.DEVNULL) as process:
+            process.communicate(timeout=PATIENCE_S)
+        assert log.read_text() == f"{process.pid}\n" * builds
+        log.unlink()
+    assert {*reasons(project).values()} == {"identical"}
+
+
 def test_golden_and_reference_may_be_programs(project):
     """A reference gets float64 inputs, also for float64 ones, and a golden the subject's."""
     golden = SUITE.replace(
@@ -203,13 +219,9 @@ def test_children_that_a_program_leaves_are_reported_and_end(tmp_path):
 
 
 def test_a_timeout_ends_grandchildren_in_sessions_of_their_own(tmp_path):
-    program = (
-        "import subprocess, sys; "
-        "open(sys.argv[1], 'w').write(str(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid)); "
-        "subprocess.run(['sleep', '1000'])"
-    )
+    program = 'setsid sleep 1000 & echo $! > "$0"; sleep 1000'
     pid = tmp_path / "pid"
-    _, result = alone(tmp_path / "project", [*PYTHON, program, str(pid)], timeout=20)
+    _, result = alone(tmp_path / "project", ["sh", "-c", program, str(pid)], timeout=6)
     assert result["verdict"]["reason"] == "timed_out"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
