@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
-from precreg.subject import target_of
+from precreg.storage import pattern_matches
+from precreg.subject import BUILT_IN_SUBJECTS, declared_dependencies, target_of
 from precreg.types import (
     BenchmarkReplaced,
     Case,
@@ -67,7 +68,7 @@ def oracle_changes(
     for before, case in pairs.judged if changed else ():
         if is_redefined(before, case):
             continue
-        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
+        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now, changed))))
         seen = {*opened.get(before.baseline_id, ()), *opened.get(case.baseline_id, ())}
         if files:
             visible[case.id] = OracleFilesChanged(case.role, tuple(files))
@@ -108,7 +109,7 @@ def _benchmark_change(
     if old != new:
         return BenchmarkReplaced(f"{old.kind} {old.spec}", f"{new.kind} {new.spec}")
     behind = code.files_of(new, case.directory)
-    files = sorted(changed.intersection((*behind, *_files_of(new, case, project))))
+    files = sorted(changed.intersection((*behind, *_files_of(new, case, project, changed))))
     if files:
         return OracleFilesChanged("benchmark", tuple(files))
     target = target_of(new)
@@ -160,9 +161,9 @@ class _CodeOfBoth:
         return self.now.patches(target, directory) - self.then.patches(target, former)
 
 
-def _files_behind(case: Case, project: Path) -> Iterator[str]:
+def _files_behind(case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
     """Yield the files, relative to the project, of a case's reference or golden by its definition."""
-    yield from _files_of(case.oracle, case, project)
+    yield from _files_of(case.oracle, case, project, changed)
     yield from _paths_named_in(case.params, case, project)
 
 
@@ -173,12 +174,19 @@ def _device_files(case: Case) -> Iterator[str]:
         yield from device_table_paths(case.device)
 
 
-def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[str]:
-    """Yield the recorded files of a computation, or the paths that its options could mean."""
+def _files_of(computation: Computation, case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
+    """Yield the recorded files of a computation, or the paths that its options could mean, and declared ones."""
     if computation.kind == "files":
         yield from computation.spec.values()
     elif computation.kind != "python":
         yield from _paths_named_in(computation.spec, case, project)
+        if computation.kind in BUILT_IN_SUBJECTS:
+            # An installed kind may compute its declaration by any code, and nothing is executed here.
+            declared = declared_dependencies(computation.kind, computation.spec, project / case.directory)
+            patterns = (
+                [relpath(project / case.directory / file, project) for file in declared.files] if declared else []
+            )
+            yield from (path for path in changed if any(pattern_matches(pattern, path) for pattern in patterns))
 
 
 def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
@@ -46,6 +47,7 @@ def run_on_files(spec: dict[str, Any], call: Call) -> Outputs:
         values = places | {FOLDER: str(folder)} | _file_values(spec, call, folder) | _param_values(spec, call)
         duration_s = _run(spec, values, call)
         arrays = read_outputs(spec, call.inputs, folder)
+        _remove(folder)
     facts = {"program": _version(tuple(spec["version"]), tuple(places.items()))} if "version" in spec else {}
     return Outputs(arrays, duration_s, facts)
 
@@ -55,6 +57,18 @@ def _file_values(spec: Mapping[str, Any], call: Call, folder: Path) -> dict[str,
     values = {f"{INPUTS}.{name}": str(path) for name, path in written.items()}
     outputs = output_files(spec, call.inputs, folder)
     return values | {f"{OUTPUTS}.{name}": str(path) for name, path in outputs.items()}
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder by whole paths; the folder above it goes later, with all that is left."""
+    # shutil.rmtree opens folders by bare names, which would count among the files of the project that a reference opens.
+    for root, folders, files in os.walk(folder, topdown=False):
+        for name in (*files, *folders):
+            path = os.path.join(root, name)
+            with suppress(OSError):
+                (os.rmdir if name in folders and not os.path.islink(path) else os.unlink)(path)
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def _param_values(spec: Mapping[str, Any], call: Call) -> dict[str, str]:
