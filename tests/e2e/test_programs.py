@@ -1,6 +1,8 @@
 """A program in C as the subject of a real project: its life from the first baseline to a planted loss."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -192,6 +194,42 @@ def test_golden_and_reference_may_be_programs(project):
     assert {result["verdict"]["reason"] for result in found.values()} == {"new"}
     assert found["unit/gold/length=3"]["outcome"]["comparisons"][0]["metrics"]["match_ratio"] == 1
     assert found["unit/wide/length=3"]["outcome"]["comparisons"][0]["reference_dtype"] == "float64"
+
+
+def with_reference_program(project):
+    """Let a second copy of the kernel be the golden, and accept its baseline."""
+    unit = project / "suites" / "unit"
+    shutil.copytree(unit / "src", unit / "gold")
+    program = SUITE.partition("subject:")[2].partition("reference")[0].replace("src/", "gold/")
+    (unit / "sums.yaml").write_text(SUITE.replace("reference: sums:exact", f"golden:{program}"))
+    precreg(project, "run", "--jobs", "1")
+    precreg(project, "baseline", "accept", "--all", "--reason", "first")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "accepted")
+
+
+def test_the_files_of_a_golden_program_are_its_sources_on_every_machine(project):
+    with_reference_program(project)
+    baseline = json.loads((project / "baselines/generic/unit/sums.json").read_text())
+    files = {name for entry in baseline["cases"].values() for name in entry["oracle_files"]}
+    assert files == {"suites/unit/gold/kernel.c", "suites/unit/gold/kernel.h", "suites/unit/gold/"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"), [("y = (float)sum", "y = (float)sum * 1.5f", True), (SUM, EQUAL, False)]
+)
+def test_a_change_of_a_golden_program_is_a_finding_if_its_results_change(project, before, after, is_found):
+    with_reference_program(project)
+    base = git(project, "rev-parse", "HEAD")
+    change(project / "suites/unit/gold/kernel.c", before, after)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "the merge request")
+    started(project, "run", "--against", base, "--pair", "off", "--jobs", "1")
+    record = json.loads((project / "reports/record.json").read_text())
+    found = [each["message"] for each in record["findings"] if each["kind"] == "reference_changed"]
+    assert bool(found) == is_found
+    assert all("suites/unit/gold/kernel.c" in message for message in found)
+    assert is_found or [each["cases"] for each in record["warnings"] if each["kind"] == "same_oracles"] == [2]
 
 
 PYTHON = ["{python}", "-c"]

@@ -61,7 +61,7 @@ def _file_values(spec: Mapping[str, Any], call: Call, folder: Path) -> dict[str,
 
 def _remove(folder: Path) -> None:
     """Remove a folder by whole paths; the folder above it goes later, with all that is left."""
-    # shutil.rmtree opens folders by bare names, which would count among the files of the project that a reference opens.
+    # shutil.rmtree opens folders by bare names, which would count as files of the project that a reference opens.
     for root, folders, files in os.walk(folder, topdown=False):
         for name in (*files, *folders):
             path = os.path.join(root, name)

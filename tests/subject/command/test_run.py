@@ -300,7 +300,7 @@ def test_a_name_of_an_input_cannot_leave_the_folder(call):
 
 def test_complex_numbers_have_no_safetensors_file(call):
     found = failure({"command": ["true"], "format": "safetensors"}, call(inputs={"x": np.zeros(2, np.complex64)}))
-    assert "expected a dtype that .safetensors has but got x of dtype=complex64" in found.message
+    assert "expected a name and dtype that .safetensors has but got x of dtype=complex64" in found.message
 
 
 def test_nothing_is_left_of_a_call(call, tmp_path, monkeypatch):
