@@ -43,15 +43,20 @@ _KEPT_S = 30 * 24 * 3600
 _VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH", "NVCC_APPEND_FLAGS")
 
 
-def built_folder(build: Mapping[str, Any], directory: Path, project: Path, *, own_group: bool = False) -> Path:
-    """Return the folder of a finished build; `directory` is the suite's. The first call of a process may build.
+def build_before_cases(spec: Mapping[str, Any], directory: Path, project: Path) -> None:
+    """Build the program of a specification, if it has a build. Raises UserError as `built_folder` does."""
+    if BUILD in spec:
+        # The command's own process: its interrupt ends the processes of the build.
+        _built(json.dumps(spec[BUILD], sort_keys=True), directory, project, True)
 
-    A worker ends with its process group. A process without such an end takes `own_group`: an exception ends the build.
+
+def built_folder(build: Mapping[str, Any], directory: Path, project: Path) -> Path:
+    """Return the folder of a finished build; `directory` is the suite's. The first call of a process may build.
 
     Raises:
         UserError: build-failed, missing-program, not-writable.
     """
-    return _built(json.dumps(build, sort_keys=True), directory, project, own_group)
+    return _built(json.dumps(build, sort_keys=True), directory, project, False)
 
 
 # Sources that change during a run count for the next one: all of a process's calls run the same program.
