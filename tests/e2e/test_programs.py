@@ -291,6 +291,27 @@ def test_an_ended_run_leaves_no_program(tmp_path, number):
     assert [*scratch(project).iterdir()] == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_ends_while_it_builds_leaves_no_compiler(project, number):
+    pid = project.parent / "pid"
+    os.mkfifo(pid)
+    change(project / "suites/unit/sums.yaml", "command: [cc,", "command: [./slow, cc,")
+    (project / "suites/unit/slow").write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {pid}\nwait\n")
+    (project / "suites/unit/slow").chmod(0o755)
+    run = [sys.executable, "-m", "precreg", "run", "--suite", "sums", "--jobs", "1"]
+    with subprocess.Popen(
+        run, cwd=project, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        descriptor = os.pidfd_open(int(pid.read_text()))
+        process.send_signal(number)
+        process.communicate(timeout=PATIENCE_S)
+        wait_for_end(descriptor)
+    assert process.returncode != 0
+    change(project / "suites/unit/sums.yaml", "command: [./slow, cc,", "command: [cc,")
+    started(project, "run", "--suite", "sums", "--jobs", "1")
+    assert {*reasons(project).values()} == {"new"}
+
+
 def wait_for_end(descriptor):
     from select import POLLIN, poll
 

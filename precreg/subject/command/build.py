@@ -10,13 +10,16 @@ import json
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from math import inf
 from os.path import realpath
 from pathlib import Path
+from signal import SIG_DFL, SIGHUP, SIGTERM, signal
+from threading import current_thread, main_thread
 from time import time
 from typing import Any
 
@@ -46,8 +49,28 @@ _VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH",
 def build_before_cases(spec: Mapping[str, Any], directory: Path, project: Path) -> None:
     """Build the program of a specification, if it has a build. Raises UserError as `built_folder` does."""
     if BUILD in spec:
-        # The command's own process: its interrupt ends the processes of the build.
-        _built(json.dumps(spec[BUILD], sort_keys=True), directory, project, True)
+        # The command's own process: its end is the end of the build.
+        with _unwind_on_end():
+            _built(json.dumps(spec[BUILD], sort_keys=True), directory, project, True)
+
+
+@contextmanager
+def _unwind_on_end() -> Iterator[None]:
+    """Turn the signals that end this process into SystemExit, so that the processes of a build end with it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal(number, end) for number in (SIGTERM, SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None is a handler of C code, which Python cannot put back.
+            signal(number, SIG_DFL if handler is None else handler)
 
 
 def built_folder(build: Mapping[str, Any], directory: Path, project: Path) -> Path:
