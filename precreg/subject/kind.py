@@ -233,8 +233,8 @@ def prepare_computation(computation: Computation, directory: Path, project: Path
     if isinstance(prepare, str):
         prepare = _load(prepare)
     if prepare is not None:
-        # The cases of the computation fail with this error.
-        with suppress(UserError):
+        # The cases of the computation meet the same problem, and report it.
+        with suppress(Exception):
             prepare(computation.spec, directory, project)
 
 
