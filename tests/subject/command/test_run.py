@@ -311,6 +311,17 @@ def test_nothing_is_left_of_a_call(call, tmp_path, monkeypatch):
     assert [*(tmp_path / "scratch").iterdir()] == []
 
 
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)"])
+def test_the_files_of_a_call_can_be_kept(call, tmp_path, monkeypatch, ending):
+    monkeypatch.setenv("PRECREG_KEEP_FILES", str(tmp_path / "kept"))
+    spec = {"command": [*python("open(a[0], 'w').write('result')", ending), "{outputs.y}"], "outputs": {"y": {}}}
+    with pytest.raises(UserError):
+        run_on_files(spec, call(inputs={"x": np.zeros(2)}))
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert (kept / "output/y.npy").read_text() == "result"
+    assert np.load(kept / "input/x.npy").tolist() == [0, 0]
+
+
 def test_an_interrupted_program_ends(tmp_path):
     """An interrupt while the program runs: it is gone, and so is its folder."""
     code = """\
