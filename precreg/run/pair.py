@@ -18,7 +18,7 @@ from precreg.baseline import BaselineLookup, entry_from
 from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
 from precreg.run.other_version import OtherVersion
 from precreg.run.pair_cache import pair_key
-from precreg.run.pipeline import AcceptedBaselines, Plan, judge_outcome
+from precreg.run.pipeline import AcceptedBaselines, Plan, judge_outcome, prepare_cases
 from precreg.run.worker import CaseTask
 from precreg.run.workers import WorkerPool, run_in_workers
 from precreg.subject import TreePair
@@ -60,6 +60,7 @@ class SideBySide:
         """Prepare `plan.jobs` workers for each version; `project` is the project's folder in the checkout."""
         chain = plan.environment.chain
         self.batch = CASES_PER_WORKER * max(1, plan.jobs)
+        self._projects = (project, plan.project)
         self._own = WorkerPool(CaseTask(plan.project, chain), plan.jobs)
         self._other = WorkerPool(CaseTask(project, chain, trees), plan.jobs)
 
@@ -68,6 +69,8 @@ class SideBySide:
 
         Raises UserError (no-workers).
         """
+        for project in self._projects:
+            prepare_cases(cases, project)
         others = {outcome.case: outcome for outcome in self._other.run(cases)}
         for own in self._own.run(cases):
             yield OutcomePair(others[own.case], own)
@@ -183,6 +186,7 @@ def escalated_results(
     """
     by_id = {case.id: (case, result) for case, result in changed}
     open_: list[OpenCase] = []
+    prepare_cases([case for case, _ in changed], version.project)
     began, limit = monotonic(), budget.run_seconds
     task = CaseTask(version.project, plan.environment.chain, version.trees)
     for done, other in enumerate(run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)), 1):

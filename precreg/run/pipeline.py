@@ -82,7 +82,7 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner)
-    _prepare(cases, plan.project)
+    prepare_cases(cases, plan.project)
     if plan.jobs == IN_PROCESS:
         return run_in_process(cases, task)
     from precreg.run.workers import run_in_workers
@@ -90,8 +90,8 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     return run_in_workers(cases, task, plan.jobs)
 
 
-def _prepare(cases: Iterable[Case], project: Path) -> None:
-    """Build the programs of cases before the first one runs."""
+def prepare_cases(cases: Iterable[Case], project: Path) -> None:
+    """Build the programs of cases before the first one runs, so that no timeout of a case counts it."""
     for case in cases:
         for computation in (case.subject, case.oracle, case.benchmark):
             if computation is not None:

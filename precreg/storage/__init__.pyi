@@ -34,6 +34,7 @@ from .files import files_matching as files_matching
 from .files import find_project as find_project
 from .files import fixed_folder as fixed_folder
 from .files import flush_folder as flush_folder
+from .files import is_own_path as is_own_path
 from .files import lock_file as lock_file
 from .files import make_scratch_folder as make_scratch_folder
 from .files import open_regular_file as open_regular_file

@@ -88,8 +88,8 @@ def write_safetensors(stream: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> 
     end = 0
     for name, array in arrays.items():
         code = _CODES.get(array.dtype.name)
-        if code is None:
-            message = f"expected a dtype that .safetensors has but got {name} of dtype={array.dtype.name}"
+        if code is None or name == _METADATA:
+            message = f"expected a name and dtype that .safetensors has but got {name} of dtype={array.dtype.name}"
             raise UserError("bad-value", message)
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         end += array.nbytes

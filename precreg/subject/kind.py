@@ -117,7 +117,8 @@ class Kind(Struct, frozen=True, kw_only=True):
     is_recorded: Callable[[Any], bool] | None = None
     # Prepares a specification before the first case of a run, (spec, folder of the suite, project), as a build does. A
     # UserError of it is also the error of the cases.
-    prepare: Callable[[Any, Path, Path], object] | None = None
+    # A text names it, as in `run`.
+    prepare: Callable[[Any, Path, Path], object] | str | None = None
     # The widest dtype of inputs: a reference gets float64 inputs as longdouble otherwise.
     widest: str = "longdouble"
 
@@ -325,11 +326,13 @@ def requirements_of(computation: Computation) -> tuple[str, ...]:
 
 
 def prepare_computation(computation: Computation, directory: Path, project: Path) -> None:
-    """Prepare a computation before the first case of a run, so that no case's timeout counts it."""
+    """Prepare a computation before the first case of a run, as its kind does."""
     prepare = kind_named(computation.kind).prepare
+    if isinstance(prepare, str):
+        prepare = _load(prepare)
     if prepare is not None:
-        # The cases of the computation fail with this error.
-        with suppress(UserError):
+        # The cases of the computation meet the same problem, and report it.
+        with suppress(Exception):
             prepare(computation.spec, directory, project)
 
 

@@ -14,6 +14,8 @@ from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
+from precreg.storage import is_own_path
+
 # Longer lists are shortened to folders. Reviewers see the list of a baseline, and few references open 40 files.
 MAX_OPENED = 40
 
@@ -133,10 +135,12 @@ def _relative(paths: Collection[str], root: str) -> Iterator[str]:
     for path in paths:
         folder = FOLDER if path.endswith(FOLDER) else ""
         for spelling in {os.path.normpath(path), os.path.realpath(path)}:
+            inner = spelling.removeprefix(f"{root}/")
             if spelling == root and folder:
                 yield f".{FOLDER}"
-            elif spelling.startswith(f"{root}/"):
-                yield spelling.removeprefix(f"{root}/") + folder
+            # The files of builds and calls have other names on each machine.
+            elif inner != spelling and not is_own_path(inner):
+                yield inner + folder
 
 
 def touches(opened: Collection[str], changed: Collection[str]) -> tuple[str, ...]:

@@ -62,6 +62,12 @@ def json_schema() -> Schema:
     root["oneOf"] = [
         *({"required": [key]} for key in ("files", "table", "onnx_tests")),
         *({"required": ["subject", role]} for role in ("reference", "golden")),
+        # A kind of subject may bring the reference.
+        {
+            "required": ["subject"],
+            "properties": {"subject": {"type": "object"}},
+            "not": {"anyOf": [{"required": ["reference"]}, {"required": ["golden"]}]},
+        },
     ]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED

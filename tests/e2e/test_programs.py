@@ -1,6 +1,8 @@
 """A program in C as the subject of a real project: its life from the first baseline to a planted loss."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +155,22 @@ def test_a_build_that_hangs_ends_after_its_timeout(project):
     assert "expected sleep to build in 0.2 s but it takes longer" in done.stdout
 
 
+def test_the_command_itself_builds_so_that_no_timeout_of_a_case_counts_it(project):
+    log = project / "suites/unit/built.log"
+    change(project / "suites/unit/sums.yaml", "command: [cc,", "command: [./log, cc,")
+    (project / "suites/unit/log").write_text(f'#!/bin/sh\necho $PPID >> {log}\nexec "$@"\n')
+    (project / "suites/unit/log").chmod(0o755)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "with a log")
+    for options, builds in (((), 1), (("--pair", "HEAD"), 1)):
+        command = [sys.executable, "-m", "precreg", "run", "--suite", "sums", "--jobs", "2", *options]
+        with subprocess.Popen(command, cwd=project, env=environ(), stdout=subprocess.DEVNULL) as process:
+            process.communicate(timeout=PATIENCE_S)
+        assert log.read_text() == f"{process.pid}\n" * builds
+        log.unlink()
+    assert {*reasons(project).values()} == {"identical"}
+
+
 def test_golden_and_reference_may_be_programs(project):
     """A reference gets float64 inputs, also for float64 ones, and a golden the subject's."""
     golden = SUITE.replace(
@@ -176,6 +194,42 @@ def test_golden_and_reference_may_be_programs(project):
     assert {result["verdict"]["reason"] for result in found.values()} == {"new"}
     assert found["unit/gold/length=3"]["outcome"]["comparisons"][0]["metrics"]["match_ratio"] == 1
     assert found["unit/wide/length=3"]["outcome"]["comparisons"][0]["reference_dtype"] == "float64"
+
+
+def with_reference_program(project):
+    """Let a second copy of the kernel be the golden, and accept its baseline."""
+    unit = project / "suites" / "unit"
+    shutil.copytree(unit / "src", unit / "gold")
+    program = SUITE.partition("subject:")[2].partition("reference")[0].replace("src/", "gold/")
+    (unit / "sums.yaml").write_text(SUITE.replace("reference: sums:exact", f"golden:{program}"))
+    precreg(project, "run", "--jobs", "1")
+    precreg(project, "baseline", "accept", "--all", "--reason", "first")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "accepted")
+
+
+def test_the_files_of_a_golden_program_are_its_sources_on_every_machine(project):
+    with_reference_program(project)
+    baseline = json.loads((project / "baselines/generic/unit/sums.json").read_text())
+    files = {name for entry in baseline["cases"].values() for name in entry["oracle_files"]}
+    assert files == {"suites/unit/gold/kernel.c", "suites/unit/gold/kernel.h", "suites/unit/gold/"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"), [("y = (float)sum", "y = (float)sum * 1.5f", True), (SUM, EQUAL, False)]
+)
+def test_a_change_of_a_golden_program_is_a_finding_if_its_results_change(project, before, after, is_found):
+    with_reference_program(project)
+    base = git(project, "rev-parse", "HEAD")
+    change(project / "suites/unit/gold/kernel.c", before, after)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "the merge request")
+    started(project, "run", "--against", base, "--pair", "off", "--jobs", "1")
+    record = json.loads((project / "reports/record.json").read_text())
+    found = [each["message"] for each in record["findings"] if each["kind"] == "reference_changed"]
+    assert bool(found) == is_found
+    assert all("suites/unit/gold/kernel.c" in message for message in found)
+    assert is_found or [each["cases"] for each in record["warnings"] if each["kind"] == "same_oracles"] == [2]
 
 
 PYTHON = ["{python}", "-c"]
@@ -203,13 +257,9 @@ def test_children_that_a_program_leaves_are_reported_and_end(tmp_path):
 
 
 def test_a_timeout_ends_grandchildren_in_sessions_of_their_own(tmp_path):
-    program = (
-        "import subprocess, sys; "
-        "open(sys.argv[1], 'w').write(str(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid)); "
-        "subprocess.run(['sleep', '1000'])"
-    )
+    program = 'setsid sleep 1000 & echo $! > "$0"; sleep 1000'
     pid = tmp_path / "pid"
-    _, result = alone(tmp_path / "project", [*PYTHON, program, str(pid)], timeout=20)
+    _, result = alone(tmp_path / "project", ["sh", "-c", program, str(pid)], timeout=6)
     assert result["verdict"]["reason"] == "timed_out"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
@@ -239,6 +289,27 @@ def test_an_ended_run_leaves_no_program(tmp_path, number):
         wait_for_end(descriptor)
     alone(project, ["true"])
     assert [*scratch(project).iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_ends_while_it_builds_leaves_no_compiler(project, number):
+    pid = project.parent / "pid"
+    os.mkfifo(pid)
+    change(project / "suites/unit/sums.yaml", "command: [cc,", "command: [./slow, cc,")
+    (project / "suites/unit/slow").write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {pid}\nwait\n")
+    (project / "suites/unit/slow").chmod(0o755)
+    run = [sys.executable, "-m", "precreg", "run", "--suite", "sums", "--jobs", "1"]
+    with subprocess.Popen(
+        run, cwd=project, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        descriptor = os.pidfd_open(int(pid.read_text()))
+        process.send_signal(number)
+        process.communicate(timeout=PATIENCE_S)
+        wait_for_end(descriptor)
+    assert process.returncode != 0
+    change(project / "suites/unit/sums.yaml", "command: [./slow, cc,", "command: [cc,")
+    started(project, "run", "--suite", "sums", "--jobs", "1")
+    assert {*reasons(project).values()} == {"new"}
 
 
 def wait_for_end(descriptor):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
-from precreg.storage import files_matching
+from precreg.storage import pattern_matches
 from precreg.subject import declared_dependencies, target_of
 from precreg.types import (
     BenchmarkReplaced,
@@ -68,7 +68,7 @@ def oracle_changes(
     for before, case in pairs.judged if changed else ():
         if is_redefined(before, case):
             continue
-        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
+        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now, changed))))
         seen = {*opened.get(before.baseline_id, ()), *opened.get(case.baseline_id, ())}
         if files:
             visible[case.id] = OracleFilesChanged(case.role, tuple(files))
@@ -109,7 +109,7 @@ def _benchmark_change(
     if old != new:
         return BenchmarkReplaced(f"{old.kind} {old.spec}", f"{new.kind} {new.spec}")
     behind = code.files_of(new, case.directory)
-    files = sorted(changed.intersection((*behind, *_files_of(new, case, project))))
+    files = sorted(changed.intersection((*behind, *_files_of(new, case, project, changed))))
     if files:
         return OracleFilesChanged("benchmark", tuple(files))
     target = target_of(new)
@@ -161,9 +161,9 @@ class _CodeOfBoth:
         return self.now.patches(target, directory) - self.then.patches(target, former)
 
 
-def _files_behind(case: Case, project: Path) -> Iterator[str]:
+def _files_behind(case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
     """Yield the files, relative to the project, of a case's reference or golden by its definition."""
-    yield from _files_of(case.oracle, case, project)
+    yield from _files_of(case.oracle, case, project, changed)
     yield from _paths_named_in(case.params, case, project)
 
 
@@ -174,22 +174,22 @@ def _device_files(case: Case) -> Iterator[str]:
         yield from device_table_paths(case.device)
 
 
-def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[str]:
-    """Yield the recorded files of a computation, or the paths that its options could mean."""
+def _files_of(computation: Computation, case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
+    """Yield the recorded files of a computation, or the paths that its options could mean, and declared ones."""
     if computation.kind == "files":
         yield from computation.spec.values()
     elif computation.kind != "python":
         yield from _paths_named_in(computation.spec, case, project)
-        yield from _declared_files(computation, case, project)
+        yield from _declared_files(computation, case, project, changed)
 
 
-def _declared_files(computation: Computation, case: Case, project: Path) -> Iterator[str]:
-    """Yield the files that a kind declares for a computation, existing or not. Raises UserError: bad-dependencies."""
+def _declared_files(computation: Computation, case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
+    """Yield the changed files that a kind declares for a computation. Raises UserError: bad-dependencies."""
     declared = declared_dependencies(computation.kind, computation.spec, project / case.directory)
-    for file in () if declared is None else declared.files:
-        pattern = relpath(project / case.directory / file, project)
-        yield pattern
-        yield from files_matching(project, pattern)
+    files = () if declared is None else declared.files
+    patterns = [relpath(project / case.directory / file, project) for file in files]
+    # The changed paths and not the folders: a file that was removed counts, too.
+    yield from (path for path in changed if any(pattern_matches(pattern, path) for pattern in patterns))
 
 
 def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:

@@ -10,13 +10,16 @@ import json
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from math import inf
 from os.path import realpath
 from pathlib import Path
+from signal import SIG_DFL, SIGHUP, SIGTERM, signal
+from threading import current_thread, main_thread
 from time import time
 from typing import Any
 
@@ -43,15 +46,40 @@ _KEPT_S = 30 * 24 * 3600
 _VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH", "NVCC_APPEND_FLAGS")
 
 
-def built_folder(build: Mapping[str, Any], directory: Path, project: Path, *, own_group: bool = False) -> Path:
-    """Return the folder of a finished build; `directory` is the suite's. The first call of a process may build.
+def build_before_cases(spec: Mapping[str, Any], directory: Path, project: Path) -> None:
+    """Build the program of a specification, if it has a build. Raises UserError as `built_folder` does."""
+    if BUILD in spec:
+        # The command's own process: its end is the end of the build.
+        with _unwind_on_end():
+            _built(json.dumps(spec[BUILD], sort_keys=True), directory, project, True)
 
-    A worker ends with its process group. A process without such an end takes `own_group`: an exception ends the build.
+
+@contextmanager
+def _unwind_on_end() -> Iterator[None]:
+    """Turn the signals that end this process into SystemExit, so that the processes of a build end with it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal(number, end) for number in (SIGTERM, SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None is a handler of C code, which Python cannot put back.
+            signal(number, SIG_DFL if handler is None else handler)
+
+
+def built_folder(build: Mapping[str, Any], directory: Path, project: Path) -> Path:
+    """Return the folder of a finished build; `directory` is the suite's. The first call of a process may build.
 
     Raises:
         UserError: build-failed, missing-program, not-writable.
     """
-    return _built(json.dumps(build, sort_keys=True), directory, project, own_group)
+    return _built(json.dumps(build, sort_keys=True), directory, project, False)
 
 
 # Sources that change during a run count for the next one: all of a process's calls run the same program.

@@ -309,19 +309,11 @@ def _dependencies(spec: dict[str, Any], folder: Path) -> Dependencies:
     return Dependencies(files=[*dict.fromkeys((*program, *files, *build.get(SOURCES, ())))])
 
 
-def _prepare(spec: dict[str, Any], directory: Path, project: Path) -> None:
-    if BUILD in spec:
-        # Late, because most commands only read specifications.
-        from precreg.subject.command.build import built_folder
-
-        built_folder(spec[BUILD], directory, project, own_group=True)
-
-
 COMMAND = Kind(
     run="precreg.subject.command.run:run_on_files",
     read=_read_command,
     dependencies=_dependencies,
-    prepare=_prepare,
+    prepare="precreg.subject.command.build:build_before_cases",
     # No file format that programs read has longdouble, whose bits differ from one kind of machine to the next.
     widest="float64",
 )

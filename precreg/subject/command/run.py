@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from precreg.errors import UserError
@@ -29,6 +32,9 @@ from precreg.subject.command.placeholders import (
 from precreg.subject.command.process import Ended, describe_end, failure_detail, run_program
 from precreg.subject.command.program import locate_program, tree_values
 
+# Names a folder that keeps the files of each call.
+KEEP_VARIABLE = "PRECREG_KEEP_FILES"
+
 
 def run_on_files(spec: dict[str, Any], call: Call) -> Outputs:
     """Run a program on files of the inputs in a fresh folder, and return the arrays of the files that it wrote.
@@ -43,9 +49,13 @@ def run_on_files(spec: dict[str, Any], call: Call) -> Outputs:
     with temporary_folder() as temporary:
         folder = Path(realpath(temporary), "call")
         folder.mkdir()
-        values = places | {FOLDER: str(folder)} | _file_values(spec, call, folder) | _param_values(spec, call)
-        duration_s = _run(spec, values, call)
-        arrays = read_outputs(spec, call.inputs, folder)
+        try:
+            values = places | {FOLDER: str(folder)} | _file_values(spec, call, folder) | _param_values(spec, call)
+            duration_s = _run(spec, values, call)
+            arrays = read_outputs(spec, call.inputs, folder)
+        finally:
+            _keep(folder)
+            _remove(folder)
     facts = {"program": _version(tuple(spec["version"]), tuple(places.items()))} if "version" in spec else {}
     return Outputs(arrays, duration_s, facts)
 
@@ -55,6 +65,27 @@ def _file_values(spec: Mapping[str, Any], call: Call, folder: Path) -> dict[str,
     values = {f"{INPUTS}.{name}": str(path) for name, path in written.items()}
     outputs = output_files(spec, call.inputs, folder)
     return values | {f"{OUTPUTS}.{name}": str(path) for name, path in outputs.items()}
+
+
+def _keep(folder: Path) -> None:
+    """Copy the folder of a call to the place that KEEP_VARIABLE names, if any, so that a person can look into it."""
+    if place := os.environ.get(KEEP_VARIABLE):
+        # A copy that fails, on a full disk for instance, must not hide the failure of the program.
+        with suppress(OSError, shutil.Error):
+            os.makedirs(place, exist_ok=True)
+            shutil.copytree(folder, mkdtemp(prefix="call-", dir=place), symlinks=True, dirs_exist_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder by whole paths; the folder above it goes later, with all that is left."""
+    # shutil.rmtree opens folders by bare names, which would count as files of the project that a reference opens.
+    for root, folders, files in os.walk(folder, topdown=False):
+        for name in (*files, *folders):
+            path = os.path.join(root, name)
+            with suppress(OSError):
+                (os.rmdir if name in folders and not os.path.islink(path) else os.unlink)(path)
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def _param_values(spec: Mapping[str, Any], call: Call) -> dict[str, str]:

@@ -300,7 +300,7 @@ def test_a_name_of_an_input_cannot_leave_the_folder(call):
 
 def test_complex_numbers_have_no_safetensors_file(call):
     found = failure({"command": ["true"], "format": "safetensors"}, call(inputs={"x": np.zeros(2, np.complex64)}))
-    assert "expected a dtype that .safetensors has but got x of dtype=complex64" in found.message
+    assert "expected a name and dtype that .safetensors has but got x of dtype=complex64" in found.message
 
 
 def test_nothing_is_left_of_a_call(call, tmp_path, monkeypatch):
@@ -309,6 +309,17 @@ def test_nothing_is_left_of_a_call(call, tmp_path, monkeypatch):
     run_on_files({"command": python("open('more', 'w')"), "outputs": {"y": {}}}, call())
     failure({"command": ["false"]}, call())
     assert [*(tmp_path / "scratch").iterdir()] == []
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)"])
+def test_the_files_of_a_call_can_be_kept(call, tmp_path, monkeypatch, ending):
+    monkeypatch.setenv("PRECREG_KEEP_FILES", str(tmp_path / "kept"))
+    spec = {"command": [*python("open(a[0], 'w').write('result')", ending), "{outputs.y}"], "outputs": {"y": {}}}
+    with pytest.raises(UserError):
+        run_on_files(spec, call(inputs={"x": np.zeros(2)}))
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert (kept / "output/y.npy").read_text() == "result"
+    assert np.load(kept / "input/x.npy").tolist() == [0, 0]
 
 
 def test_an_interrupted_program_ends(tmp_path):
