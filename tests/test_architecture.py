@@ -67,6 +67,8 @@ ON_ARRAYS = {
     "storage.array_file",
     "storage.npy",
     "storage.safetensors",
+    "storage.tensor_proto",
+    "storage.torch_file",
     "subject",
     "suite.inputs",
 }

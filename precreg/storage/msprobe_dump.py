@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precreg.errors import UserError
-from precreg.storage.array_file import StoredArray, open_array_file
-from precreg.storage.npy import find_npy
-from precreg.storage.torch_file import find_torch_tensors
+
+if TYPE_CHECKING:
+    from precreg.storage.array_file import StoredArray
 
 MSPROBE_FILE = "dump.json"
 MSPROBE_FOLDER = "dump_tensor_data"
@@ -30,6 +30,9 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
             statistics without tensors, and for a tensor of another dtype or shape than the JSON says; the errors of
             reading .npy and .pt files.
     """
+    # Late, because suites name the formats of arrays when they load, without numpy.
+    from precreg.storage.array_file import open_array_file
+
     with open_array_file(path, shown) as stream:
         content = stream.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
@@ -74,6 +77,9 @@ def _name(entry: dict[str, Any]) -> str:
 
 
 def _located(entry: dict[str, Any], path: Path, shown: str) -> StoredArray:
+    from precreg.storage.npy import find_npy
+    from precreg.storage.torch_file import find_torch_tensors
+
     file = entry["data_name"]
     # A name leads to a file of the folder and nowhere else.
     if "/" in file or "\\" in file or file.startswith(".") or not file.endswith((".npy", ".pt")):

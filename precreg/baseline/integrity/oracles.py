@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
-from precreg.subject import target_of
+from precreg.subject import recorded_paths, target_of
 from precreg.types import (
     BenchmarkReplaced,
     Case,
@@ -176,8 +176,8 @@ def _device_files(case: Case) -> Iterator[str]:
 def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[str]:
     """Yield the recorded files of a computation, or the paths that its options could mean."""
     if computation.kind == "files":
-        yield from computation.spec.values()
-    elif computation.kind != "python":
+        yield from recorded_paths(computation.spec)
+    elif computation.kind not in ("python", "table"):
         yield from _paths_named_in(computation.spec, case, project)
 
 
