@@ -48,7 +48,6 @@ from .files import yaml_files as yaml_files
 from .msprobe_dump import MSPROBE_FILE as MSPROBE_FILE
 from .msprobe_dump import MSPROBE_FOLDER as MSPROBE_FOLDER
 from .npy import NpzMember as NpzMember
-from .npy import read_npy as read_npy
 from .npy import strip_dtype_suffix as strip_dtype_suffix
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named

@@ -46,9 +46,9 @@ def is_array_file(name: str) -> bool:
 
 def find_arrays(path: Path, shown: str) -> Mapping[str, FoundArray]:
     """Locate the arrays of an archive by name. Raises UserError as the reader of the format does."""
-    if path.name == MSPROBE_FILE:
-        return _reader("msprobe_dump:find_msprobe_dump")(path, shown)
-    return _reader(_ARCHIVES[path.suffix])(path, shown)
+    target = "msprobe_dump:find_msprobe_dump" if path.name == MSPROBE_FILE else _ARCHIVES[path.suffix]
+    found: Mapping[str, FoundArray] = _reader(target)(path, shown)
+    return found
 
 
 def find_array(path: Path, shown: str) -> StoredArray:
