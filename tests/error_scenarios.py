@@ -100,6 +100,18 @@ def added(line, *arguments):
     return changed(SUITE, f"{SUITE}{line}\n", *arguments)
 
 
+def with_table(content):
+    """A suite of recorded figures, and its table."""
+
+    def meet(project):
+        suite = "suite: mean\ntable: {file: sweep.csv, name: [op], dtype: float16, metrics: {max_ulp: ulp}}\n"
+        project.write("suites/unit/mean.yaml", suite)
+        project.write("suites/unit/sweep.csv", content)
+        return project.run("run")
+
+    return meet
+
+
 def written(path, content, *arguments):
     """Return the scenario of one more file."""
 
@@ -371,8 +383,11 @@ SCENARIOS = {
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
     "bad-outputs": with_no_outputs,
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
+    "bad-table": with_table("op,ulp\nexp,1,5\n"),
+    "unknown-column": with_table("op,ulps\nexp,1\n"),
     "bad-array-file": with_broken_input,
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),
+    "bad-tensor-file": written("y.pt", "not an archive", "compare", "y.pt", "y.pt"),
     "bad-raw-file": written(
         "y.bin", "not an array", "compare", "y.bin", "y.bin", "--dtype", "float32", "--shape", "2x4"
     ),

@@ -26,7 +26,7 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
     """Locate the tensors of a dump by name, such as Module.conv1.Conv2d.forward.0.output.0, in the order of execution.
 
     Raises:
-        UserError: missing-file, also for a tensor that the JSON names; bad-msprobe-dump, for JSON of another kind, for
+        UserError: missing-file, also for a tensor that the JSON names; bad-tensor-file, for JSON of another kind, for
             statistics without tensors, and for a tensor of another dtype or shape than the JSON says; the errors of
             reading .npy and .pt files.
     """
@@ -54,7 +54,7 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
 
 
 def _bad(shown: str, expectation: str) -> UserError:
-    return UserError("bad-msprobe-dump", f"expected {expectation}", file=shown)
+    return UserError("bad-tensor-file", f"expected {expectation}", file=shown)
 
 
 def _tensors(value: Any, depth: int) -> Iterator[dict[str, Any]]:

@@ -82,7 +82,7 @@ def find_torch_tensors(path: Path, shown: str) -> dict[str, StoredArray]:
     A file of one tensor names it ONLY_TENSOR.
 
     Raises:
-        UserError: missing-file; bad-torch-file, for anything but tensors in dicts and lists.
+        UserError: missing-file; bad-tensor-file, for anything but tensors in dicts and lists.
     """
     with open_array_file(path, shown) as stream:
         try:
@@ -109,7 +109,7 @@ def find_torch_tensors(path: Path, shown: str) -> dict[str, StoredArray]:
 
 
 def _bad(shown: str, expectation: str) -> UserError:
-    return UserError("bad-torch-file", f"expected {expectation}", file=shown)
+    return UserError("bad-tensor-file", f"expected {expectation}", file=shown)
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, zipfile.ZipInfo], str]:

@@ -15,6 +15,7 @@ from precreg.types import (
 )
 from precreg.verdict.recorded_figures import moved_figures, unusable_figures
 
+OWN_METRICS = (("higher.score", "", "higher"), ("higher.share", "1", "higher"), ("lower.bad", "", "lower"))
 OWN = tuple(
     MetricDescription(name, unit, "column", better, "table")
     for name, unit, better in (
