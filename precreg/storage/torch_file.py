@@ -162,7 +162,8 @@ class _StoragePlace(NamedTuple):
             return StoredArray(self.path, shown, dtype, tensor.shape, "C", start)
         self.stream.seek(start)
         last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.strides, strict=True))
-        flat = np.frombuffer(self.stream.read((last + 1) * dtype.itemsize), dtype)
+        # As bytes, because numpy makes no strided view of some dtypes of ml_dtypes.
+        flat = np.frombuffer(self.stream.read((last + 1) * dtype.itemsize), f"V{dtype.itemsize}")
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
         view = np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False)
         return StoredArray(self.path, shown, dtype, tensor.shape, "C", 0, np.ascontiguousarray(view).tobytes())

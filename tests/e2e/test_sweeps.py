@@ -79,7 +79,7 @@ def test_three_planted_losses_are_found_and_nothing_else(project):
     assert verdicts(project) == dict.fromkeys(
         ("bfloat16-exp-half", "float16-tanh-one", "float32-negative-ten"), "regressed"
     )
-    assert "equal_share moved (1 -> 0.99609375), by figures alone" in " ".join(done.stdout.split())
+    assert "equal_share moved (1 -> 0.9961), by figures alone" in " ".join(done.stdout.split())
     failures = ElementTree.parse(project / "reports/junit.xml").getroot().iter("failure")
     assert len([*failures]) == 3
     for report in ("report.html", "summary.md"):
@@ -106,7 +106,9 @@ def test_a_row_that_is_gone_fails_until_its_baseline_is_removed(project):
         done = precreg(project, "run", *arguments)
         assert (done.returncode, verdicts(project)) == (1, {"float16-sqrt-one": "missing_output"})
         assert "has no row of this case, and its baseline has one" in done.stdout
-    assert precreg(project, "baseline", "prune", "--yes").returncode in (0, 2)
+    assert precreg(project, "baseline", "prune").returncode == 0
+    assert precreg(project, "run").returncode == 0
+    assert verdicts(project) == {}
 
 
 def test_a_new_row_needs_a_baseline(project):
@@ -208,6 +210,5 @@ def test_every_other_command_reads_the_sweep(project):
         assert done.returncode == 0, (arguments, done.stderr)
         assert "Traceback" not in done.stderr
     assert "figures alone, whose noise is unknown" in precreg(project, "power", "bfloat16-exp-half").stdout
-    for arguments in (("calibrate", "bfloat16-exp-half"), ("faults", "bfloat16-exp-half")):
-        done = precreg(project, *arguments)
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    assert "recorded outputs have no inputs to perturb" in precreg(project, "calibrate", "bfloat16-exp-half").stderr
+    assert "a subject of kind table computes by itself" in precreg(project, "faults", "bfloat16-exp-half").stdout
