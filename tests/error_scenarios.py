@@ -106,6 +106,18 @@ def added(line, *arguments):
     return changed(SUITE, f"{SUITE}{line}\n", *arguments)
 
 
+def with_table(content):
+    """A suite of recorded figures, and its table."""
+
+    def meet(project):
+        suite = "suite: mean\ntable: {file: sweep.csv, name: [op], dtype: float16, metrics: {max_ulp: ulp}}\n"
+        project.write("suites/unit/mean.yaml", suite)
+        project.write("suites/unit/sweep.csv", content)
+        return project.run("run")
+
+    return meet
+
+
 def written(path, content, *arguments):
     """Return the scenario of one more file."""
 
@@ -405,19 +417,6 @@ def mel_net(helper):
     return _net(helper, *constants, mel, helper.make_node("MatMul", ["m", "x"], ["y"]))
 
 
-def with_a_damaged_output(project):
-    from onnx import helper, numpy_helper
-
-    folder = project.root / "suites/unit/node/test_relu"
-    (folder / "test_data_set_0").mkdir(parents=True)
-    (folder / "model.onnx").write_bytes(relu_net(helper))
-    content = numpy_helper.from_array(np.ones((8, 8), np.float32)).SerializeToString()
-    (folder / "test_data_set_0/input_0.pb").write_bytes(content)
-    (folder / "test_data_set_0/output_0.pb").write_bytes(content[:-3])
-    project.write("suites/unit/node.yaml", "suite: node\nonnx_tests: node\n")
-    return project.run("run", "unit/node", "--jobs", "0") + project.run("explain", "unit/node/test_relu")
-
-
 # They need an extra, and tests/extras/docs runs them.
 WITH_EXTRAS = frozenset(
     {
@@ -427,7 +426,7 @@ WITH_EXTRAS = frozenset(
         "bad-model",
         "unsupported-model",
         "bad-model-inputs",
-        "bad-tensor-file",
+        ,
     }
 )
 
@@ -479,8 +478,11 @@ SCENARIOS = {
     "out-of-memory": with_torch("import torch\n\ndef mean(input):\n    return torch.empty(2**60)\n"),
     "bad-input": with_an_input_of_another_shape,
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
+    "bad-table": with_table("op,ulp\nexp,1,5\n"),
+    "unknown-column": with_table("op,ulps\nexp,1\n"),
     "bad-array-file": with_broken_input,
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),
+    "bad-tensor-file": written("y.pt", "not an archive", "compare", "y.pt", "y.pt"),
     "bad-raw-file": written(
         "y.bin", "not an array", "compare", "y.bin", "y.bin", "--dtype", "float32", "--shape", "2x4"
     ),
@@ -501,7 +503,6 @@ SCENARIOS = {
     "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
     "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
     "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),
-    "bad-tensor-file": with_a_damaged_output,
     "no-node-tests": written("suites/unit/node.yaml", "suite: node\nonnx_tests: nodes\n", "list"),
     "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),

@@ -78,18 +78,22 @@ def export_command(
 
     raw = RawFormat(dtype, shape, byte_order)
     if model.endswith(ONNX_SUFFIX):
-        if device is not None:
-            raise UserError("bad-value", f"expected a Python function beside --device but got {model}")
+        _refuse_python_options(model, device=device, layer=layers, torch=with_torch)
         # In the order of execution, so that the first difference in a comparison is the cause.
         write_nodes(export_nodes((project or Path()) / model, names, read_arguments(inputs, raw)), output)
         return
-    found = find_model(model, project or Path())
-    arguments = read_arguments(inputs, raw)
+    found, arguments = find_model(model, project or Path()), read_arguments(inputs, raw)
     # Only after the call the nodes are known, so a wrong name costs a run of the model.
     if layers:
         write_nodes(_layers(found, arguments, layers, names), output)
     else:
         write_nodes(choose_nodes(model, call_model(found, arguments, device, with_torch=with_torch), names), output)
+
+
+def _refuse_python_options(model: str, **options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise UserError("bad-value", f"expected a Python function or module beside --{name} but got {model}")
 
 
 def _layers(found: Model, arguments: Arrays, layers: tuple[str, ...], names: tuple[str, ...]) -> Arrays:

@@ -14,24 +14,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
+from precreg.arithmetic import numpy_dtype
 from precreg.errors import UserError, nearest
 from precreg.storage import (
     ARRAY_SUFFIXES,
     MSPROBE_FILE,
     MSPROBE_FOLDER,
     RAW,
-    SINGLES,
     Array,
     NpzMember,
     StoredArray,
-    archive_reader,
     expect_mapping,
-    find_npy,
+    find_array,
+    find_arrays,
     find_raw,
     format_value,
+    is_archive,
     is_array_file,
     natural_order,
-    raw_dtype,
     read_yaml,
     strip_dtype_suffix,
 )
@@ -70,9 +70,9 @@ class ArrayPlace(NamedTuple):
         if self.path.suffix == RAW:
             return self._raw(self.raw.shape)
         # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
-        if (reader := archive_reader(self.path.name)) is not None:
-            reader(self.path, self.shown)
-        return SINGLES.get(self.path.suffix, find_npy)(self.path, self.shown)
+        if is_archive(self.path.name):
+            find_arrays(self.path, self.shown)
+        return find_array(self.path, self.shown)
 
     def load(self, other: tuple[int, ...] | None = None) -> Array:
         """Return the array; raw bytes without a shape take the shape of the `other` side if their number fits.
@@ -92,7 +92,8 @@ class ArrayPlace(NamedTuple):
         if self.raw.dtype is None:
             # No default: float32 and int32 have the same size, and wrong numbers would look like errors of the kernel.
             raise UserError("bad-raw-file", "expected --dtype beside a raw file but there is none", file=self.shown)
-        return find_raw(self.path, self.shown, raw_dtype(self.raw.dtype, self.raw.byte_order), shape)
+        order: Literal["<", ">"] = "<" if self.raw.byte_order == "little" else ">"
+        return find_raw(self.path, self.shown, numpy_dtype(self.raw.dtype).newbyteorder(order), shape)
 
 
 class ArraySide(NamedTuple):
@@ -122,7 +123,7 @@ def read_side(path: Path, raw: RawFormat) -> ArraySide:
     # A file name may contain a colon, so an existing path wins over FILE:NAME.
     if not path.exists() and (named := _array_of_archive(path, shown, raw)):
         return named
-    if archive_reader(path.name) is not None:
+    if is_archive(path.name):
         return ArraySide(shown, "archive", dict(_opened(path, shown, raw)))
     place = ArrayPlace(path, shown, raw)
     if path.is_file() and not is_array_file(path.name):
@@ -141,7 +142,7 @@ def _checked(place: ArrayPlace) -> StoredArray | NpzMember | None:
 
 def _array_of_archive(path: Path, shown: str, raw: RawFormat) -> ArraySide | None:
     archive, _, name = str(path).rpartition(":")
-    if not archive or archive_reader(archive) is None or not Path(archive).is_file():
+    if not archive or not is_archive(archive) or not Path(archive).is_file():
         return None
     arrays = dict(_opened(Path(archive), escape_surrogates(archive), raw))
     if name not in arrays:
@@ -158,9 +159,7 @@ def unknown_array(name: str, where: str, known: Iterable[str]) -> UserError:
 
 
 def _opened(path: Path, shown: str, raw: RawFormat) -> Iterator[tuple[str, ArrayPlace]]:
-    reader = archive_reader(path.name)
-    assert reader is not None
-    for name, found in reader(path, shown).items():
+    for name, found in find_arrays(path, shown).items():
         yield escape_surrogates(name), ArrayPlace(path, escape_surrogates(f"{shown}:{name}"), raw, found)
 
 
@@ -179,7 +178,7 @@ def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
         is_dump = place.path.name == MSPROBE_FILE and (place.path.parent / MSPROBE_FOLDER).is_dir()
         if place.path.suffix not in ARRAY_SUFFIXES and not is_dump:
             passed_over.append(place.shown)
-        elif archive_reader(file) is not None:
+        elif is_archive(file):
             _expand(name, place, side)
         else:
             _add(name, place, side)

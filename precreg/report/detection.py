@@ -380,6 +380,7 @@ _REASONS = {
     LossReason.FEW_SEEDS: f"runs may differ, and a baseline of fewer than {MIN_SAMPLES} seeds has no spread",
     LossReason.FEW_SAMPLES: f"fewer than {MIN_SAMPLES} samples",
     LossReason.STATISTIC_OFF: "the statistic is off",
+    LossReason.FIGURES_ALONE: "figures alone, whose noise is unknown",
     LossReason.UNKNOWN_SPREAD: "the spread of its errors is unknown",
 }
 

@@ -12,11 +12,11 @@ from .array_file import write_npy as write_npy
 from .array_file import write_npz as write_npz
 from .array_formats import ARRAY_SUFFIXES as ARRAY_SUFFIXES
 from .array_formats import RAW as RAW
-from .array_formats import SINGLES as SINGLES
-from .array_formats import archive_reader as archive_reader
+from .array_formats import find_array as find_array
+from .array_formats import find_arrays as find_arrays
+from .array_formats import is_archive as is_archive
 from .array_formats import is_array_file as is_array_file
 from .array_formats import natural_order as natural_order
-from .array_formats import raw_dtype as raw_dtype
 from .array_formats import read_recorded as read_recorded
 from .array_formats import read_single as read_single
 from .compiled_file import libraries_linked as libraries_linked
@@ -54,7 +54,6 @@ from .msprobe_dump import MSPROBE_FILE as MSPROBE_FILE
 from .msprobe_dump import MSPROBE_FOLDER as MSPROBE_FOLDER
 from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
-from .npy import read_npy as read_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
 from .python_source import ImportedName as ImportedName

@@ -7,49 +7,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+from precreg.storage.msprobe_dump import MSPROBE_FILE
 
-from precreg.storage.array_file import Array, StoredArray, find_raw, stored_dtype, to_native_byte_order
-from precreg.storage.msprobe_dump import MSPROBE_FILE, find_msprobe_dump
-from precreg.storage.npy import NpzMember, find_npy, find_npz
-from precreg.storage.safetensors import find_safetensors
-from precreg.storage.tensor_proto import find_tensor_proto
-from precreg.storage.torch_file import find_torch_tensors
+if TYPE_CHECKING:
+    from precreg.storage.array_file import Array, StoredArray
+    from precreg.storage.npy import NpzMember
 
-FoundArray = StoredArray | NpzMember
-ArchiveReader = Callable[[Path, str], Mapping[str, FoundArray]]
+    FoundArray = StoredArray | NpzMember
+    ArchiveReader = Callable[[Path, str], Mapping[str, FoundArray]]
 
-# A new archive format needs one line here.
-ARCHIVES: dict[str, ArchiveReader] = {
-    ".npz": find_npz,
-    ".safetensors": find_safetensors,
-    ".pt": find_torch_tensors,
-    ".pth": find_torch_tensors,
+# The function of precreg.storage that locates the arrays of a file. Suites name formats when they load, so that no
+# reader, and no numpy, comes before the first file. A new format needs one line here.
+_ARCHIVES = {
+    ".npz": "npy:find_npz",
+    ".safetensors": "safetensors:find_safetensors",
+    ".pt": "torch_file:find_torch_tensors",
+    ".pth": "torch_file:find_torch_tensors",
 }
-SINGLES: dict[str, Callable[[Path, str], StoredArray]] = {".npy": find_npy, ".pb": find_tensor_proto}
+_SINGLES = {".npy": "npy:find_npy", ".pb": "tensor_proto:find_tensor_proto"}
 RAW = ".bin"
-ARRAY_SUFFIXES = (*SINGLES, RAW, *ARCHIVES)
+ARRAY_SUFFIXES = (*_SINGLES, RAW, *_ARCHIVES)
 
 
-def archive_reader(name: str) -> ArchiveReader | None:
-    """Return the reader of an archive by the name of its file; None for a file of one array."""
+def is_archive(name: str) -> bool:
+    """Return whether a file holds named arrays, by its name."""
     # Other files may end in .json, so that the whole name counts.
-    if name.rpartition("/")[2] == MSPROBE_FILE:
-        return find_msprobe_dump
-    return ARCHIVES.get(Path(name).suffix)
+    return name.rpartition("/")[2] == MSPROBE_FILE or Path(name).suffix in _ARCHIVES
 
 
 def is_array_file(name: str) -> bool:
     """Return whether a file's name is that of a format of arrays."""
-    return archive_reader(name) is not None or name.endswith((*SINGLES, RAW))
+    return is_archive(name) or Path(name).suffix in ARRAY_SUFFIXES
 
 
-def raw_dtype(name: str, byte_order: Literal["little", "big"] = "little") -> np.dtype[np.generic]:
-    """Return the dtype of elements in a raw file."""
-    return stored_dtype(name).newbyteorder("<" if byte_order == "little" else ">")
+def find_arrays(path: Path, shown: str) -> Mapping[str, FoundArray]:
+    """Locate the arrays of an archive by name. Raises UserError as the reader of the format does."""
+    target = "msprobe_dump:find_msprobe_dump" if path.name == MSPROBE_FILE else _ARCHIVES[path.suffix]
+    found: Mapping[str, FoundArray] = _reader(target)(path, shown)
+    return found
+
+
+def find_array(path: Path, shown: str) -> StoredArray:
+    """Locate the array of a file of one array that is not raw; any other suffix counts as .npy.
+
+    Raises UserError as the reader of the format does.
+    """
+    found: StoredArray = _reader(_SINGLES.get(path.suffix, _SINGLES[".npy"]))(path, shown)
+    return found
+
+
+def _reader(target: str) -> Callable[[Path, str], Any]:
+    module, _, function = target.partition(":")
+    reader: Callable[[Path, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)
+    return reader
 
 
 def read_recorded(path: Path, shown: str) -> dict[str, Array]:
@@ -57,9 +71,9 @@ def read_recorded(path: Path, shown: str) -> dict[str, Array]:
 
     Raises UserError as the reader of the format does.
     """
-    reader = archive_reader(path.name)
-    assert reader is not None
-    return {name: to_native_byte_order(found.load()) for name, found in reader(path, shown).items()}
+    from precreg.storage.array_file import to_native_byte_order
+
+    return {name: to_native_byte_order(found.load()) for name, found in find_arrays(path, shown).items()}
 
 
 def read_single(
@@ -69,10 +83,13 @@ def read_single(
 
     Raises UserError as the reader of the format does.
     """
-    if dtype is not None:
-        found = find_raw(path, shown, raw_dtype(dtype, "big" if byte_order == "big" else "little"), shape)
-        return to_native_byte_order(found.load())
-    return to_native_byte_order(SINGLES[path.suffix](path, shown).load())
+    from precreg.storage.array_file import find_raw, stored_dtype, to_native_byte_order
+
+    if dtype is None:
+        return to_native_byte_order(find_array(path, shown).load())
+    # The suite has checked the name.
+    order: Literal["<", ">"] = ">" if byte_order == "big" else "<"
+    return to_native_byte_order(find_raw(path, shown, stored_dtype(dtype).newbyteorder(order), shape).load())
 
 
 _DIGITS = re.compile(r"(\d+)")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precreg.errors import UserError
-from precreg.storage.array_file import StoredArray, open_array_file
-from precreg.storage.npy import find_npy
-from precreg.storage.torch_file import find_torch_tensors
+
+if TYPE_CHECKING:
+    from precreg.storage.array_file import StoredArray
 
 MSPROBE_FILE = "dump.json"
 MSPROBE_FOLDER = "dump_tensor_data"
@@ -26,10 +26,13 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
     """Locate the tensors of a dump by name, such as Module.conv1.Conv2d.forward.0.output.0, in the order of execution.
 
     Raises:
-        UserError: missing-file, also for a tensor that the JSON names; bad-msprobe-dump, for JSON of another kind, for
+        UserError: missing-file, also for a tensor that the JSON names; bad-tensor-file, for JSON of another kind, for
             statistics without tensors, and for a tensor of another dtype or shape than the JSON says; the errors of
             reading .npy and .pt files.
     """
+    # Late, because suites name the formats of arrays when they load, without numpy.
+    from precreg.storage.array_file import open_array_file
+
     with open_array_file(path, shown) as stream:
         content = stream.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
@@ -51,7 +54,7 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
 
 
 def _bad(shown: str, expectation: str) -> UserError:
-    return UserError("bad-msprobe-dump", f"expected {expectation}", file=shown)
+    return UserError("bad-tensor-file", f"expected {expectation}", file=shown)
 
 
 def _tensors(value: Any, depth: int) -> Iterator[dict[str, Any]]:
@@ -74,6 +77,9 @@ def _name(entry: dict[str, Any]) -> str:
 
 
 def _located(entry: dict[str, Any], path: Path, shown: str) -> StoredArray:
+    from precreg.storage.npy import find_npy
+    from precreg.storage.torch_file import find_torch_tensors
+
     file = entry["data_name"]
     # A name leads to a file of the folder and nowhere else.
     if "/" in file or "\\" in file or file.startswith(".") or not file.endswith((".npy", ".pt")):

@@ -56,7 +56,7 @@ def find_tensor_proto(path: Path, shown: str) -> StoredArray:
     """Return the array of a .pb file; its elements are a part of the file or decoded.
 
     Raises:
-        UserError: missing-file; bad-tensor-proto, for anything but one tensor of numbers with its data.
+        UserError: missing-file; bad-tensor-file, for anything but one tensor of numbers with its data.
     """
     with open_array_file(path, shown) as stream:
         size = path.stat().st_size
@@ -83,7 +83,7 @@ def find_tensor_proto(path: Path, shown: str) -> StoredArray:
 
 
 def _bad(shown: str, expectation: str) -> UserError:
-    return UserError("bad-tensor-proto", f"expected {expectation}", file=shown)
+    return UserError("bad-tensor-file", f"expected {expectation}", file=shown)
 
 
 # A field's value: the wire type, and a number or bytes.

@@ -82,7 +82,7 @@ def find_torch_tensors(path: Path, shown: str) -> dict[str, StoredArray]:
     A file of one tensor names it ONLY_TENSOR.
 
     Raises:
-        UserError: missing-file; bad-torch-file, for anything but tensors in dicts and lists.
+        UserError: missing-file; bad-tensor-file, for anything but tensors in dicts and lists.
     """
     with open_array_file(path, shown) as stream:
         try:
@@ -109,7 +109,7 @@ def find_torch_tensors(path: Path, shown: str) -> dict[str, StoredArray]:
 
 
 def _bad(shown: str, expectation: str) -> UserError:
-    return UserError("bad-torch-file", f"expected {expectation}", file=shown)
+    return UserError("bad-tensor-file", f"expected {expectation}", file=shown)
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, zipfile.ZipInfo], str]:
@@ -162,7 +162,8 @@ class _StoragePlace(NamedTuple):
             return StoredArray(self.path, shown, dtype, tensor.shape, "C", start)
         self.stream.seek(start)
         last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.strides, strict=True))
-        flat = np.frombuffer(self.stream.read((last + 1) * dtype.itemsize), dtype)
+        # As bytes, because numpy makes no strided view of some dtypes of ml_dtypes.
+        flat = np.frombuffer(self.stream.read((last + 1) * dtype.itemsize), f"V{dtype.itemsize}")
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
         view = np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False)
         return StoredArray(self.path, shown, dtype, tensor.shape, "C", 0, np.ascontiguousarray(view).tobytes())

@@ -1,5 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .built_in import files_spec as files_spec
+from .built_in import read_raw_options as read_raw_options
+from .built_in import recorded_paths as recorded_paths
 from .call import Call as Call
 from .call import Outputs as Outputs
 from .call import name_outputs as name_outputs

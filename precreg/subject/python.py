@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.errors import UserError, nearest
-from precreg.storage import read_npy, read_npz, resolve_inside
-from precreg.subject.built_in import EVERY_MEMBER
+from precreg.storage import read_recorded, read_single, resolve_inside
+from precreg.subject.built_in import EVERY_MEMBER, FileSpec
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
 from precreg.subject.health import note_use, watch_import
 from precreg.subject.module_space import ModuleSpace, enter_module_space, leave_module_space
@@ -134,18 +134,25 @@ def _find_attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
     return function
 
 
-def run_files(spec: dict[str, str], call: Call) -> Outputs:
-    """Read each output's .npy file, or with the name "*" every array of an .npz file. The duration is 0.
+def run_files(spec: FileSpec, call: Call) -> Outputs:
+    """Read each output's file, or with the name "*" every array of an archive. The duration is 0.
 
     Paths are relative to the project. A missing file gives no output, which the verdict reports as missing_output.
 
     Raises:
-        UserError: bad-array-file, outside-project.
+        UserError: outside-project, and the errors of the reader of the format.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    for output, name in spec.items():
-        path = resolve_inside(call.project, name)
+    for output, given in spec.items():
+        file = given if isinstance(given, str) else given["path"]
+        path = resolve_inside(call.project, file)
         if not path.exists():
             continue
-        arrays |= read_npz(path, name) if output == EVERY_MEMBER else {output: read_npy(path, name)}
+        if output == EVERY_MEMBER:
+            arrays |= read_recorded(path, file)
+        elif isinstance(given, str):
+            arrays[output] = read_single(path, file)
+        else:
+            shape = None if "shape" not in given else tuple(given["shape"])
+            arrays[output] = read_single(path, file, given["dtype"], shape, given.get("byte_order", "little"))
     return Outputs({output: require_numeric(output, array) for output, array in arrays.items()}, 0.0)

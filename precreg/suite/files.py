@@ -35,6 +35,10 @@ class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
     reference: Annotated[Text | None, Meta(description="The same, computed in higher precision")] = None
     golden: Annotated[Text | None, Meta(description="Outputs to match, in the output dtype")] = None
     benchmark: Annotated[Text | None, Meta(description="Outputs of a second implementation")] = None
+    dtype: Annotated[Text | None, Meta(description="The dtype of raw .bin files, or a $placeholder")] = None
+    reference_dtype: Annotated[Text | None, Meta(description="The dtype of the oracle's raw files")] = None
+    shape: Annotated[Any, Meta(description="The shape of raw files: [4, 64], 4x64 or a $placeholder")] = None
+    byte_order: Annotated[Literal["little", "big"] | None, Meta(description="Of raw files; default: little")] = None
 
 
 class TableEntry(Struct, frozen=True, forbid_unknown_fields=True):

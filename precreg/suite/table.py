@@ -32,7 +32,7 @@ def table_points(suite: Suite, project: Path) -> list[RecordedPoint]:
 
     A Parquet file without pyarrow gives one point, whose case is skipped by name: its rows are unknown. Raises
     UserError: missing-file, outside-project, bad-value, unknown-metric, unknown-column, bad-table, unknown-dtype,
-    duplicate-row.
+    duplicate-case.
     """
     spec = _read_spec(suite, project)
     # No reference: the figures were measured against one elsewhere.
@@ -143,7 +143,7 @@ def _require_new_row(suite: Suite, table: Table, row: TableRow, first: dict[tupl
     if other is not row:
         named = ", ".join(f"{column}={cell}" for column, cell in zip(columns, cells, strict=True))
         message = f"expected one row of {named} but line {other.line} has it, too; name another column in table: name:"
-        raise UserError("duplicate-row", message, file=table.shown, line=row.line)
+        raise UserError("duplicate-case", message, file=table.shown, line=row.line)
 
 
 def _parameters(table: Table, row: TableRow, cells: Mapping[str, str]) -> Parameters:

@@ -142,7 +142,7 @@ class NoCommonName(Fact, frozen=True, tag="no_common_name"):
     reference: SideContents
 
 
-AbsenceFact = AbsentOutput | AbsentFigures | NothingCompared | AbsentArray | NoCommonName
+AbsenceFact = AbsentOutput | NothingCompared | AbsentArray | NoCommonName | AbsentFigures
 
 
 class OtherShape(Fact, frozen=True, tag="other_shape"):

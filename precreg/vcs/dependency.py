@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 
 from precreg.measure import analyzer_entry_point
 from precreg.storage import (
+    MSPROBE_FILE,
+    MSPROBE_FOLDER,
     ImportedName,
     files_matching,
     files_named,
@@ -46,6 +48,7 @@ from precreg.subject import (
     Dependencies,
     declared_dependencies,
     dependencies_entry_point,
+    recorded_paths,
     subject_entry_point,
     target_of,
 )
@@ -178,7 +181,7 @@ def _own_files(case: Case, project: Path) -> Iterator[Path]:
         yield from (project / path for path in device_table_paths(case.device))
     for computation in _computations(case):
         if computation.kind == "files":
-            yield from (project / path for path in computation.spec.values())
+            yield from (project / path for path in recorded_paths(computation.spec))
         elif computation.kind == "table" and "file" in computation.spec:
             yield project / computation.spec["file"]
 
@@ -230,8 +233,11 @@ def _patterns(case: Case, project: Path) -> frozenset[str]:
     """Return the paths and patterns of files that the suite names, and that installed kinds declare."""
     declared = (each.files for each in _declarations(case, project) if each is not None)
     places = (normpath(project / case.directory / file) for files in declared for file in files)
+    recorded = (path for each in _computations(case) if each.kind == "files" for path in recorded_paths(each.spec))
+    # The tensors of a dump are files of their own.
+    dumps = (path.removesuffix(MSPROBE_FILE) for path in recorded if path.rpartition("/")[2] == MSPROBE_FILE)
     inside = (Path(place).relative_to(project).as_posix() for place in places if Path(place).is_relative_to(project))
-    return frozenset(case.depends).union(inside)
+    return frozenset(case.depends).union(inside, (f"{folder}{MSPROBE_FOLDER}/*" for folder in dumps))
 
 
 def _has_unknown_dependencies(case: Case, project: Path) -> bool:

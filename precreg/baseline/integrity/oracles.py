@@ -17,7 +17,7 @@ from msgspec import Struct
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
 from precreg.storage import pattern_matches
-from precreg.subject import declared_dependencies, target_of
+from precreg.subject import declared_dependencies, recorded_paths, target_of
 from precreg.types import (
     BenchmarkReplaced,
     Case,
@@ -177,8 +177,8 @@ def _device_files(case: Case) -> Iterator[str]:
 def _files_of(computation: Computation, case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
     """Yield the recorded files of a computation, or the paths that its options could mean, and declared ones."""
     if computation.kind == "files":
-        yield from computation.spec.values()
-    elif computation.kind != "python":
+        yield from recorded_paths(computation.spec)
+    elif computation.kind not in ("python", "table"):
         yield from _paths_named_in(computation.spec, case, project)
         yield from _declared_files(computation, case, project, changed)
 

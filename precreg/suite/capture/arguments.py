@@ -38,7 +38,7 @@ def has_tensors(positional: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     return torch is not None and any(isinstance(each, torch.Tensor) for each in (*positional, *named.values()))
 
 
-def read_outputs(returned: Any) -> dict[str, NDArray[Any]]:
+def recorded_outputs(returned: Any) -> dict[str, NDArray[Any]]:
     """Return the outputs of a call by name, as a subject names them. Raises UncapturedCall."""
     if isinstance(returned, Mapping):
         named = {str(name): value for name, value in returned.items()}

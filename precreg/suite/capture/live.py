@@ -198,9 +198,9 @@ class Capture:
             return call, self.store.place_for(call)
 
     def _end(self, place: Any, call: Any, returned: Any) -> None:
-        from precreg.suite.capture.arguments import read_outputs
+        from precreg.suite.capture.arguments import recorded_outputs
 
-        call.outputs = read_outputs(returned)
+        call.outputs = recorded_outputs(returned)
         with self._lock:
             self.store.keep(place, call)
             if self.store.spool is not None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from precreg.arithmetic import COMPLEX_PARTS, DTYPE_NAMES, cast, format_of, numpy_dtype
 from precreg.errors import UserError
-from precreg.storage import Array, array_digest, read_npy, read_npz, resolve_inside
+from precreg.storage import RAW, Array, array_digest, read_recorded, read_single, resolve_inside
 from precreg.subject import call_function
 from precreg.suite.inputs.distributions import (
     RandomWords,
@@ -224,7 +224,7 @@ def _draw_legacy(options: LegacyNormal, spec: InputSpec) -> Array:
 
 def _read_file(options: File, spec: InputSpec, directory: Path, project: Path) -> Array:
     path = resolve_inside(project, directory / options.path, file=spec.source.file, line=spec.source.line)
-    stored = _read_array(path, relpath(directory / options.path, project), options.key)
+    stored = _read_array(path, relpath(directory / options.path, project), options.key, spec)
     if stored.shape != spec.shape:
         raise _value_error(spec, f"shape={list(spec.shape)} in {options.path} but got shape={list(stored.shape)}")
     if not _can_hold(spec.dtype, stored):
@@ -236,10 +236,13 @@ def _read_file(options: File, spec: InputSpec, directory: Path, project: Path) -
     return array.reshape(spec.shape)
 
 
-def _read_array(path: Path, shown: str, key: str | None) -> Array:
+def _read_array(path: Path, shown: str, key: str | None, spec: InputSpec) -> Array:
+    if path.suffix == RAW:
+        # A raw file does not say what it holds, so it has the dtype and the shape of the input.
+        return read_single(path, shown, spec.dtype, spec.shape)
     if key is None:
-        return read_npy(path, shown)
-    arrays = read_npz(path, shown)
+        return read_single(path, shown)
+    arrays = read_recorded(path, shown)
     if key not in arrays:
         raise UserError("missing-key", f"expected one of {', '.join(arrays)} but got key={key}", file=shown)
     return arrays[key]

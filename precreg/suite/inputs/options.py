@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from precreg.arithmetic import FORMATS, Format, format_of
 from precreg.errors import nearest
+from precreg.storage import ARRAY_SUFFIXES, is_archive, is_array_file
 
 
 class DistributionOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,19 +193,19 @@ class IllConditionedSum(DistributionOptions, frozen=True):
 
 
 class File(DistributionOptions, frozen=True):
-    """Read the numbers of a .npy file, or of one array of a .npz file."""
+    """Read the numbers of a file of one array (.npy, .bin, .pb), or of one array of an archive."""
 
     # Relative to the suite's folder.
     path: str
-    # The array of a .npz file.
+    # The array of an archive: .npz, .safetensors, .pt or dump.json of msprobe.
     key: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.path.endswith((".npy", ".npz")):
-            raise ValueError(f"expected a path that ends in .npy or .npz but got path={self.path}")
-        if self.path.endswith(".npz") != (self.key is not None):
+        if not is_array_file(self.path):
+            raise ValueError(f"expected a path that ends in {', '.join(ARRAY_SUFFIXES)} but got path={self.path}")
+        if is_archive(self.path) != (self.key is not None):
             raise ValueError(
-                f"expected a key for a .npz file, and for that alone, but got path={self.path}, key={self.key}"
+                f"expected a key for an archive, and for that alone, but got path={self.path}, key={self.key}"
             )
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
