@@ -426,7 +426,6 @@ WITH_EXTRAS = frozenset(
         "bad-model",
         "unsupported-model",
         "bad-model-inputs",
-        ,
     }
 )
 
