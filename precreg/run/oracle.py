@@ -107,7 +107,8 @@ def _promote_inputs(inputs: Arrays, widest: str) -> Arrays:
 def _reference_dtype(dtype: np.dtype[Any], widest: str) -> np.dtype[Any]:
     """Return the dtype in which a reference computes: float64, `widest` for float64 itself; integers stay."""
     number_format = format_of(dtype.name)
-    if number_format is None:
+    # A kind without longdouble must say so, and get no rounded inputs.
+    if number_format is None or dtype.char in "gG":
         return dtype
     # finfo.nmant leaves out the leading bit, which `precision` counts.
     wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.dtype(widest)
