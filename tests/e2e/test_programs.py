@@ -259,7 +259,7 @@ def test_children_that_a_program_leaves_are_reported_and_end(tmp_path):
 def test_a_timeout_ends_grandchildren_in_sessions_of_their_own(tmp_path):
     program = 'setsid sleep 1000 & echo $! > "$0"; sleep 1000'
     pid = tmp_path / "pid"
-    _, result = alone(tmp_path / "project", ["sh", "-c", program, str(pid)], timeout=6)
+    _, result = alone(tmp_path / "project", ["sh", "-c", program, str(pid)], timeout=10)
     assert result["verdict"]["reason"] == "timed_out"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from precreg.run.oracle import _reference_dtype
 from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.run.workers import run_in_workers
@@ -172,3 +173,22 @@ def test_a_broken_reply_of_a_reference_costs_its_own_case(run, case):
     first, again, last = run([case(*broken, name="a"), case(*broken, name="b"), case("double", "double", name="c")])
     assert [each.failure.reason for each in (first, again)] == [Reason.REFERENCE_ERROR] * 2
     assert last.failure is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "widest", "expected"),
+    [
+        ("float32", "longdouble", "float64"),
+        ("float32", "float64", "float64"),
+        ("float64", "longdouble", "longdouble"),
+        ("float64", "float64", "float64"),
+        ("complex64", "float64", "complex128"),
+        ("complex128", "float64", "complex128"),
+        ("complex128", "longdouble", "clongdouble"),
+        ("longdouble", "float64", "longdouble"),
+        ("clongdouble", "float64", "clongdouble"),
+        ("int32", "float64", "int32"),
+    ],
+)
+def test_a_kind_may_limit_the_inputs_of_its_references(dtype, widest, expected):
+    assert _reference_dtype(np.dtype(dtype), widest) == np.dtype(expected)

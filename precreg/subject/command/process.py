@@ -27,7 +27,7 @@ _SHOWN = 200
 
 
 class Ended(NamedTuple):
-    """How a program ended: exit code, or minus its signal, the ends of its two streams, and its time in seconds."""
+    """The end of a program: exit code, or minus its signal, the ends of its two streams, and its time in seconds."""
 
     code: int
     output: str

@@ -1,4 +1,4 @@
-"""What a suite says about a program: checked when suites load, with lines, and normalized."""
+"""Specifications of programs: suites check them when they load, with lines, and keep them in one form."""
 
 import json
 import subprocess
