@@ -28,7 +28,7 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 # The packages that precreg imports. They may be in sys.modules before a suite's module is imported, and Python would
 # then take the package in place of a module with the same name.
 _INSTALLED = (
-    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
+    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes mpmath msgspec numpy packaging pytest rich "
     "sqlalchemy xxhash yaml"
 )
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
