@@ -202,8 +202,10 @@ def _eliminate(matrix: Pairs, right: Pairs) -> tuple[Pairs, Pairs]:
         determinant = multiply_pairs(determinant, matrix.at(place, place))
         below = slice(place + 1, None)
         factors = negate_pairs(divide_pairs(matrix.at(below, slice(place, place + 1)), matrix.at(place, place)))
-        for each in (matrix, right):
-            each.put(add_pairs(each.at(below), multiply_pairs(factors, each.at(slice(place, place + 1)))), below)
+        for numbers in (matrix, right):
+            numbers.put(
+                add_pairs(numbers.at(below), multiply_pairs(factors, numbers.at(slice(place, place + 1)))), below
+            )
     for place in range(size - 1, -1, -1):
         known = right.at(place)
         for later in range(place + 1, size):
