@@ -28,10 +28,9 @@ def tensor(shape, strides, offset=0, *, key="0", elements=6, storage="FloatStora
 
 def write_torch_file(path, pickled, data, *, compression=zipfile.ZIP_STORED, extra=()):
     """Write a .pt file of one storage."""
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        archive.writestr("y/data.pkl", b"\x80\x02" + pickled + b".")
-        archive.writestr("y/byteorder", b"little")
-        archive.writestr("y/data/0", data)
-        for name, content in extra:
-            archive.writestr(name, content)
+    members = {"y/data.pkl": b"\x80\x02" + pickled + b".", "y/byteorder": b"little", "y/data/0": data}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (*members.items(), *extra):
+            # A bare ZipInfo has a fixed date, so equal tensors give equal files.
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
     return path

@@ -1,9 +1,14 @@
 """`table:` of a suite: a case for each row, and every mistake with its place."""
 
+import sys
+
+import jsonschema
 import pytest
 
 from precreg.errors import UserError
+from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
+from precreg.suite.schema import json_schema
 
 TABLE = "op,dtype,k,n,n_exact,max_ulp,mean_ulp\nexp,bfloat16,8,256,250,1,0.25\nlog,bf8,16,256,256,0.5,0.2\n"
 SUITE = """\
@@ -127,3 +132,15 @@ def test_shared_tolerances_may_bound_what_a_table_lacks(cases):
     shared = "default: {max_abs_error: 1, max_ulp: 3}\n"
     first, _ = cases(**{"suites/tolerances.yaml": shared})
     assert first.layers[-1].bounds == {"max_abs_error": 1, "max_ulp": 3}
+
+
+def test_a_parquet_file_without_its_reader_is_one_case_that_requires_it(write, monkeypatch):
+    # None in sys.modules is how Python says that a module cannot be imported.
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    project = write({"suites/unit/sweep.parquet": "PAR1"}, sweep=SUITE.replace("sweep.csv", "sweep.parquet"))
+    (only,) = load_cases(project)
+    assert (only.id, only.requires) == ("unit/sweep/default", ("pyarrow",))
+
+
+def test_an_editor_takes_the_suite(write):
+    jsonschema.validate(read_yaml(write(sweep=SUITE) / "suites/unit/sweep.yaml", "sweep.yaml").data, json_schema())
