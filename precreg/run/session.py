@@ -41,16 +41,10 @@ from precreg.errors import UserError
 from precreg.run.accepted_version import judge_changed_cases
 from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
+from precreg.run.orphans import add_orphans, add_vanished_rows
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
-from precreg.run.pipeline import (
-    IN_PROCESS,
-    AcceptedBaselines,
-    Plan,
-    run_and_judge,
-    run_warnings,
-)
-from precreg.run.vanished_rows import add_vanished_rows, known_baselines
+from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
@@ -63,9 +57,7 @@ from precreg.types import (
     ChosenRevision,
     GitState,
     OracleFact,
-    Orphan,
     Outcome,
-    Reason,
     RunRecord,
     RunWarning,
     SameOracles,
@@ -461,19 +453,6 @@ def finish_record(
         ),
         studies=tuple(studies[suite] for suite in sorted(studies)),
     )
-
-
-def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) -> RunRecord:
-    """Add the baselines that no case of the project looks up, each with the new case of the same definition.
-
-    Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
-    """
-    new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    chains = (record.environment.of_case(result.outcome.execution).chain for result in record.results)
-    labels = tuple(dict.fromkeys(label for chain in (record.environment.chain, *chains) for label in chain))
-    found = baselines.orphans(known_baselines(every, baselines, record.environment.chain), labels)
-    orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
-    return replace(record, orphans=tuple(orphans))
 
 
 class CaseJudge:

@@ -29,7 +29,7 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 # imported, and Python would then take the package in place of a module with the same name.
 _INSTALLED = (
     "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes mpmath msgspec numpy onnx onnxruntime "
-    "packaging pyarrow pytest rich safetensors sqlalchemy torch xxhash yaml"
+    "packaging pyarrow pytest rich sqlalchemy torch xxhash yaml"
 )
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
 

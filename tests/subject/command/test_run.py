@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage import find_safetensors, read_npy
+from precreg.storage import find_safetensors
+from precreg.storage.npy import read_npy
 from precreg.subject import CaseFailed, blame_failures
 from precreg.subject.command.files import read_outputs, write_inputs
 from precreg.subject.command.run import run_on_files

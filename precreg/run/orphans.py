@@ -1,4 +1,4 @@
-"""Which rows of tables did an earlier sweep have, and does this one lack?
+"""Which accepted baselines have no case any more, and which rows of tables are gone?
 
 A table makes its own cases, so a row that is gone takes its case along. A job that ends early would pass with the rows
 that it wrote. So a run gives each accepted row without a row a case that fails, until someone removes its baseline.
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from precreg.baseline import Baselines
 from precreg.environment import detect_environment
 from precreg.suite import is_unread
-from precreg.types import Case, Computation
+from precreg.types import Case, Computation, Orphan, Reason, RunRecord
 
 
 def add_vanished_rows(cases: Sequence[Case], project: Path, environment: str | None) -> list[Case]:
@@ -54,7 +54,7 @@ def _vanished(
             )
 
 
-def known_baselines(cases: Iterable[Case], baselines: Baselines, chain: tuple[str, ...]) -> frozenset[str]:
+def _known_baselines(cases: Iterable[Case], baselines: Baselines, chain: tuple[str, ...]) -> frozenset[str]:
     """Return the ids of baselines that cases look up.
 
     Without its reader the rows of a table are unknown, so that each baseline of its suite may have a case.
@@ -63,3 +63,16 @@ def known_baselines(cases: Iterable[Case], baselines: Baselines, chain: tuple[st
     unread = tuple(f"{case.tier}/{case.suite}/" for case in every if is_unread(case))
     of_tables = (place.id for place, _ in baselines.entries(chain)) if unread else ()
     return frozenset(case.baseline_id for case in every).union(id for id in of_tables if id.startswith(unread))
+
+
+def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) -> RunRecord:
+    """Add the baselines that no case of the project looks up, each with the new case of the same definition.
+
+    Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
+    """
+    new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
+    chains = (record.environment.of_case(result.outcome.execution).chain for result in record.results)
+    labels = tuple(dict.fromkeys(label for chain in (record.environment.chain, *chains) for label in chain))
+    found = baselines.orphans(_known_baselines(every, baselines, record.environment.chain), labels)
+    orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
+    return replace(record, orphans=tuple(orphans))
