@@ -41,3 +41,12 @@ def compiled(function: Callable[..., Any], spec: Mapping[str, Any]) -> Callable[
     options = spec["compile"] if isinstance(spec["compile"], dict) else {}
     result: Callable[..., Any] = torch.compile(function, **options)
     return result
+
+
+def compiler_facts(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the backend that compiles, and the mode if one is given; nothing for a subject that is not compiled."""
+    if "compile" not in spec:
+        return {}
+    options = spec["compile"] if isinstance(spec["compile"], dict) else {}
+    mode = f" {options['mode']}" if "mode" in options else ""
+    return {"compile": f"{options.get('backend', 'inductor')}{mode}"}

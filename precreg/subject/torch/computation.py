@@ -15,7 +15,7 @@ from precreg.subject.call import Call, Outputs, name_outputs
 from precreg.subject.module_space import enter_module_space, leave_module_space
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.subject.tensors import array_to_tensor
-from precreg.subject.torch.compilation import begin_compilation, compiled
+from precreg.subject.torch.compilation import begin_compilation, compiled, compiler_facts
 from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
 from precreg.subject.torch.module import Built, built_module
@@ -90,7 +90,7 @@ def _timed(
         returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
         wait_for(device)
         duration_s = (perf_counter_ns() - started) / 1e9
-        facts = describe_hardware(device)
+        facts = describe_hardware(device) | compiler_facts(spec)
     arrays = name_outputs(returned)
     for name in gradients:
         if name in arrays:

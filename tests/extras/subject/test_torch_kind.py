@@ -10,6 +10,7 @@ import torch
 
 from precreg.errors import UserError
 from precreg.subject.kind import kind_named
+from precreg.subject.torch.compilation import begin_compilation
 from precreg.subject.torch.run import run_torch
 
 NET = """\
@@ -204,6 +205,22 @@ def test_facts_name_what_computed(write, call):
     assert facts == {"torch": torch.__version__, "device": "cpu", "threads": "1"}
     facts = run_torch({"torch": "net:double", "deterministic": True, "threads": 2}, call({"x": np.ones(2)})).facts
     assert (facts["deterministic"], facts["threads"]) == ("true", "2")
+
+
+def test_a_compiled_module_is_compiled_once_for_its_shapes(write, call):
+    write("suites/unit/net.py", NET)
+    spec = {"torch": "net:Net", "compile": {"backend": "eager"}}
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    plain = run_torch({"torch": "net:Net"}, call({"x": x})).arrays
+    for _ in range(2):
+        outputs = run_torch(spec, call({"x": x}))
+        assert {name: each.tobytes() for name, each in outputs.arrays.items()} == {
+            name: each.tobytes() for name, each in plain.items()
+        }, "the call that compiles leaves no trace in the measured one"
+    assert outputs.facts["compile"] == "eager"
+    assert not begin_compilation(spec, call({"x": x}))
+    assert begin_compilation(spec, call({"x": x[:2]}))
+    assert begin_compilation(spec, call({"x": x})), "the compiler forgot it, so that no case depends on another"
 
 
 @dataclass
