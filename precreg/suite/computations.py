@@ -25,11 +25,11 @@ from precreg.types import Computation, Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
 
-# The packages that precreg imports, those of extras included. They may be in sys.modules before a suite's module is imported, and Python would
-# then take the package in place of a module with the same name.
+# The packages that precreg imports, those of extras included. They may be in sys.modules before a suite's module is
+# imported, and Python would then take the package in place of a module with the same name.
 _INSTALLED = (
-    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy onnx onnxruntime packaging pytest rich "
-    "sqlalchemy xxhash yaml"
+    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy onnx onnxruntime packaging "
+    "pytest rich sqlalchemy xxhash yaml"
 )
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
 

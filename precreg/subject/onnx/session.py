@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.storage import read_regular_file, resolve_inside
+from precreg.storage import open_regular_file, read_regular_file, resolve_inside
 from precreg.subject.call import Call
 from precreg.subject.health import KIND_IMPORT, note_use, watch_import
 from precreg.subject.onnx.external_data import external_files
@@ -78,6 +78,8 @@ def read_model(path: str, directory: Path, project: Path) -> ModelFile:
         if not weights.is_file():
             message = f"expected the weights of the model in {_shown(weights, project)} but the file is not there"
             raise UserError("missing-file", message, file=name)
+        # ONNX Runtime opens it without Python, so this is how the files of a reference show in its list.
+        open_regular_file(weights).close()
     return ModelFile(name, read_regular_file(model), model.parent)
 
 
