@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
+from precreg.subject.onnx.double_operators import operators_in_double
 from precreg.subject.onnx.session import ModelFile, make_session, onnx_package, run_feeds, runtime_message
 from precreg.subject.onnx.tensors import runtime_feeds
 
@@ -90,11 +91,8 @@ class NodeRunner:
         return _Way(lambda values: _in_order(node, names, _run(session, names, values)), RUNTIME)
 
     def _by_evaluator(self, node: Any, used: Mapping[str, Any]) -> _Way:
-        # Late, because its classes are derived from one of the package onnx.
-        from precreg.subject.onnx.double_operators import OPERATORS_IN_DOUBLE
-
         alone = self._alone(node, used)
-        evaluator = onnx_package().reference.ReferenceEvaluator(alone, new_ops=list(OPERATORS_IN_DOUBLE))
+        evaluator = onnx_package().reference.ReferenceEvaluator(alone, new_ops=operators_in_double())
         names = [name for name in node.output if name]
         return _Way(lambda values: _in_order(node, names, evaluator.run(names, dict(values))), EVALUATOR)
 

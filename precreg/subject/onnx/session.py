@@ -23,7 +23,7 @@ from precreg.subject.call import Call
 from precreg.subject.health import KIND_IMPORT, note_use, watch_import
 from precreg.subject.onnx.external_data import external_files
 from precreg.subject.onnx.kind import CPU_PROVIDER, OPTIMIZATIONS
-from precreg.subject.onnx.tensors import STRING, from_runtime, is_plain, tensor_type, to_runtime
+from precreg.subject.onnx.tensors import STRING, element_dtype, from_runtime, is_plain, tensor_type, to_runtime
 from precreg.subject.surroundings import SettingsRestored, unavailable
 
 IMPORT_KEY = (KIND_IMPORT, "onnx")
@@ -288,8 +288,6 @@ def _bind(wanted: Any, given: Any, model: str, sizes: dict[str, tuple[int, str]]
     if element is None or element is STRING:
         message = f"expected inputs that are tensors of numbers but {wanted.name} is {wanted.type}"
         raise UserError("bad-model-inputs", f"{message}; a folder of node tests takes it", file=model)
-    from precreg.subject.onnx.tensors import element_dtype
-
     array = convert_exactly(np.asarray(given), element_dtype(element), wanted.name, model)
     require_shape(wanted.name, array.shape, wanted.shape, model, sizes)
     return to_runtime(array, element)
