@@ -1,6 +1,6 @@
 """Which operators of the reference evaluator compute in float32, and how are they computed in float64?
 
-These functions replace them, also in the bodies of functions such as Gelu. Their first argument is the evaluator's.
+These functions replace them. Their first argument is the evaluator's.
 """
 
 from __future__ import annotations
@@ -28,6 +28,14 @@ def operators_in_double() -> list[type]:
 def _erf(_: object, x: NDArray[Any]) -> tuple[NDArray[Any]]:
     """Return the error function by C's erf in double."""
     return (_ERF(x).astype(x.dtype) if x.size else x.copy(),)
+
+
+def _gelu(_: object, x: NDArray[Any], approximate: str = "none") -> tuple[NDArray[Any]]:
+    """Return x times the normal distribution's P(X <= x), or its approximation by tanh."""
+    # The evaluator takes the body of the function, and its own Erf there.
+    if approximate == "tanh":
+        return (x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,)
+    return (x * (1 + _erf(_, x / np.sqrt(2))[0]) / 2,)
 
 
 def _dequantize(
@@ -66,4 +74,4 @@ def _quantize_dynamically(_: object, x: NDArray[Any]) -> tuple[NDArray[Any], ...
     return codes.astype(np.uint8), np.array(scale), np.array(zero, np.uint8)
 
 
-_RUN = {"Erf": _erf, "DequantizeLinear": _dequantize, "DynamicQuantizeLinear": _quantize_dynamically}
+_RUN = {"Erf": _erf, "Gelu": _gelu, "DequantizeLinear": _dequantize, "DynamicQuantizeLinear": _quantize_dynamically}

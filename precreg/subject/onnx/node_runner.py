@@ -179,29 +179,44 @@ def _lost_precision(way: _Way, used: Mapping[str, Any], found: list[Any]) -> boo
         return True
     # Some operators of the evaluator compute in float32 and return that as float64. Then all results are numbers of
     # float32, even if no input is. Whole numbers say nothing: they count, or are results of rounding.
-    moved = {name: _moved(value) for name, value in used.items()}
-    if all(moved[name] is used[name] for name in used):
-        moved = {name: _moved(value, whole=True) for name, value in used.items()}
+    whole = all(_moved(value, _STEP) is value for value in used.values())
+    steps = [{name: _moved(value, step, whole=whole) for name, value in used.items()} for step in (_STEP, 2 * _STEP)]
     try:
-        return any(map(_is_all_float32, way.compute(moved)))
+        first, second = (way.compute(values) for values in steps)
     # A moved size or scale may be no valid input, and then nothing is known.
     except Exception:
         return False
+    return any(map(_is_all_float32, first)) or any(map(_is_rough, found, first, second))
 
 
-# 1 + 2**-33 takes each float32 that is no power of two times a small number out of float32.
-_STEP = 1 + 2.0**-33
+# A step of 16 ULP of float32 for most numbers, whose square is far below the rounding of float32. The second term takes
+# small whole numbers out of float32.
+_STEP = 2.0**-20 + 2.0**-41
+# Second differences of a smooth function are about 2**-40 of its value, and the rounding of float32 is 2**-24.
+_ROUGHNESS = 2.0**-31
+_MANY = 1 / 8
 
 
-def _moved(value: Any, *, whole: bool = False) -> Any:
-    """Return floats near the given ones that float32 lacks. Whole numbers, which may be sizes, move only if asked."""
+def _moved(value: Any, step: float, *, whole: bool = False) -> Any:
+    """Return floats at a relative step from the given ones. Whole numbers, which may be sizes, move only if asked."""
     if isinstance(value, list):
-        moved = [_moved(each, whole=whole) for each in value]
+        moved = [_moved(each, step, whole=whole) for each in value]
         return value if all(new is old for new, old in zip(moved, value, strict=True)) else moved
     if _dtype(value) != np.float64:
         return value
     moves = np.isfinite(value) & (whole | (value != np.rint(value)))
-    return np.where(moves, value * _STEP, value) if moves.any() else value
+    return np.where(moves, value * (1 + step), value) if moves.any() else value
+
+
+def _is_rough(at: Any, near: Any, far: Any) -> bool:
+    """Return whether many results at three equal steps lie farther from a line than those of a smooth function."""
+    arrays = [at, near, far]
+    if any(isinstance(each, list) or _dtype(each) != np.float64 or np.shape(each) != np.shape(at) for each in arrays):
+        return False
+    start, middle, end = map(np.asarray, arrays)
+    usable = np.isfinite(start) & np.isfinite(middle) & np.isfinite(end) & (start != middle)
+    bends = np.abs(start - 2 * middle + end)[usable] > _ROUGHNESS * np.abs(middle)[usable]
+    return bool(bends.size) and float(bends.mean()) > _MANY
 
 
 def _is_all_float32(value: Any) -> bool:

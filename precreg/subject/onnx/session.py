@@ -58,6 +58,7 @@ def onnx_package() -> Any:
         import onnx
         import onnx.external_data_helper
         import onnx.helper
+        import onnx.inliner
         import onnx.numpy_helper
         import onnx.reference
     return onnx
