@@ -179,8 +179,10 @@ def _lost_precision(way: _Way, used: Mapping[str, Any], found: list[Any]) -> boo
         return True
     # Some operators of the evaluator compute in float32 and return that as float64. Then all results are numbers of
     # float32, even if no input is. Whole numbers say nothing: they count, or are results of rounding.
-    whole = all(_moved(value, _STEP) is value for value in used.values())
-    steps = [{name: _moved(value, step, whole=whole) for name, value in used.items()} for step in (_STEP, 2 * _STEP)]
+    # The first float input has the data. Others may be scales or sizes, at which a function may have a kink.
+    name = next(name for name, value in used.items() if _dtype(value) == np.float64)
+    whole = _moved(used[name], _STEP) is used[name]
+    steps = [{**used, name: _moved(used[name], step, whole=whole)} for step in (_STEP, 2 * _STEP)]
     try:
         first, second = (way.compute(values) for values in steps)
     # A moved size or scale may be no valid input, and then nothing is known.
@@ -191,7 +193,7 @@ def _lost_precision(way: _Way, used: Mapping[str, Any], found: list[Any]) -> boo
 
 # A step of 16 ULP of float32 for most numbers, whose square is far below the rounding of float32. The second term takes
 # small whole numbers out of float32.
-_STEP = 2.0**-20 + 2.0**-41
+_STEP = 2.0**-20 + 5 * 2.0**-43
 # Second differences of a smooth function are about 2**-40 of its value, and the rounding of float32 is 2**-24.
 _ROUGHNESS = 2.0**-31
 _MANY = 1 / 8
