@@ -1,48 +1,57 @@
 """Which operators of the reference evaluator compute in float32, and how are they computed in float64?
 
-These classes replace them, also in the bodies of functions such as Gelu.
+These functions replace them. Their first argument is the evaluator's.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from math import erf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx.reference.op_run import OpRun
 
 _ERF = np.vectorize(erf, otypes=[np.float64])
 _QUANTIZED_MAX = 255
 
 
-class Erf(OpRun):  # type: ignore[misc]
-    """The error function by C's erf in double."""
+@cache
+def operators_in_double() -> list[type]:
+    """Return the operators as classes that the reference evaluator takes."""
+    # Late, because the package onnx is an extra.
+    from onnx.reference.op_run import OpRun
 
-    op_domain = ""
-
-    def _run(self, x: NDArray[Any]) -> tuple[NDArray[Any]]:
-        return (_ERF(x).astype(x.dtype) if x.size else x.copy(),)
+    return [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUN.items()]
 
 
-class DequantizeLinear(OpRun):  # type: ignore[misc]
-    """(x - zero point) * scale in float64, which holds each int32."""
+def _erf(_: object, x: NDArray[Any]) -> tuple[NDArray[Any]]:
+    """Return the error function by C's erf in double."""
+    return (_ERF(x).astype(x.dtype) if x.size else x.copy(),)
 
-    op_domain = ""
 
-    def _run(
-        self,
-        x: NDArray[Any],
-        x_scale: NDArray[Any],
-        x_zero_point: NDArray[Any] | None = None,
-        axis: int = 1,
-        block_size: int = 0,
-        output_dtype: int = 0,
-    ) -> tuple[NDArray[Any]]:
-        wide = x.astype(np.float64)
-        if x_zero_point is not None:
-            wide = wide - _along(x_zero_point.astype(np.float64), x.shape, axis, block_size)
-        return (wide * _along(x_scale.astype(np.float64), x.shape, axis, block_size),)
+def _gelu(_: object, x: NDArray[Any], approximate: str = "none") -> tuple[NDArray[Any]]:
+    """Return x times the normal distribution's P(X <= x), or its approximation by tanh."""
+    # The evaluator takes the body of the function, and its own Erf there.
+    if approximate == "tanh":
+        return (x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,)
+    return (x * (1 + _erf(_, x / np.sqrt(2))[0]) / 2,)
+
+
+def _dequantize(
+    _: object,
+    x: NDArray[Any],
+    x_scale: NDArray[Any],
+    x_zero_point: NDArray[Any] | None = None,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> tuple[NDArray[Any]]:
+    """Return (x - zero point) * scale in float64, which holds each int32."""
+    wide = x.astype(np.float64)
+    if x_zero_point is not None:
+        wide = wide - _along(x_zero_point.astype(np.float64), x.shape, axis, block_size)
+    return (wide * _along(x_scale.astype(np.float64), x.shape, axis, block_size),)
 
 
 def _along(scale: NDArray[Any], shape: tuple[int, ...], axis: int, block_size: int) -> NDArray[Any]:
@@ -55,18 +64,14 @@ def _along(scale: NDArray[Any], shape: tuple[int, ...], axis: int, block_size: i
     return scale.reshape([-1 if place == axis % len(shape) else 1 for place in range(len(shape))])
 
 
-class DynamicQuantizeLinear(OpRun):  # type: ignore[misc]
-    """The scale of the range of x with zero, and x as uint8, by the formula of the operator's page."""
-
-    op_domain = ""
-
-    def _run(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        wide = x.astype(np.float64)
-        low, high = np.minimum(0, wide.min(initial=0)), np.maximum(0, wide.max(initial=0))
-        scale = (high - low) / _QUANTIZED_MAX if high > low else 1.0 / _QUANTIZED_MAX
-        zero = np.rint(np.clip(-low / scale, 0, _QUANTIZED_MAX))
-        codes = np.clip(np.rint(wide / scale) + zero, 0, _QUANTIZED_MAX)
-        return codes.astype(np.uint8), np.array(scale), np.array(zero, np.uint8)
+def _quantize_dynamically(_: object, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return x as uint8, its scale and its zero point, by the formula of the operator's page."""
+    wide = x.astype(np.float64)
+    low, high = np.minimum(0, wide.min(initial=0)), np.maximum(0, wide.max(initial=0))
+    scale = (high - low) / _QUANTIZED_MAX if high > low else 1.0 / _QUANTIZED_MAX
+    zero = np.rint(np.clip(-low / scale, 0, _QUANTIZED_MAX))
+    codes = np.clip(np.rint(wide / scale) + zero, 0, _QUANTIZED_MAX)
+    return codes.astype(np.uint8), np.array(scale), np.array(zero, np.uint8)
 
 
-OPERATORS_IN_DOUBLE = (Erf, DequantizeLinear, DynamicQuantizeLinear)
+_RUN = {"Erf": _erf, "Gelu": _gelu, "DequantizeLinear": _dequantize, "DynamicQuantizeLinear": _quantize_dynamically}

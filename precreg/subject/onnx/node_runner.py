@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
+from precreg.subject.onnx.double_operators import operators_in_double
 from precreg.subject.onnx.session import ModelFile, make_session, onnx_package, run_feeds, runtime_message
 from precreg.subject.onnx.tensors import runtime_feeds
 
@@ -90,11 +91,8 @@ class NodeRunner:
         return _Way(lambda values: _in_order(node, names, _run(session, names, values)), RUNTIME)
 
     def _by_evaluator(self, node: Any, used: Mapping[str, Any]) -> _Way:
-        # Late, because its classes are derived from one of the package onnx.
-        from precreg.subject.onnx.double_operators import OPERATORS_IN_DOUBLE
-
         alone = self._alone(node, used)
-        evaluator = onnx_package().reference.ReferenceEvaluator(alone, new_ops=list(OPERATORS_IN_DOUBLE))
+        evaluator = onnx_package().reference.ReferenceEvaluator(alone, new_ops=operators_in_double())
         names = [name for name in node.output if name]
         return _Way(lambda values: _in_order(node, names, evaluator.run(names, dict(values))), EVALUATOR)
 
@@ -181,29 +179,46 @@ def _lost_precision(way: _Way, used: Mapping[str, Any], found: list[Any]) -> boo
         return True
     # Some operators of the evaluator compute in float32 and return that as float64. Then all results are numbers of
     # float32, even if no input is. Whole numbers say nothing: they count, or are results of rounding.
-    moved = {name: _moved(value) for name, value in used.items()}
-    if all(moved[name] is used[name] for name in used):
-        moved = {name: _moved(value, whole=True) for name, value in used.items()}
+    # The first float input has the data. Others may be scales or sizes, at which a function may have a kink.
+    name = next(name for name, value in used.items() if _dtype(value) == np.float64)
+    whole = _moved(used[name], _STEP) is used[name]
+    steps = [{**used, name: _moved(used[name], step, whole=whole)} for step in (_STEP, 2 * _STEP)]
     try:
-        return any(map(_is_all_float32, way.compute(moved)))
+        first, second = (way.compute(values) for values in steps)
     # A moved size or scale may be no valid input, and then nothing is known.
     except Exception:
         return False
+    return any(map(_is_all_float32, first)) or any(map(_is_rough, found, first, second))
 
 
-# 1 + 2**-33 takes each float32 that is no power of two times a small number out of float32.
-_STEP = 1 + 2.0**-33
+# A step of 16 ULP of float32 for most numbers, whose square is far below the rounding of float32. The second term takes
+# small whole numbers out of float32.
+_STEP = 2.0**-20 + 5 * 2.0**-43
+# Second differences of a smooth function are about 2**-40 of its value, and the rounding of float32 is 2**-24.
+_ROUGHNESS = 2.0**-31
+_MANY = 1 / 8
 
 
-def _moved(value: Any, *, whole: bool = False) -> Any:
-    """Return floats near the given ones that float32 lacks. Whole numbers, which may be sizes, move only if asked."""
+def _moved(value: Any, step: float, *, whole: bool = False) -> Any:
+    """Return floats at a relative step from the given ones. Whole numbers, which may be sizes, move only if asked."""
     if isinstance(value, list):
-        moved = [_moved(each, whole=whole) for each in value]
+        moved = [_moved(each, step, whole=whole) for each in value]
         return value if all(new is old for new, old in zip(moved, value, strict=True)) else moved
     if _dtype(value) != np.float64:
         return value
     moves = np.isfinite(value) & (whole | (value != np.rint(value)))
-    return np.where(moves, value * _STEP, value) if moves.any() else value
+    return np.where(moves, value * (1 + step), value) if moves.any() else value
+
+
+def _is_rough(at: Any, near: Any, far: Any) -> bool:
+    """Return whether many results at three equal steps lie farther from a line than those of a smooth function."""
+    arrays = [at, near, far]
+    if any(isinstance(each, list) or _dtype(each) != np.float64 or np.shape(each) != np.shape(at) for each in arrays):
+        return False
+    start, middle, end = map(np.asarray, arrays)
+    usable = np.isfinite(start) & np.isfinite(middle) & np.isfinite(end) & (start != middle)
+    bends = np.abs(start - 2 * middle + end)[usable] > _ROUGHNESS * np.abs(middle)[usable]
+    return bool(bends.size) and float(bends.mean()) > _MANY
 
 
 def _is_all_float32(value: Any) -> bool:

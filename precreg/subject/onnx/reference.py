@@ -104,7 +104,8 @@ def _prepare(spec: dict[str, Any], call: Call) -> _Reference:
     onnx.external_data_helper.load_external_data_for_model(parsed, str(model.folder))
     # A reference of a broken model must fail, also where each node alone would compute.
     make_session(model, _WITHOUT_OPTIMIZATION)
-    wide = widen_model(parsed)
+    # Functions of the model become nodes of the graph, so that each node is computed where it can be in float64.
+    wide = widen_model(onnx.inliner.inline_local_functions(parsed) if parsed.functions else parsed)
     session = _whole_session(model, wide, outputs, spec)
     return _Reference(model, wide, session, outputs, spec.get("threads", 1))
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.storage import read_regular_file, resolve_inside
+from precreg.storage import open_regular_file, read_regular_file, resolve_inside
 from precreg.subject.call import Call
 from precreg.subject.health import KIND_IMPORT, note_use, watch_import
 from precreg.subject.onnx.external_data import external_files
 from precreg.subject.onnx.kind import CPU_PROVIDER, OPTIMIZATIONS
-from precreg.subject.onnx.tensors import STRING, from_runtime, is_plain, tensor_type, to_runtime
+from precreg.subject.onnx.tensors import STRING, element_dtype, from_runtime, is_plain, tensor_type, to_runtime
 from precreg.subject.surroundings import SettingsRestored, unavailable
 
 IMPORT_KEY = (KIND_IMPORT, "onnx")
@@ -58,6 +58,7 @@ def onnx_package() -> Any:
         import onnx
         import onnx.external_data_helper
         import onnx.helper
+        import onnx.inliner
         import onnx.numpy_helper
         import onnx.reference
     return onnx
@@ -78,6 +79,8 @@ def read_model(path: str, directory: Path, project: Path) -> ModelFile:
         if not weights.is_file():
             message = f"expected the weights of the model in {_shown(weights, project)} but the file is not there"
             raise UserError("missing-file", message, file=name)
+        # ONNX Runtime opens it without Python, so this is how the files of a reference show in its list.
+        open_regular_file(weights).close()
     return ModelFile(name, read_regular_file(model), model.parent)
 
 
@@ -286,8 +289,6 @@ def _bind(wanted: Any, given: Any, model: str, sizes: dict[str, tuple[int, str]]
     if element is None or element is STRING:
         message = f"expected inputs that are tensors of numbers but {wanted.name} is {wanted.type}"
         raise UserError("bad-model-inputs", f"{message}; a folder of node tests takes it", file=model)
-    from precreg.subject.onnx.tensors import element_dtype
-
     array = convert_exactly(np.asarray(given), element_dtype(element), wanted.name, model)
     require_shape(wanted.name, array.shape, wanted.shape, model, sizes)
     return to_runtime(array, element)

@@ -151,3 +151,10 @@ def test_export_writes_nodes_in_the_order_of_execution(project, tmp_path):
         'error[unknown-node]: expected a node or a tensor of the graph but got node=lineer; did you mean "linear"?'
         in done.stderr
     )
+
+
+def test_the_files_of_a_reference_are_in_the_outcome(project):
+    (project / "suites/unit/net.yaml").write_text(SUITE + "reference: {onnx: net.onnx, optimization: disabled}\n")
+    started(project, "run", "net", "--jobs", "1")
+    files = results(project)["unit/net/default"]["outcome"]["execution"]["oracle_files"]
+    assert files == ["suites/unit/net.bin", "suites/unit/net.onnx"]

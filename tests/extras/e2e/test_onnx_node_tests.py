@@ -243,3 +243,22 @@ def test_an_accepted_test_is_identical_and_other_stored_outputs_make_it_stale(pr
     assert verdict(project)[0] == "identical"
     write_test(project, unary("Neg"), [numbers(1)], [numbers(-1)])
     assert verdict(project)[0] in ("inputs_changed", "shape_mismatch")
+
+
+def test_a_changed_file_of_a_test_selects_its_case_alone(project):
+    for name in ("test_one", "test_other"):
+        write_test(project, unary("Neg"), [numbers(1)], [numbers(-1)], name)
+    repository(project)
+    path = project / "suites/unit/node/test_other/test_data_set_0/output_0.pb"
+    path.write_bytes(numpy_helper.from_array(numbers(-2)).SerializeToString())
+    precreg(project, "run", "--changed-since", "HEAD")
+    assert [result["id"] for result in results(project)] == ["unit/node/test_other"]
+
+
+def test_a_new_test_is_a_case_of_the_next_run(project):
+    write_test(project, unary("Neg"), [numbers(1)], [numbers(-1)])
+    repository(project)
+    assert precreg(project, "run", "--changed-since", "HEAD").returncode == 0
+    write_test(project, unary("Neg"), [numbers(2)], [numbers(-2)], "test_new")
+    precreg(project, "run", "--changed-since", "HEAD")
+    assert [result["id"] for result in results(project)] == ["unit/node/test_new"]

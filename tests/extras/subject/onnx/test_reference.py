@@ -157,3 +157,40 @@ def test_kernels_that_refuse_float64_when_they_run_are_replaced(run):
 def test_a_long_double_is_a_float64_input(run):
     made = model([node("Neg", ["x"], ["y"])], [value("x", FLOAT)], [value("y", FLOAT)])
     assert run(made, {"x": drawn(2, 4).astype(np.longdouble)}).arrays["y"].dtype == np.float64
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+def test_scales_along_an_axis_and_functions_are_in_float64(run, opset):
+    """Gelu is a function of Erf in opset 20."""
+    scales = np.array([0.1, 0.3, 0.7], np.float32)
+    q = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
+    nodes = [node("DequantizeLinear", ["q", "s"], ["d"], axis=0)]
+    nodes += [node("Gelu", ["d"], ["g"])] if opset == 20 else [node("Erf", ["d"], ["g"])]
+    made = model(
+        [*nodes, node("Add", ["g", "x"], ["y"])],
+        [value("x", shape=[3, 4])],
+        [value("y", shape=[3, 4])],
+        [constant("q", q), constant("s", scales)],
+        opset=opset,
+    )
+    found = run(made, {"x": np.zeros((3, 4))}, nodes=["d", "g"])
+    wide = q * scales.astype(np.float64)[:, None]
+    assert (found.arrays["d"] == wide).all()
+    with mpmath.workdps(40):
+        root = mpmath.sqrt(2)
+        exact = [mpmath.erf(one) if opset == 13 else one * (1 + mpmath.erf(one / root)) / 2 for one in wide.ravel()]
+        errors = [abs(got - one) for got, one in zip(found.arrays["g"].ravel().tolist(), exact, strict=True)]
+    assert max(errors) < 8 * ULP
+
+
+def test_dynamic_quantization_has_scales_in_float64(run):
+    made = model(
+        [node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])],
+        [value("x")],
+        [value("q", TensorProto.UINT8), value("s", shape=[]), value("z", TensorProto.UINT8, [])],
+    )
+    x = drawn(5, 4)
+    found = run(made, {"x": x}).arrays
+    assert found["s"] == (max(x.max(), 0) - min(x.min(), 0)) / 255
+    restored = (found["q"].astype(np.float64) - found["z"]) * found["s"]
+    assert np.abs(restored - x).max() <= found["s"] * (1 / 2 + 1 / 2)
