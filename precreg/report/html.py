@@ -251,6 +251,7 @@ def _facts(result: CaseResult) -> Iterator[list[str]]:
     yield ["definition", result.definition]
     yield ["subject's time", format_duration(result.outcome.execution.duration_s)]
     yield from ([name, fact] for name, fact in result.outcome.execution.facts.items())
+    yield from ([f"{result.role}'s {name}", fact] for name, fact in result.outcome.execution.oracle_facts.items())
 
 
 def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:

@@ -33,6 +33,7 @@ from precreg.types import (
     MetricGrew,
     MetricImproved,
     MissingBenchmark,
+    NarrowPart,
     NarrowReference,
     NonFiniteFigures,
     NotRegressed,
@@ -243,7 +244,7 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         case SameOracles(cases, fresh):
             changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
             return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
-        case NarrowReference():
+        case NarrowReference() | NarrowPart():
             return _describe_narrow_reference(warning)
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _describe_files(warning)
@@ -262,10 +263,13 @@ def _describe_benchmark(warning: MissingBenchmark | UnmeasuredBenchmark) -> str:
             return f"{pair}: no benchmark: {problem}"
 
 
-def _describe_narrow_reference(warning: NarrowReference) -> str:
+def _describe_narrow_reference(warning: NarrowReference | NarrowPart) -> str:
     others = "" if warning.cases == 1 else f" and {warning.cases - 1} more"
+    if isinstance(warning, NarrowPart):
+        return f"{warning.case}{others}: a part of the reference is in lower precision ({warning.part})"
     causes = {
         "asked": "as reference_dtype: float64 asks; mpmath gives a wider one",
+        "kind": "because its kind computes in float64 at most; name a reference: of another kind for a wider one",
         "platform": "because longdouble is float64 on this platform; reference_dtype: mpmath gives a wider one",
     }
     narrow = "the reference is no wider than the float64 outputs, so errors include its own"

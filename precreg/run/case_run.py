@@ -98,15 +98,14 @@ class _Actual(NamedTuple):
 class _Sample(NamedTuple):
     """One seed: the digest of its inputs, the subject's results, comparisons, and outputs that the subject lacks.
 
-    `oracle` is the digest of the oracle's outputs, and `oracle_files` are the project's files that it opened so far.
+    `oracle` has no arrays.
     """
 
     inputs: str
     actual: _Actual
     comparisons: list[Comparison]
     missing: list[str]
-    oracle: str
-    oracle_files: tuple[str, ...]
+    oracle: _Judge
 
 
 @np.errstate(all="ignore")
@@ -201,16 +200,17 @@ def _finish_seeds(
 
 
 class _Judge(NamedTuple):
-    """The oracle's outputs at one seed, their digest, and the project's files that its process opened so far."""
+    """The oracle's outputs at one seed, their digest, the project's files that its process opened so far, and facts."""
 
     arrays: Arrays
     digest: str
     files: tuple[str, ...]
+    facts: Mapping[str, str]
 
 
 def _judge(run: OracleRun, place: int) -> _Judge:
     arrays = run.outputs[place]
-    return _Judge(arrays, combine_digests(array_digests(arrays)), run.files)
+    return _Judge(arrays, combine_digests(array_digests(arrays)), run.files, run.facts)
 
 
 def _finish_seed(
@@ -224,7 +224,8 @@ def _finish_seed(
     # Tolerances name the match that is measured, and those of an accelerator differ.
     chain = case_chain(chain, actual.facts)
     with blame_failures(Reason.REFERENCE_ERROR):
-        oracle, digest, files = computation.reuse("oracle", seed, compute_oracle)
+        judge = computation.reuse("oracle", seed, compute_oracle)
+        oracle = judge.arrays
         enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
@@ -241,7 +242,7 @@ def _finish_seed(
     recorded = oracle if is_recorded(case.oracle) else {}
     inputs = combine_digests(array_digests(call.inputs | recorded))
     # The arrays are dropped here, so that memory does not grow with the number of seeds.
-    return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, digest, files)
+    return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, judge._replace(arrays={}))
 
 
 def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
@@ -257,10 +258,11 @@ def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
         duration_s=min(sample.actual.duration_s for sample in samples),
         unsteady=tuple(difference.output for difference in differences),
         differences=differences,
-        oracle=tuple(sample.oracle for sample in samples),
+        oracle=tuple(sample.oracle.digest for sample in samples),
         # The last seed's list has all of them: a process notes its files from its start.
-        oracle_files=samples[-1].oracle_files if samples else (),
+        oracle_files=samples[-1].oracle.files if samples else (),
         facts={name: fact for sample in samples for name, fact in sample.actual.facts.items()},
+        oracle_facts={name: fact for sample in samples for name, fact in sample.oracle.facts.items()},
     )
     comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
     return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))

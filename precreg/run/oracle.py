@@ -6,7 +6,7 @@ subject, and its files are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from precreg.subject import (
     Activity,
     Call,
     CaseFailed,
+    Outputs,
     enter_stage,
     inside_project,
     is_recorded,
@@ -33,11 +34,13 @@ class OracleRun(NamedTuple):
     """The outputs of an oracle at each seed, and the files that its process opened so far; none if nobody noted them.
 
     `files` are relative to the project, and `opened` has the absolute paths of all files that are not installed.
+    `facts` name the libraries that computed.
     """
 
     outputs: list[Arrays]
     files: tuple[str, ...] = ()
     opened: frozenset[str] = frozenset()
+    facts: Mapping[str, str] = {}
 
 
 # The cases of a suite mostly open the same files.
@@ -73,17 +76,19 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype)
     # Recorded files run no code.
     if _process is None or is_recorded(case.oracle):
-        return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
+        computed = [_compute(call, place, each) for place, each in enumerate(inputs)]
+        facts = {name: fact for outputs in computed for name, fact in outputs.facts.items()}
+        return OracleRun([outputs.arrays for outputs in computed], facts=facts)
     # The child enters each seed; it may die before.
     enter_stage(activity, seeds[0])
     reply = _process.call(call, inputs)
     note_changes(reply.left)
     if reply.failure is not None:
         raise CaseFailed(reply.failure)
-    return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened)
+    return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened, reply.facts)
 
 
-def _compute(call: OracleCall, place: int, inputs: Arrays) -> Arrays:
+def _compute(call: OracleCall, place: int, inputs: Arrays) -> Outputs:
     enter_stage(call.activity, call.seeds[place])
     # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
     if call.activity == Activity.GOLDEN:
@@ -96,9 +101,9 @@ def _compute(call: OracleCall, place: int, inputs: Arrays) -> Arrays:
         return _run(call, promote_inputs(inputs, dtype, narrow_too=narrow_too))
 
 
-def _run(call: OracleCall, inputs: Arrays) -> Arrays:
+def _run(call: OracleCall, inputs: Arrays) -> Outputs:
     own = Call(inputs, deepcopy(call.params), call.directory, call.project)
-    return subject_kind(call.oracle.kind)(call.oracle.spec, own).arrays
+    return subject_kind(call.oracle.kind)(call.oracle.spec, own)
 
 
 def copy_inputs(inputs: Arrays) -> Arrays:

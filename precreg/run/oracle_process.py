@@ -17,7 +17,7 @@ import struct
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
@@ -36,6 +36,7 @@ from precreg.subject import (
     CaseFailed,
     ImportKey,
     OpenedFiles,
+    Outputs,
     describe_exit,
     describe_failure,
     describe_stage,
@@ -91,17 +92,18 @@ class OracleCall(NamedTuple):
 class OracleReply(NamedTuple):
     """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far.
 
-    `left` are the changes that the call left in its process.
+    `left` are the changes that the call left in its process. `facts` name the libraries that computed.
     """
 
     outputs: list[Arrays]
     opened: frozenset[str]
     left: tuple[StateChange, ...] = ()
     failure: Failure | None = None
+    facts: Mapping[str, str] = {}
 
 
 # Computes the outputs of a call for the inputs of the seed at a place.
-ComputeOracle = Callable[[OracleCall, int, Arrays], Arrays]
+ComputeOracle = Callable[[OracleCall, int, Arrays], Outputs]
 
 
 class _Child(NamedTuple):
@@ -163,13 +165,13 @@ class OracleProcess:
             child = self._child(key)
             try:
                 _send(child.socket, call, inputs)
-                (failure, opened, left, is_spoiled), outputs = _receive(child.socket)
+                (failure, opened, left, is_spoiled, facts), outputs = _receive(child.socket)
             # User code in the child can write anything, and then decoding raises anything.
             except Exception as error:
                 return self._call_again(call, inputs, self._describe_loss(key, child, error))
             if opened is not None:
                 self._opened[key] = opened
-            reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure)
+            reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure, facts)
             self._answered.add(key)
             if is_spoiled:
                 self._end(key)
@@ -295,11 +297,11 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
     while True:
         call, inputs = _receive(connection)
         watch.begin_case(call.import_keys)
-        failure, outputs = None, list[Arrays]()
+        failure, computed = None, list[Outputs]()
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.
             with np.errstate(all="ignore"):
-                outputs = [compute(call, place, each) for place, each in enumerate(inputs)]
+                computed = [compute(call, place, each) for place, each in enumerate(inputs)]
         except CaseFailed as failed:
             failure = failed.failure
         except BaseException as error:
@@ -308,7 +310,9 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
         # Most calls open nothing new.
         new = len(opened) != sent
         sent = len(opened)
-        _send(connection, (failure, opened.paths() if new else None, left, watch.is_spoiled), outputs)
+        facts = {name: fact for outputs in computed for name, fact in outputs.facts.items()}
+        message = (failure, opened.paths() if new else None, left, watch.is_spoiled, facts)
+        _send(connection, message, [outputs.arrays for outputs in computed])
 
 
 def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> None:

@@ -19,15 +19,17 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
 from precreg.run.journal import Journal
 from precreg.run.worker import CaseRunner, CaseTask, run_in_process
-from precreg.subject import prepare_computation
+from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
+    NARROW_FACT,
     Baseline,
     Case,
     CaseResult,
     Comparison,
     Environment,
     Layer,
+    NarrowPart,
     NarrowReference,
     Outcome,
     Positions,
@@ -187,11 +189,10 @@ def judge_outcome(
 
 def run_warnings(
     cases: Iterable[Case], results: Sequence[CaseResult]
-) -> tuple[UnmetThreshold | ToleranceWarning | NarrowReference, ...]:
+) -> tuple[UnmetThreshold | ToleranceWarning | NarrowReference | NarrowPart, ...]:
     """Return a warning for each mistake in the tolerances in use, with the first case that has it.
 
-    A warning about references that are no wider than outputs follows.
-
+    Warnings about references that are no wider than outputs follow.
     Unmet thresholds give one warning for the whole run.
     """
     # Cases of one suite share their layers, so one check for each set of outputs and dtypes is enough. The result of
@@ -210,21 +211,28 @@ def run_warnings(
 
 
 def narrow_references(
-    cases: Iterable[Case], results: Iterable[CaseResult], longdouble_bytes: int
-) -> Iterator[NarrowReference]:
-    """Yield a warning for each cause of references that are no wider than float64 outputs."""
-    asked = {case.id for case in cases if case.reference_dtype is not None and case.reference_dtype.name == "float64"}
-    found: defaultdict[Literal["asked", "platform"], list[str]] = defaultdict(list)
+    cases: Iterable[Case], results: Sequence[CaseResult], longdouble_bytes: int
+) -> Iterator[NarrowReference | NarrowPart]:
+    """Yield a warning for each cause of references that are no wider than float64 outputs, or are so in part."""
+    by_id = {case.id: case for case in cases}
+    asked = {id for id, case in by_id.items() if case.reference_dtype and case.reference_dtype.name == "float64"}
+    limited = {id for id, case in by_id.items() if kind_named(case.oracle.kind).widest == "float64"}
+    found: defaultdict[Literal["asked", "kind", "platform"], list[str]] = defaultdict(list)
     for result in results:
         compared = {each.reference_dtype for each in result.outcome.comparisons if each.dtype in _FLOAT64}
         if result.role != "reference" or not compared or not _FLOAT64.issuperset(compared):
             continue
         if result.id in asked:
             found["asked"].append(result.id)
+        elif result.id in limited:
+            found["kind"].append(result.id)
         elif longdouble_bytes <= _FLOAT64_BYTES:
             found["platform"].append(result.id)
     for cause, ids in found.items():
         yield NarrowReference(ids[0], len(ids), cause)
+    parts = [(each.id, part) for each in results if (part := each.outcome.execution.oracle_facts.get(NARROW_FACT))]
+    if parts:
+        yield NarrowPart(*parts[0], len(parts))
 
 
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[ToleranceFact, tuple[str, ...]]]:

@@ -84,6 +84,7 @@ from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX
+from .record import NARROW_FACT as NARROW_FACT
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
 from .record import TEST_DEFINED_PREFIX as TEST_DEFINED_PREFIX
 from .record import AcceptedValue as AcceptedValue
@@ -205,6 +206,7 @@ from .warning import LooserTime as LooserTime
 from .warning import LossFact as LossFact
 from .warning import LoweredCount as LoweredCount
 from .warning import MissingBenchmark as MissingBenchmark
+from .warning import NarrowPart as NarrowPart
 from .warning import NarrowReference as NarrowReference
 from .warning import Orphan as Orphan
 from .warning import PooledLoss as PooledLoss

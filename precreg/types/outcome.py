@@ -67,7 +67,7 @@ class Execution(Struct, frozen=True):
     execution without outputs has a `failure`. `left` are the changes that the case left in its process. `oracle` has a
     digest of all outputs of the reference or golden per seed, and `oracle_files` the project's files that its process
     opened, none if nobody noted them. `facts` name the hardware and the libraries that computed, as the subject's kind
-    gave them.
+    gave them, and `oracle_facts` are those of the reference or golden.
     """
 
     inputs: tuple[str, ...] = ()
@@ -80,6 +80,7 @@ class Execution(Struct, frozen=True):
     oracle: tuple[str, ...] = ()
     oracle_files: tuple[str, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
+    oracle_facts: dict[str, str] = field(default_factory=dict)
 
 
 class Positions(Struct, frozen=True):

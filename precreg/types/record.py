@@ -180,6 +180,8 @@ def facts_fingerprint(decisive: Mapping[str, str]) -> str:
 
 # A kind of subject gives this fact if it computed on an accelerator: the family and the model, "cuda NVIDIA H100".
 ACCELERATOR_FACT = "accelerator"
+# A kind of subject gives this fact of a reference that it computed in lower precision in part, and names the part.
+NARROW_FACT = "narrow"
 # The family of the labels of machines without an accelerator.
 _CPU_FAMILY = "cpu"
 _MAX_LABEL = 200

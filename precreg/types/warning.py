@@ -181,16 +181,25 @@ class ShadowingFiles(Fact, frozen=True, tag="shadowing_files"):
 class NarrowReference(Fact, frozen=True, tag="narrow_reference"):
     """References that are no wider than the float64 outputs of their cases: the first case, and the number of cases.
 
-    The suite asked for float64, or longdouble is float64 on the `platform`.
+    The suite asked for float64, the kind of the reference has no wider dtype, or longdouble is float64 on the platform.
     """
 
     case: str
     cases: int
-    cause: Literal["asked", "platform"]
+    cause: Literal["asked", "kind", "platform"]
 
 
-_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles | NarrowReference
-RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | StoredText
+class NarrowPart(Fact, frozen=True, tag="narrow_part"):
+    """References that their kind computed in lower precision in part: the first case, the part, the number of cases."""
+
+    case: str
+    part: str
+    cases: int
+
+
+_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles
+_ReferenceWarning = NarrowReference | NarrowPart
+RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | _ReferenceWarning | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
 

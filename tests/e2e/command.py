@@ -83,7 +83,7 @@ def started(project, *arguments, **variables):
 
 
 # Their modules import packages of extras, which may be absent.
-_WITH_EXTRAS = ("precreg.subject.torch.",)
+_WITH_EXTRAS = ("precreg.subject.torch.", "precreg.subject.onnx.")
 
 
 @cache

@@ -8,13 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.run.oracle import _reference_dtype
 from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
+from precreg.run.promotion import promote_inputs
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.run.workers import run_in_workers
 from precreg.subject.stage import Activity
 from precreg.subject.surroundings import CaseFailed
-from precreg.types.case import Computation
+from precreg.types.case import Computation, ReferenceDtype
 from precreg.types.verdict import Reason
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
@@ -191,4 +191,5 @@ def test_a_broken_reply_of_a_reference_costs_its_own_case(run, case):
     ],
 )
 def test_a_kind_may_limit_the_inputs_of_its_references(dtype, widest, expected):
-    assert _reference_dtype(np.dtype(dtype), widest) == np.dtype(expected)
+    promoted = promote_inputs({"x": np.ones(1, dtype)}, ReferenceDtype(widest), narrow_too=False)
+    assert promoted["x"].dtype == np.dtype(expected)

@@ -3,14 +3,16 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from precreg.report.sections import describe_warning
 from precreg.run.pipeline import narrow_references
 from precreg.run.promotion import promote_inputs
 from precreg.run.worker import CaseTask, run_in_process
-from precreg.types.case import ReferenceDtype
+from precreg.types.case import Computation, ReferenceDtype
+from precreg.types.record import NARROW_FACT
 from precreg.types.verdict import Reason
-from precreg.types.warning import NarrowReference
+from precreg.types.warning import NarrowPart, NarrowReference
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
 LONG = np.dtype(np.longdouble)
@@ -112,3 +114,20 @@ def test_a_reference_no_wider_than_float64_outputs_is_reported(run, case):
     wide = Ran(run(plain, f"{LINALG}    return x * 2\n"))
     if LONG.itemsize > 8:
         assert [*narrow_references([plain], [wide], 8)] == []
+
+
+def test_a_reference_of_a_kind_without_longdouble_is_reported(run, case):
+    asked = case(dtype="float64", reference_dtype=ReferenceDtype("float64"))
+    ran = Ran(run(asked, f"{LINALG}    return x * 2\n"))
+    program = replace(asked, reference_dtype=None, oracle=Computation("command", {}))
+    assert [*narrow_references([program], [ran], 16)] == [NarrowReference(asked.id, 1, "kind")]
+
+
+def test_a_reference_that_is_narrow_in_part_is_reported(run, case):
+    plain = case(dtype="float32")
+    outcome = run(plain, f"{LINALG}    return x * 2\n")
+    execution = replace(outcome.execution, oracle_facts={NARROW_FACT: "float32, nodes of Erf"})
+    (fact,) = narrow_references([plain], [Ran(replace(outcome, execution=execution))] * 2, 16)
+    assert fact == NarrowPart(plain.id, "float32, nodes of Erf", 2)
+    expected = "and 1 more: a part of the reference is in lower precision (float32, nodes of Erf)"
+    assert describe_warning(fact) == f"{plain.id} {expected}"

@@ -19,7 +19,7 @@ from precreg.errors import UserError
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.onnx.double import widen_model
 from precreg.subject.onnx.graph import find_tensors, parse_model
-from precreg.subject.onnx.node_runner import RUNTIME, NodeRunner
+from precreg.subject.onnx.node_runner import FLOAT32, RUNTIME, NodeRunner
 from precreg.subject.onnx.outputs import chosen_outputs, name_values
 from precreg.subject.onnx.session import (
     KeptObjects,
@@ -36,6 +36,7 @@ from precreg.subject.onnx.session import (
 )
 from precreg.subject.onnx.tensors import BY_NUMBER, element_dtype, runtime_feeds
 from precreg.subject.surroundings import SurroundingsRestored
+from precreg.types import NARROW_FACT
 
 # Their weights are in float64.
 _MAX_REFERENCES = 4
@@ -163,4 +164,6 @@ def _describe(where: Mapping[str, Counter[str]]) -> dict[str, str]:
         if total := sum(operators.values()):
             named = "" if place == RUNTIME else f": {', '.join(sorted(operators))}"
             facts[f"onnx nodes by {place}"] = f"{total}{named}"
+            if place == FLOAT32:
+                facts[NARROW_FACT] = f"float32, nodes of {', '.join(sorted(operators))}"
     return facts

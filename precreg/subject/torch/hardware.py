@@ -41,7 +41,7 @@ def wait_for(device: Any) -> None:
 
 def describe_hardware(device: Any) -> dict[str, str]:
     """Return the versions and the hardware that compute, and the switches that decide their numbers."""
-    facts = {"torch": str(torch.__version__), "device": "cpu", "threads": str(torch.get_num_threads())}
+    facts = {"torch": str(torch.__version__), "device": "cpu", "torch_threads": str(torch.get_num_threads())}
     if torch.are_deterministic_algorithms_enabled():
         facts["deterministic"] = "true"
     if (precision := torch.get_float32_matmul_precision()) != "highest":

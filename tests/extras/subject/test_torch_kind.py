@@ -202,9 +202,9 @@ def test_settings_of_a_module_on_import_reach_no_call(write, run):
 def test_facts_name_what_computed(write, call):
     write("suites/unit/net.py", NET)
     facts = run_torch({"torch": "net:double"}, call({"x": np.ones(2)})).facts
-    assert facts == {"torch": torch.__version__, "device": "cpu", "threads": "1"}
+    assert facts == {"torch": torch.__version__, "device": "cpu", "torch_threads": "1"}
     facts = run_torch({"torch": "net:double", "deterministic": True, "threads": 2}, call({"x": np.ones(2)})).facts
-    assert (facts["deterministic"], facts["threads"]) == ("true", "2")
+    assert (facts["deterministic"], facts["torch_threads"]) == ("true", "2")
 
 
 def test_a_compiled_module_is_compiled_once_for_its_shapes(write, call):
