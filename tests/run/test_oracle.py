@@ -12,6 +12,7 @@ from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _sen
 from precreg.run.promotion import promote_inputs
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.run.workers import run_in_workers
+from precreg.subject.call import Outputs
 from precreg.subject.stage import Activity
 from precreg.subject.surroundings import CaseFailed
 from precreg.types.case import Computation, ReferenceDtype
@@ -147,7 +148,7 @@ def test_oracles_of_more_modules_than_children_stay_are_all_served(project, case
 
 
 def test_a_lost_process_is_noticed():
-    process = OracleProcess(lambda _call, _place, arrays: arrays)
+    process = OracleProcess(lambda _call, _place, arrays: Outputs(arrays, 0.0))
     call = OracleCall(Computation("python", "one:f"), Activity.REFERENCE, (0,), {}, Path("/"), Path("/"))
     assert process.call(call, [{"x": CUBE}]).outputs[0]["x"].tolist() == CUBE.tolist()
     assert not process.is_lost
