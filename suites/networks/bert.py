@@ -1,4 +1,4 @@
-"""A BERT encoder, Devlin et al., 2018: post-norm blocks, erf-GELU, a pooler, and a classifier of texts.
+"""A BERT encoder, Devlin et al., 2018: post-norm blocks, erf-GELU, and its two heads, for words and for texts.
 
 It has the structure and the eps of BERT-Base with 4 blocks of width 256. Weights come from networks/seeded.py.
 """
@@ -35,15 +35,21 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    """Embeddings of tokens, places and segments, blocks, and a classifier on the first place."""
+    """Embeddings of tokens, places and segments, blocks, a head for hidden words, and a classifier on the first place."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.width)
+        # The head for words multiplies by these embeddings again: so large, they give logits near 1.
+        self.tokens.gain = 0.125
         self.places = nn.Embedding(sizes.positions, sizes.width)
         self.segments = nn.Embedding(2, sizes.width)
         self.norm = nn.LayerNorm(sizes.width, eps=EPS)
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.blocks))
+        self.words = nn.Sequential(
+            nn.Linear(sizes.width, sizes.width), nn.GELU(), nn.LayerNorm(sizes.width, eps=EPS)
+        )
+        self.words_bias = nn.Parameter(torch.empty(sizes.vocabulary))
         self.pooler = nn.Linear(sizes.width, sizes.width)
         self.classifier = nn.Linear(sizes.width, CLASSES)
 
@@ -57,12 +63,16 @@ class Bert(nn.Module):
         return x
 
     def forward(self, words: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        """Classify texts of random `words` (texts, places), of which the first `lengths` (texts,) are no padding."""
+        """Read texts of random `words` (texts, places), of which the first `lengths` (texts,) are no padding.
+
+        Returns the logits of the words at all places, the logits of the texts, and the best classes of texts.
+        """
         tokens = zipf_tokens(words, self.tokens.num_embeddings)
         places = torch.arange(words.shape[1], device=words.device)
         states = self.encode(tokens, (places * 2 >= lengths[:, None]).long(), places < lengths[:, None])
         logits = self.classifier(torch.tanh(self.pooler(states[:, 0])))
-        return {"states": states, "logits": logits, "top1": logits.argmax(-1)}
+        words = functional.linear(self.words(states), self.tokens.weight, self.words_bias)
+        return {"words": words, "logits": logits, "top1": logits.argmax(-1), "top1_words": words.argmax(-1)}
 
 
 def bert(precision: str = "float32") -> nn.Module:
