@@ -46,16 +46,18 @@ class Bert(nn.Module):
         self.segments = nn.Embedding(2, sizes.width)
         self.norm = nn.LayerNorm(sizes.width, eps=EPS)
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.blocks))
-        self.words = nn.Sequential(
-            nn.Linear(sizes.width, sizes.width), nn.GELU(), nn.LayerNorm(sizes.width, eps=EPS)
-        )
+        self.words = nn.Sequential(nn.Linear(sizes.width, sizes.width), nn.GELU(), nn.LayerNorm(sizes.width, eps=EPS))
         self.words_bias = nn.Parameter(torch.empty(sizes.vocabulary))
         self.pooler = nn.Linear(sizes.width, sizes.width)
         self.classifier = nn.Linear(sizes.width, CLASSES)
 
     def encode(self, tokens: Tensor, segments: Tensor, visible: Tensor) -> Tensor:
         """Return the last hidden states (texts, places, width); `visible` (texts, places) marks tokens, not padding."""
-        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device)) + self.segments(segments)
+        x = (
+            self.tokens(tokens)
+            + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+            + self.segments(segments)
+        )
         mask = hidden(visible[:, None, None, :], x.dtype)
         x = self.norm(x)
         for block in self.blocks:

@@ -101,7 +101,9 @@ def flat(planes: Tensor) -> Tensor:
 
 def boxes(distances: Tensor, shape: torch.Size, stride: int) -> Tensor:
     """Turn distances (images, places, 4) to the left, top, right and bottom into boxes in pixels."""
-    down, across = ((torch.arange(length, dtype=distances.dtype, device=distances.device) + 0.5) * stride for length in shape)
+    down, across = (
+        (torch.arange(length, dtype=distances.dtype, device=distances.device) + 0.5) * stride for length in shape
+    )
     centers = torch.cartesian_prod(down, across).flip(-1)
     return torch.cat([centers - distances[..., :2], centers + distances[..., 2:]], -1)
 

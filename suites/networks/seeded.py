@@ -7,6 +7,7 @@ words of its bit generators for every release. Weights are uniform, as torch ini
 from __future__ import annotations
 
 import hashlib
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,32 @@ from torch import nn
 
 def uniform(name: str, shape: tuple[int, ...], half_width: float) -> npt.NDArray[np.float32]:
     """Draw numbers of [-half_width, half_width) for the parameter of that name. Each name has numbers of its own."""
+    return scaled(_whole_numbers(name, shape) - 2**23, half_width)
+
+
+def filters(name: str, shape: tuple[int, ...], half_width: float) -> npt.NDArray[np.float32]:
+    """Draw numbers as `uniform` does, and take the mean of each filter, or row, away.
+
+    The mean of a ReLU's outputs is positive. Filters with a mean would turn it into scores that are the same for all
+    images: Brock et al., "Characterizing signal propagation to close the performance gap in unnormalized ResNets", 2021.
+    The means are those of whole numbers, rounded down, so they are exact.
+    """
+    numbers = _whole_numbers(name, shape)
+    axes = tuple(range(1, numbers.ndim))
+    return scaled(numbers - numbers.sum(axes, keepdims=True) // (numbers.size // len(numbers)), half_width)
+
+
+def scaled(numbers: npt.NDArray[np.int64], half_width: float) -> npt.NDArray[np.float32]:
+    """Turn whole numbers of (-2^24, 2^24), which are exact in float32, into float32 with one rounding."""
+    return numbers.astype(np.float32) * np.float32(half_width * 2.0**-23)
+
+
+def _whole_numbers(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Draw whole numbers of [0, 2^24), two from each word of 64 bits."""
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=16).digest(), "little")
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     words = np.random.Philox(key=key).random_raw((count + 1) // 2).astype("<u8", copy=False).view("<u4")[:count]
-    # 24 bits and a power of two are exact in float32; the product rounds once.
-    centred = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-23) - np.float32(1)
-    return (centred * np.float32(half_width)).reshape(shape)
+    return (words >> np.uint32(8)).astype(np.int64).reshape(shape)
 
 
 def initialized(module: nn.Module) -> nn.Module:
@@ -51,15 +72,5 @@ def _numbers(part: nn.Module, name: str, full: str, shape: tuple[int, ...]) -> n
         return uniform(full, shape, 0.125)
     if isinstance(part, nn.Embedding):
         return uniform(full, shape, gain)
-    weights = uniform(full, shape, gain * float(np.sqrt(6.0 / np.prod(shape[1:]))))
-    return _without_mean(weights) if isinstance(part, nn.Conv2d) or hasattr(part, "centred") else weights
-
-
-def _without_mean(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Take each filter's mean away: the mean of a ReLU's outputs would drown the differences between images.
-
-    Brock et al., "Characterizing signal propagation to close the performance gap in unnormalized ResNets", 2021. The
-    means are sums of multiples of 2^-24 times one number, in float64: exact but for a last rounding.
-    """
-    axes = tuple(range(1, weights.ndim))
-    return (weights - weights.astype(np.float64).mean(axes, keepdims=True)).astype(np.float32)
+    draw = filters if isinstance(part, nn.Conv2d) or hasattr(part, "centred") else uniform
+    return draw(full, shape, gain * math.sqrt(6.0 / math.prod(shape[1:])))
