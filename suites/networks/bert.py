@@ -35,7 +35,7 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    """Embeddings of tokens, places and segments, blocks, a head for hidden words, and a classifier on the first place."""
+    """Embeddings of tokens, places and segments, blocks, a head for words, and a classifier on the first place."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ def filters(name: str, shape: tuple[int, ...], half_width: float) -> npt.NDArray
     """Draw numbers as `uniform` does, and take the mean of each filter, or row, away.
 
     The mean of a ReLU's outputs is positive. Filters with a mean would turn it into scores that are the same for all
-    images: Brock et al., "Characterizing signal propagation to close the performance gap in unnormalized ResNets", 2021.
+    images: Brock et al., "Characterizing signal propagation to close the performance gap in unnormalized ResNets".
     The means are those of whole numbers, rounded down, so they are exact.
     """
     numbers = _whole_numbers(name, shape)
