@@ -141,6 +141,22 @@ def with_broken_input(project):
     return project.run("run", "--jobs", "0")
 
 
+def with_torch(kernels, *options, weights=False):
+    """Compute with torch, on inputs of one dtype."""
+
+    def meet(project):
+        project.write(KERNELS_FILE, kernels)
+        if weights:
+            from safetensors.numpy import save_file
+
+            save_file({"weight": np.zeros((8, 4), np.float32)}, project.root / "suites" / "unit" / "w.safetensors")
+        suite = "suite: mean\nsubject: {%s}\ninputs:\n  input: {shape: [8, 8], dtype: float32, normal: {}}\n"
+        project.write("suites/unit/mean.yaml", suite % ", ".join(('torch: "kernels:mean"', *options)))
+        return project.run("run", "--jobs", "0")
+
+    return meet
+
+
 def with_no_outputs(project):
     project.change("return x.mean", "x.mean", "suites/unit/kernels.py")
     return project.run("run", "--jobs", "0")
@@ -330,6 +346,9 @@ def exported(body, *arguments):
     return scenario
 
 
+# Tests with the extras installed meet these.
+OF_EXTRAS = {"bad-weights", "unsupported-dtype", "out-of-memory"}
+
 SCENARIOS = {
     "no-project": without_project,
     "yaml-syntax": added("tags: [fast"),
@@ -370,6 +389,11 @@ SCENARIOS = {
     "missing-module": changed("subject: kernels", "subject: kernel"),
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
     "bad-outputs": with_no_outputs,
+    "bad-weights": with_torch("import torch\n\nmean = torch.nn.Linear(8, 4)\n", "weights: w.safetensors", weights=True),
+    "unsupported-dtype": with_torch(
+        "import torch\n\ndef mean(input):\n    return input.to(torch.float8_e5m2) @ input.to(torch.float8_e5m2)\n"
+    ),
+    "out-of-memory": with_torch("import torch\n\ndef mean(input):\n    return torch.empty(2**60)\n"),
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
     "bad-array-file": with_broken_input,
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),

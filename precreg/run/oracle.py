@@ -17,7 +17,16 @@ import numpy as np
 from precreg.arithmetic import format_of
 from precreg.run.computation import Arrays
 from precreg.run.oracle_process import OracleCall, OracleProcess
-from precreg.subject import Activity, Call, CaseFailed, enter_stage, inside_project, note_changes, subject_kind
+from precreg.subject import (
+    Activity,
+    Call,
+    CaseFailed,
+    enter_stage,
+    inside_project,
+    kind_named,
+    note_changes,
+    subject_kind,
+)
 from precreg.types import Case
 
 
@@ -78,7 +87,9 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
 def _compute(call: OracleCall, place: int, inputs: Arrays) -> Arrays:
     enter_stage(call.activity, call.seeds[place])
     # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
-    prepared = copy_inputs(inputs) if call.activity == Activity.GOLDEN else _promote_inputs(inputs)
+    prepared = copy_inputs(inputs)
+    if call.activity != Activity.GOLDEN:
+        prepared = _promote_inputs(inputs, kind_named(call.oracle.kind).widest)
     own = Call(prepared, deepcopy(call.params), call.directory, call.project)
     return subject_kind(call.oracle.kind)(call.oracle.spec, own).arrays
 
@@ -89,16 +100,16 @@ def copy_inputs(inputs: Arrays) -> Arrays:
     return {name: array.copy("K") for name, array in inputs.items()}
 
 
-def _promote_inputs(inputs: Arrays) -> Arrays:
-    return {name: array.astype(_reference_dtype(array.dtype)) for name, array in inputs.items()}
+def _promote_inputs(inputs: Arrays, widest: str) -> Arrays:
+    return {name: array.astype(_reference_dtype(array.dtype, widest)) for name, array in inputs.items()}
 
 
 @cache
-def _reference_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which a reference computes: float64, longdouble for float64 itself; integers stay."""
+def _reference_dtype(dtype: np.dtype[Any], widest: str) -> np.dtype[Any]:
+    """Return the dtype in which a reference computes: float64, `widest` for float64 itself; integers stay."""
     number_format = format_of(dtype.name)
     if number_format is None:
         return dtype
     # finfo.nmant leaves out the leading bit, which `precision` counts.
-    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.longdouble
+    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.dtype(widest)
     return np.result_type(wide, np.complex64) if dtype.kind == "c" else np.dtype(wide)

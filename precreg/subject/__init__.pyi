@@ -53,3 +53,5 @@ from .surroundings import describe_failure as describe_failure
 from .surroundings import escape_surrogates as escape_surrogates
 from .surroundings import unavailable as unavailable
 from .surroundings import user_crash_report as user_crash_report
+from .tensors import is_tensor as is_tensor
+from .tensors import tensor_to_array as tensor_to_array

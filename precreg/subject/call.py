@@ -6,7 +6,8 @@ Suites check computations when they load, so this module imports numpy late.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError
+from precreg.subject.tensors import is_tensor, tensor_to_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,16 +53,70 @@ class Outputs(NamedTuple):
 def name_outputs(returned: object) -> dict[str, NDArray[Any]]:
     """Name the arrays that a function returned: one is "out", a dict has its names, a sequence counts from "0".
 
-    Python numbers become 0-d float64 (or complex128) arrays. The arrays are C-order copies.
+    A dataclass has the names of its fields. Dicts, dataclasses, and sequences with tensors or with these in them get
+    dotted names, such as "hidden.0.key"; another sequence inside is one array, as numpy makes it. Python numbers become
+    0-d float64 (or complex128) arrays, and tensors of torch become arrays. None is left out inside of these, among
+    tensors, and in a dataclass. The arrays are C-order copies.
 
     Raises:
         UserError: bad-outputs, for any other value.
     """
-    if isinstance(returned, Mapping):
-        return {_name(name): _array(name, value) for name, value in returned.items()}
-    if isinstance(returned, tuple | list):
-        return {str(index): _array(index, value) for index, value in enumerate(returned)}
-    return {"out": _array("out", returned)}
+    found: dict[str, NDArray[Any]] = {}
+    for name, value in output_leaves(returned):
+        if name in found:
+            raise UserError("bad-outputs", f"expected a name for each output but got two of name={name!a}")
+        found[name] = _array(name, value)
+    return found
+
+
+def output_leaves(returned: object) -> Iterator[tuple[str, object]]:
+    """Yield the outputs of a result with their names, before they become arrays. Raises UserError (bad-outputs)."""
+    members = _members(returned, "")
+    if members is None:
+        yield "out", returned
+    else:
+        yield from _leaves("", returned, members, 1)
+
+
+# A result inside itself would never end.
+_MAX_DEPTH = 20
+
+
+def _members(value: object, place: str) -> list[tuple[str, object]] | None:
+    """Return the parts of a result by name; None for a value that is one output. `place` is its name, "" at the top."""
+    if isinstance(value, Mapping):
+        # Caches of keys and values count their layers.
+        return [(str(name) if place and type(name) is int else _name(name), item) for name, item in value.items()]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(each.name, getattr(value, each.name)) for each in fields(value)]
+    if isinstance(value, tuple | list) and (not place or any(map(_is_named, value))):
+        return [(str(index), item) for index, item in enumerate(value)]
+    return None
+
+
+def _is_named(value: object) -> bool:
+    """Return whether a member of a sequence is an output of its own, or several."""
+    if isinstance(value, tuple | list):
+        return any(map(_is_named, value))
+    return is_tensor(value) or isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
+
+
+def _leaves(place: str, value: object, members: list[tuple[str, object]], depth: int) -> Iterator[tuple[str, object]]:
+    if depth > _MAX_DEPTH:
+        raise UserError(
+            "bad-outputs", f"expected at most {_MAX_DEPTH} levels of outputs but got output {place[:40]}..."
+        )
+    # Modules return None in the place of what they were not asked for.
+    has_gaps = bool(place) or is_dataclass(value) or any(is_tensor(item) for _, item in members)
+    for name, item in members:
+        if item is None and has_gaps:
+            continue
+        inner = _name(f"{place}.{name}" if place else name)
+        parts = _members(item, inner)
+        if parts is None:
+            yield inner, item
+        else:
+            yield from _leaves(inner, item, parts, depth + 1)
 
 
 def require_numeric(output: object, array: NDArray[Any]) -> NDArray[Any]:
@@ -118,6 +174,8 @@ def _array(output: object, value: object) -> NDArray[Any]:
 
     if value is None:
         raise UserError("bad-outputs", f"expected an array but got None for output {output}")
+    if is_tensor(value):
+        return tensor_to_array(value, f"output {output}")
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         try:
             return np.array(value, dtype=np.float64)

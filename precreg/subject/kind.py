@@ -118,6 +118,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 BUILT_IN_SUBJECTS = {
     "python": "precreg.subject.built_in:PYTHON",
     "files": "precreg.subject.built_in:FILES",
+    "torch": "precreg.subject.torch.specification:TORCH",
 }
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
 

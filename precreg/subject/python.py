@@ -37,7 +37,7 @@ def run_python(spec: str, call: Call) -> Outputs:
     """
     space = enter_module_space(call.directory, call.project)
     try:
-        function = _find_function(spec, space)
+        function = find_function(spec, space)
         with SurroundingsRestored():
             started = perf_counter_ns()
             returned = _call(function, call)
@@ -64,7 +64,12 @@ def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) ->
     }
 
 
-def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+def find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+    """Return what `module:name` names, and import the module at its first use in the entered space.
+
+    Raises:
+        UserError: missing-module, taken-name, missing-function.
+    """
     module_name, _, attribute = spec.partition(":")
     key = (space.path[0], module_name)
     if spec not in space.functions:
