@@ -78,8 +78,3 @@ def resnet50(precision: str = "float32") -> nn.Module:
     with torch.device("meta"):
         model = ResNet()
     return in_precision(initialized(model), precision)
-
-
-def exactly(x: Tensor, optimization: str) -> dict[str, Tensor]:
-    """Classify images in float64, whatever an exporter optimizes."""
-    return resnet50("float64")(x)

@@ -1,6 +1,4 @@
-"""The networks of suites/networks again, in plain numpy and float64, from the weights by name."""
-
-import math
+"""ResNet-50 and the detector of suites/networks again, in plain numpy and float64, from the weights by name."""
 
 import numpy as np
 
@@ -43,70 +41,6 @@ def resnet50(x, weights):
                 x = batch_norm(x, weights, f"{name}.downsample.1")
             x = np.maximum(x + y, 0)
     return x.mean((2, 3)) @ weights["fc.weight"].T + weights["fc.bias"]
-
-
-def linear(x, weights, name):
-    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-
-def layer_norm(x, weights, name, eps):
-    centred = x - x.mean(-1, keepdims=True)
-    deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
-    return centred / deviation * weights[f"{name}.weight"] + weights[f"{name}.bias"]
-
-
-def attention(x, weights, name, heads, visible):
-    """Attend within one text x (places, width); `visible` (places, places) marks what a place (row) sees."""
-    q, k, v = (linear(x, weights, f"{name}.{part}") for part in ("query", "key", "value"))
-    depth = x.shape[1] // heads
-    context = np.empty_like(x)
-    for head in range(heads):
-        part = slice(head * depth, (head + 1) * depth)
-        for place in range(len(x)):
-            seen = np.flatnonzero(visible[place])
-            chances = np.exp(k[seen, part] @ q[place, part] / math.sqrt(depth))
-            context[place, part] = chances @ v[seen, part] / chances.sum()
-    return linear(context, weights, f"{name}.output")
-
-
-def erf_gelu(x):
-    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
-
-
-def tanh_gelu(x):
-    return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def bert(tokens, length, weights, heads=4):
-    """Return the logits of the words and of the text, for one text whose first `length` tokens are no padding."""
-    places = np.arange(len(tokens))
-    x = weights["tokens.weight"][tokens] + weights["places.weight"][places]
-    x = layer_norm(x + weights["segments.weight"][np.where(places >= length / 2, 1, 0)], weights, "norm", 1e-12)
-    visible = np.tile(places < length, (len(tokens), 1))
-    for block in range(4):
-        name = f"blocks.{block}"
-        x = layer_norm(
-            x + attention(x, weights, f"{name}.attention", heads, visible), weights, f"{name}.attention_norm", 1e-12
-        )
-        up = erf_gelu(linear(x, weights, f"{name}.up"))
-        x = layer_norm(x + linear(up, weights, f"{name}.down"), weights, f"{name}.output_norm", 1e-12)
-    hidden = layer_norm(erf_gelu(linear(x, weights, "words.0")), weights, "words.2", 1e-12)
-    words = hidden @ weights["tokens.weight"].T + weights["words_bias"]
-    return words, linear(np.tanh(linear(x[0], weights, "pooler")), weights, "classifier")
-
-
-def gpt(tokens, weights, heads=4):
-    """Return the logits of the tokens that follow each place of one text."""
-    places = np.arange(len(tokens))
-    x = weights["tokens.weight"][tokens] + weights["places.weight"][places]
-    visible = places <= places[:, None]
-    for block in range(4):
-        name = f"blocks.{block}"
-        normal = layer_norm(x, weights, f"{name}.attention_norm", 1e-5)
-        x = x + attention(normal, weights, f"{name}.attention", heads, visible)
-        up = tanh_gelu(linear(layer_norm(x, weights, f"{name}.norm", 1e-5), weights, f"{name}.up"))
-        x = x + linear(up, weights, f"{name}.down")
-    return layer_norm(x, weights, "norm", 1e-5) @ weights["tokens.weight"].T
 
 
 def group_norm(x, weights, name, groups=8):

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from tests.extras.suites import plain_networks
-from tests.suites.kernel_files import load
+from tests.suites.kernel_files import load, suites_on_path
 
 RESNET, BERT, GPT, FCOS = (load(f"networks/{name}") for name in ("resnet", "bert", "gpt", "fcos"))
+ORACLES, RESNET_ORACLE = load("networks/transformer_oracles"), load("networks/resnet_oracle")
 MAKERS = {"resnet50": RESNET.resnet50, "bert": BERT.bert, "gpt": GPT.gpt, "fcos": FCOS.fcos}
 WORDS = 2**30
 DIGESTS = {
@@ -50,28 +51,29 @@ def test_resnet50_is_the_plain_one():
     result = model(torch.from_numpy(images))
     assert np.abs(result["logits"].numpy() - expected).max() < 1e-11 * np.abs(expected).max()
     assert result["top1"].tolist() == expected.argmax(1).tolist()
+    with suites_on_path():
+        agree(result, RESNET_ORACLE.classify(images))
 
 
-def test_bert_is_the_plain_one_with_padding_and_segments():
-    model, text, lengths = BERT.bert("float64"), words(2, 12), torch.tensor([12, 7])
-    tokens = BERT.zipf_tokens(text, 2048).numpy()
-    result = model(text, lengths)
-    for at, length in enumerate(lengths.tolist()):
-        expected, logits = plain_networks.bert(tokens[at], length, weights_of(model))
-        assert np.abs(result["words"][at].numpy() - expected).max() < 1e-11
-        assert np.abs(result["logits"][at].numpy() - logits).max() < 1e-11
-        assert result["top1"][at] == logits.argmax()
+def agree(result, expected):
+    """Require the outputs of an oracle, to the rounding of float64."""
+    assert list(result) == list(expected)
+    for name, values in expected.items():
+        assert np.abs(result[name].numpy() - values).max() <= 1e-11 * np.abs(values).max(), name
 
 
-def test_gpt_is_the_plain_one():
-    model, text = GPT.gpt("float64"), words(2, 10)
-    tokens = GPT.zipf_tokens(text, 2048).numpy()
-    expected = np.stack([plain_networks.gpt(one, weights_of(model)) for one in tokens])
-    result = model(text)
-    assert np.abs(result["logits"].numpy() - expected).max() < 1e-11
-    chances = np.exp(expected) / np.exp(expected).sum(-1, keepdims=True)
-    likely = [chances[text, place, tokens[text, place + 1]] for text in range(2) for place in range(9)]
-    assert float(result["perplexity"]) == pytest.approx(np.prod(likely) ** (-1 / 18), rel=1e-10)
+def test_bert_is_its_oracles_with_padding_and_segments():
+    text, lengths = words(2, 12), torch.tensor([12, 7])
+    with suites_on_path():
+        expected = ORACLES.read_bert(text.numpy(), lengths.numpy())
+    agree(BERT.bert("float64")(text, lengths), expected)
+
+
+def test_gpt_is_its_oracles():
+    text = words(2, 10)
+    with suites_on_path():
+        expected = ORACLES.read_gpt(text.numpy())
+    agree(GPT.gpt("float64")(text), expected)
 
 
 def test_the_cache_gives_the_logits_of_the_whole_text():
