@@ -49,13 +49,13 @@ def test_suite_catches_its_planted_mistake(plant, project):
     assert {reason for status, reason in found.values() if status == "failed"} & CAUGHT_AS, plant.what
 
 
-# Equal on paper, and other bits: the exponent of a sum of logarithms, and a product in place of a division.
+# Equal on paper, and other bits: a softmax by its logarithm, and batch norms in the weights of their convolutions.
 REWRITES = [
     (
         "model/gpt/float32",
         "networks/transformer.py",
-        "scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])",
-        "scores = q @ (k / math.sqrt(q.shape[-1])).transpose(-1, -2)",
+        "torch.softmax(scores + mask, -1) @ v",
+        "torch.exp(torch.log_softmax(scores + mask, -1)) @ v",
     ),
     (
         "model/resnet50/float32",
