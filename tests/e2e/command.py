@@ -82,11 +82,15 @@ def started(project, *arguments, **variables):
     )
 
 
+# Their modules import packages of extras, which may be absent.
+_WITH_EXTRAS = ("precreg.subject.torch.",)
+
+
 @cache
 def _load_all():
     """Import what commands import late, once and not in each fork."""
     for module in pkgutil.walk_packages(precreg_package.__path__, "precreg."):
-        if not module.name.endswith(("_core", "__main__")):
+        if not module.name.endswith(("_core", "__main__")) and not module.name.startswith(_WITH_EXTRAS):
             importlib.import_module(module.name)
     for name in ("git", "jinja2", "junit_xml", "rich.progress", "sqlalchemy.dialects.sqlite", "yaml", "pytest"):
         importlib.import_module(name)

@@ -20,8 +20,13 @@ from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
 from precreg.subject.torch.module import Built, built_module
 from precreg.subject.torch.settings import seed_generators, settings_of
+from precreg.subject.torch.specification import WIDENED
+from precreg.subject.torch.widening import widened
 
 Tensors = dict[str, Any]
+
+# Words of torch's errors for a dtype that a kernel does not take: of its dispatch, its registry, and its FFT.
+_NO_KERNEL = ("not implemented for", "Could not run", "Unsupported dtype")
 
 
 def compute_torch(spec: dict[str, Any], call: Call) -> Outputs:
@@ -29,12 +34,26 @@ def compute_torch(spec: dict[str, Any], call: Call) -> Outputs:
 
     Raises as `run_torch` does.
     """
+    with _place(spec, call) as (built, device):
+        return _timed(spec, call, built, device, lambda: _prepared(spec, built, device))
+
+
+@contextmanager
+def run_prepared(spec: dict[str, Any], call: Call) -> Iterator[tuple[Any, Callable[[], Outputs]]]:
+    """Give the function or module of one call, and a function that makes the call. Raises as `run_torch` does."""
+    with _place(spec, call) as (built, device):
+        function = _prepared(spec, built, device)
+        yield function, lambda: _timed(spec, call, built, device, lambda: function)
+
+
+@contextmanager
+def _place(spec: dict[str, Any], call: Call) -> Iterator[tuple[Built, Any]]:
+    """Give what a specification names and its device, with the settings of the specification inside."""
     space = enter_module_space(call.directory, call.project)
     try:
         with SurroundingsRestored(), settings_of(spec), _clear_errors(spec):
             device = find_device(spec.get("on", "cpu"))
-            built = built_module(spec, call, space)
-            return _timed(spec, call, built, device)
+            yield built_module(spec, call, space), device
     finally:
         leave_module_space()
 
@@ -56,16 +75,19 @@ def _prepared(spec: dict[str, Any], built: Built, device: Any) -> Callable[..., 
     return compiled(function, spec) if "compile" in spec else function
 
 
-def _timed(spec: dict[str, Any], call: Call, built: Built, device: Any) -> Outputs:
+def _timed(
+    spec: dict[str, Any], call: Call, built: Built, device: Any, prepare: Callable[[], Callable[..., Any]]
+) -> Outputs:
     with _modes(spec, built, device) as autocast:
         if "compile" in spec and begin_compilation(spec, call):
             # On a module and inputs that are used up: the measured call begins anew.
-            _run_once(_prepared(spec, built, device), _inputs(spec, call, device), spec, call, built, autocast)
-        function, inputs = _prepared(spec, built, device), _inputs(spec, call, device)
-        seed_generators(spec.get("seed", 0))
+            used_up, params = _inputs(spec, call, device), deepcopy(call.params)
+            _run_once(_prepared(spec, built, device), used_up, params, spec, built, autocast)
+        function, inputs, params = prepare(), _inputs(spec, call, device), deepcopy(call.params)
+        seed_generators(spec)
         wait_for(device)
         started = perf_counter_ns()
-        returned, gradients = _run_once(function, inputs, spec, call, built, autocast)
+        returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
         wait_for(device)
         duration_s = (perf_counter_ns() - started) / 1e9
         facts = describe_hardware(device)
@@ -81,14 +103,14 @@ def _timed(spec: dict[str, Any], call: Call, built: Built, device: Any) -> Outpu
 def _run_once(
     function: Callable[..., Any],
     inputs: Tensors,
+    params: dict[str, Any],
     spec: dict[str, Any],
-    call: Call,
     built: Built,
     autocast: Callable[[], Any],
 ) -> tuple[object, Tensors]:
     """Return the outputs and the gradients by name."""
     with autocast():
-        returned = function(**inputs, **deepcopy(call.params))
+        returned = function(**inputs, **params)
     if isinstance(returned, torch.nn.Module):
         advice = "if it is a factory, write arguments: {} beside it"
         raise UserError("bad-outputs", f"expected tensors but {spec['torch']} returned a module; {advice}")
@@ -107,7 +129,7 @@ def _modes(spec: dict[str, Any], built: Built, device: Any) -> Iterator[Callable
             dtype = getattr(torch, spec["autocast"])
             yield lambda: torch.autocast(device.type, dtype=dtype)
         else:
-            yield ExitStack
+            yield widened if WIDENED in spec else ExitStack
 
 
 @contextmanager
@@ -121,7 +143,7 @@ def _clear_errors(spec: dict[str, Any]) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in first:
             message = f"expected memory for {spec['torch']} on {place} but got {type(error).__name__}: {first}"
             raise UserError("out-of-memory", message) from error
-        if "not implemented for" in first or "Could not run" in first:
+        if any(words in first for words in _NO_KERNEL):
             message = f"expected kernels of {place} for the dtypes of {spec['torch']} but torch says: {first}"
             raise UserError("unsupported-dtype", message) from error
         raise

@@ -25,6 +25,7 @@ from precreg.subject.torch.gradients import Group, gradient_groups
 from precreg.subject.torch.settings import seed_generators, settings_of
 from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.weights import load_weights
+from precreg.subject.torch.widening import widen_module
 
 # Modules that stay in memory: those of a suite's cases, and not those of a whole project.
 _KEPT = 4
@@ -76,7 +77,7 @@ def _state(weights: Path | None) -> list[int]:
 def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
     # A module that is made on import has the weights of this seed in every process.
     with settings_of({}):
-        seed_generators(0)
+        seed_generators(spec, 0)
         found = find_function(spec["torch"], space)
     if not isinstance(found, torch.nn.Module) and not _is_factory(found, spec, call):
         _require_no_options(spec)
@@ -84,14 +85,14 @@ def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
 
     def build() -> Any:
         with settings_of(spec):
-            seed_generators(spec.get("seed", 0))
+            seed_generators(spec)
             return _finish(_make(found, spec), spec, call)
 
     module = build()
     groups = gradient_groups(module) if "parameters" in spec.get("gradients", ()) else ()
     if WIDENED not in spec:
         return Built(module, build, groups)
-    return Built(_widen(module), lambda: _widen(build()), groups)
+    return Built(widen_module(module), lambda: widen_module(build()), groups)
 
 
 def _is_factory(found: Any, spec: dict[str, Any], call: Call) -> bool:
@@ -150,15 +151,3 @@ def _finish(module: Any, spec: dict[str, Any], call: Call) -> Any:
     if "weights" in spec:
         load_weights(module, spec["weights"], call)
     return module.to(getattr(torch, spec["dtype"])) if "dtype" in spec else module
-
-
-def _widen(module: Any) -> Any:
-    """Return the module with its floating numbers in float64, and its complex ones in complex128."""
-
-    def wide(tensor: Any) -> Any:
-        if tensor.is_complex():
-            return tensor.to(torch.complex128)
-        return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
-
-    # float8 has no conversion within Module.double.
-    return module._apply(wide)
