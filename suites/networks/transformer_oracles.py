@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
-from torch import nn
+from torch import Tensor, nn
 
 HEADS, BLOCKS = 4, 4
 WORDS = 2**30
@@ -22,22 +22,25 @@ Tokens = npt.NDArray[np.int64]
 Weights = dict[str, Array]
 
 
-def read_bert(words: Tokens, lengths: Tokens) -> dict[str, npt.NDArray]:
+def read_bert(words: Tensor, lengths: Tensor) -> dict[str, npt.NDArray]:
     """Return what the encoder returns, for random words (texts, places) and the lengths of the texts."""
     from networks.bert import bert as make
 
     weights = weights_of(make("float64"))
-    read = [bert(*one, weights) for one in zip(zipf(words, len(weights["words_bias"])), lengths.tolist(), strict=True)]
+    read = [
+        bert(*one, weights)
+        for one in zip(zipf(words.numpy(), len(weights["words_bias"])), lengths.tolist(), strict=True)
+    ]
     logits = {"words": np.stack([one for one, _ in read]), "logits": np.stack([one for _, one in read])}
     return {**logits, "top1": logits["logits"].argmax(-1), "top1_words": logits["words"].argmax(-1)}
 
 
-def read_gpt(words: Tokens) -> dict[str, npt.NDArray]:
+def read_gpt(words: Tensor) -> dict[str, npt.NDArray]:
     """Return what the decoder returns, for random words (texts, places)."""
     from networks.gpt import gpt as make
 
     weights = weights_of(make("float64"))
-    tokens = zipf(words, len(weights["tokens.weight"]))
+    tokens = zipf(words.numpy(), len(weights["tokens.weight"]))
     logits = np.stack([gpt(one, weights) for one in tokens])
     chances = np.exp(logits[:, :-1] - logits[:, :-1].max(-1, keepdims=True))
     chances = np.take_along_axis(chances / chances.sum(-1, keepdims=True), tokens[:, 1:, None], -1)
