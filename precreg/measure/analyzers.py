@@ -92,6 +92,8 @@ def analyzer(*metrics: Metric) -> Callable[[Callable[[Array, Array], AnalyzerFig
     return declared
 
 
+# The analyzers that come with precreg. The names are reserved, and need no look at the installed packages.
+BUILT_IN_ANALYZERS = {"classes": "precreg.measure.classes:classes"}
 ANALYZERS = EntryPointGroup("precreg.analyzers", "analyzer", "analyzer", "unknown-analyzer")
 _WHOLE = ("__call__",)
 _CHUNKED = ("start", "add", "merge", "finish")
@@ -108,12 +110,16 @@ class Analyzer(NamedTuple):
 
 @cache
 def analyzer_entry_point(name: str) -> EntryPoint:
-    """Return the entry point of an analyzer without loading it.
+    """Return the entry point of an analyzer, of precreg or of an installed package, without loading it.
 
     Raises:
         UserError: unknown-analyzer if no installed package has it, or several have.
     """
-    return find_entry_point(ANALYZERS, name)
+    if name in BUILT_IN_ANALYZERS:
+        from importlib.metadata import EntryPoint
+
+        return EntryPoint(name, BUILT_IN_ANALYZERS[name], ANALYZERS.name)
+    return find_entry_point(ANALYZERS, name, BUILT_IN_ANALYZERS)
 
 
 @cache

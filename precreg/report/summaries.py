@@ -202,6 +202,8 @@ def _ids(ids: Sequence[str]) -> str:
 
 # A log stays readable with 20 cases in full. The reports have the others.
 MAX_CASES = 20
+# Without an extra all suites of its kind are skipped, and a line names some.
+MAX_SKIPPED_SUITES = 8
 # Binding findings come first, so these lines never hide one behind an allowed finding.
 MAX_TERMINAL_FINDINGS = 20
 # Entries of baselines/allow.yaml, of three lines each, in the order of the findings.
@@ -233,16 +235,35 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     Passed cases appear only with `verbose`; `reports` are the written files to point to.
     """
     results = sort_results(record.results)
+    together = {} if verbose else _unavailable_together(results)
+    grouped = {result.id for group in together.values() for result in group}
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
+    shown = [result for result in shown if result.id not in grouped]
     listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result)]
     # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
+    listed += [_unavailable_line(message, group) for message, group in together.items()]
     paragraphs = [[_heading(record), *describe_accelerators(record)], listed, _terminal_findings(record)]
     paragraphs += [*map(_terminal_study, describe_studies(record)), _ending(record, results, reports)]
     # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
+
+
+def _unavailable_together(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
+    """Group the cases that are skipped for the same missing requirement; a case alone is no group."""
+    groups: dict[str, list[CaseResult]] = {}
+    for result in results:
+        if result.verdict.status is Status.SKIPPED and result.verdict.reason is Reason.UNAVAILABLE:
+            groups.setdefault(result.verdict.message, []).append(result)
+    return {message: group for message, group in groups.items() if len(group) > 1}
+
+
+def _unavailable_line(message: str, group: Sequence[CaseResult]) -> str:
+    suites = sorted({f"{result.tier}/{result.suite}" for result in group})
+    label = STATUS_LABELS[Status.SKIPPED]
+    return f"{label:8} {count_cases(len(group))} of {list_some(suites, MAX_SKIPPED_SUITES)}   {message}"
 
 
 def _heading(record: RunRecord) -> str:
