@@ -44,14 +44,15 @@ class OpenedFiles:
     def paths(self) -> frozenset[str]:
         """Return the absolute paths, links as they were written; files of installed packages are left out."""
         found = {_as_source(path) for path in self._paths}
-        return frozenset(path for path in found if not os.path.realpath(path).startswith(self._installed))
+        # With a slash, so that the installed folders themselves are left out, too.
+        return frozenset(path for path in found if not f"{os.path.realpath(path)}/".startswith(self._installed))
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         read = _READERS.get(event)
         if read is None:
             return
         for path in read(arguments):
-            if isinstance(path, str | bytes | os.PathLike):
+            if isinstance(path, str | bytes | os.PathLike) and not _is_path_hook(os.fsdecode(path)):
                 folder = FOLDER if event in _LISTING and not _called_by_imports() else ""
                 if folder or event not in _LISTING:
                     self._paths.add(os.path.abspath(os.fsdecode(path)) + folder)
@@ -62,6 +63,13 @@ def _installed_folders() -> Iterator[str]:
     yield from (os.path.dirname(sys.executable), "/proc", "/sys", "/dev", "/etc", "/usr/lib", "/usr/share")
     # precreg itself, wherever it is installed from.
     yield os.path.dirname(os.path.dirname(__file__))
+
+
+def _is_path_hook(path: str) -> bool:
+    """Return whether a path is a name that setuptools puts on sys.path for the imports of an editable package."""
+    # importlib.metadata takes each entry of sys.path for a folder.
+    name = path.rpartition("/")[2]
+    return name.startswith("__editable__.") and name.endswith(".__path_hook__")
 
 
 def _opened(arguments: tuple[Any, ...]) -> Iterator[Any]:
