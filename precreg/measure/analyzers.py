@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, reduce
 from math import isfinite, nan
 from numbers import Real
@@ -130,12 +130,9 @@ def load_analyzer(name: str) -> Analyzer:
         UserError: unknown-analyzer; analyzer-failed if the import raises; bad-analyzer if the object is neither kind
             of analyzer, or declares its metrics wrongly.
     """
-    # Late, because the check of the process brings numpy, and suites name analyzers without it.
-    from precreg.subject import ANALYZER_IMPORT, watch_import
-
     point = analyzer_entry_point(name)
     try:
-        with watch_import((ANALYZER_IMPORT, name)):
+        with _import_watched(name):
             found = point.load()
         found = found() if isinstance(found, type) else found
     except Exception as error:  # a package of others may raise anything
@@ -149,6 +146,15 @@ def load_analyzer(name: str) -> Analyzer:
         return Analyzer(name, metrics, found, None)
     message = f"expected a function or start, add, merge and finish but got {point.value} of type {_type_name(found)}"
     raise UserError("bad-analyzer", f"analyzer {name}: {message}")
+
+
+def _import_watched(name: str) -> AbstractContextManager[None]:
+    if name in BUILT_IN_ANALYZERS:
+        return nullcontext()
+    # Late, because the check of the process brings numpy, and suites with analyzers of precreg load without it.
+    from precreg.subject import ANALYZER_IMPORT, watch_import
+
+    return watch_import((ANALYZER_IMPORT, name))
 
 
 def describe_exception(error: BaseException) -> str:
