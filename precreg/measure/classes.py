@@ -1,7 +1,7 @@
 """How much do two sets of logits differ as predictions of classes?
 
-The analyzer "classes" comes with precreg. Classes are the last axis, and each row of it is a prediction. Suites read its
-declaration when they load, so this module imports numpy late.
+The analyzer "classes" comes with precreg. Classes are the last axis, and each row of it is a prediction. Suites read
+its declaration when they load, so this module imports numpy late.
 """
 
 from __future__ import annotations

@@ -94,9 +94,13 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 def prepare_cases(cases: Iterable[Case], project: Path) -> None:
     """Build the programs of cases before the first one runs, so that no timeout of a case counts it."""
+    done: set[str] = set()
     for case in cases:
         for computation in (case.subject, case.oracle, case.benchmark):
-            if computation is not None:
+            # Rows of a matrix share their computations.
+            key = f"{case.directory} {computation!r}"
+            if computation is not None and key not in done:
+                done.add(key)
                 prepare_computation(computation, project / case.directory, project)
 
 
