@@ -315,6 +315,14 @@ def test_showing_bits_of_a_format_brings_no_numpy():
     assert shown.splitlines()[-1] == "[]"
 
 
+def test_reading_the_shipped_suites_brings_neither_numpy_nor_an_extra():
+    code = "import sys; from pathlib import Path; from precreg.suite import load_cases\n"
+    code += f"load_cases(Path({str(PACKAGE.parent)!r}))\n"
+    code += "print(sorted({'numpy', 'torch', 'onnx', 'onnxruntime', 'pyarrow', 'mpmath'} & set(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "[]\n"
+
+
 @by_name
 def test_a_module_and_its_functions_can_be_seen_whole(module):
     assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES

@@ -19,10 +19,12 @@ from precreg.environment import former_descriptions
 from precreg.storage import WORKING_FOLDER, convert_data
 from precreg.types import (
     Baseline,
+    Case,
     ChangedEnvironment,
     Environment,
     EnvironmentDifference,
     EnvironmentFact,
+    Execution,
     SameDescription,
     UnknownEnvironment,
     decisive_facts,
@@ -34,6 +36,8 @@ PROPOSED_ENVIRONMENTS_FILE = f"{WORKING_FOLDER}/environments.json"
 # Every environment that is described by effects has this fact, and no earlier one has.
 _EFFECT = "libm"
 _HEADER, _MEMBERS = {"schema": ENVIRONMENTS_SCHEMA}, "environments"
+# Whatever these compute with, the environment of the run describes.
+_KINDS_WITHOUT_FACTS = ("python", "files", "table")
 EnvironmentFacts = dict[str, str]
 # The order of facts, from the most likely cause of other bits; others follow by name.
 FIRST_FACTS = (
@@ -99,6 +103,21 @@ def explain_baseline(
         return found
     known = {**known, here.fingerprint: here.facts}
     return replace(found, difference=environment_difference(found.entry.fingerprint, here.fingerprint, known))
+
+
+def expected_environment(
+    case: Case, found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment
+) -> Environment:
+    """Return the environment in which a case will compute, as far as it is known before a run.
+
+    Only a run shows the facts that the kind of a subject gives; those of the baseline stand for them. `known` are facts
+    by fingerprint.
+    """
+    accepted = {} if found is None else known.get(found.entry.fingerprint, {})
+    if case.subject.kind in _KINDS_WITHOUT_FACTS or _EFFECT not in accepted:
+        return here
+    given = {name: fact for name, fact in accepted.items() if name not in here.facts and name not in FIRST_FACTS}
+    return here.of_case(Execution(facts=given))
 
 
 def environment_difference(

@@ -80,11 +80,10 @@ def explain_command(given: Path | None, /, patterns: tuple[str, ...], environmen
 
 
 def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:
-    from precreg.baseline import Baselines, explain_baseline, read_environment_facts
+    from precreg.baseline import Baselines, expected_environment, explain_baseline, read_environment_facts
 
-    baseline = explain_baseline(
-        Baselines(project).lookup(case.baseline_id, here.chain), read_environment_facts(project), here
-    )
+    found, known = Baselines(project).lookup(case.baseline_id, here.chain), read_environment_facts(project)
+    baseline = explain_baseline(found, known, expected_environment(case, found, known, here))
     outputs = _outputs_of(case, baseline, project)
     # Tolerances depend on the dtype of an output, which only a run or a baseline knows.
     guessed = "" if outputs else " (guessed: no run yet)"

@@ -101,7 +101,11 @@ def _layers(found: Model, arguments: Arrays, layers: tuple[str, ...], names: tup
     from precreg.run import call_layers
 
     chosen, nodes = call_layers(found, arguments, layers)
-    return chosen | (choose_nodes(found.target, nodes, names) if names else {})
+    outputs = choose_nodes(found.target, nodes, names) if names else {}
+    if twice := chosen.keys() & outputs.keys():
+        message = f"expected layers and nodes with names of their own but got {min(twice)} of each"
+        raise UserError("bad-outputs", f"{message}; export the nodes alone")
+    return chosen | outputs
 
 
 def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:

@@ -34,7 +34,7 @@ from precreg.measure import (
     METRICS,
     add_analyzer_metrics,
     add_benchmark,
-    analyzer_entry_point,
+    analyzer_target,
     compare_arrays,
     metrics_like,
     require_benchmark,
@@ -361,7 +361,7 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
         raise UserError("not-comparable", "expected --benchmark beside --regression but got none: it has to judge")
     # Before any file is read: a misspelled analyzer stops the command at once.
     for name in settings.analyzers:
-        analyzer_entry_point(name)
+        analyzer_target(name)
     pyramid = comparison_layers(project, settings.limits, settings.analyzers)
     chain = () if project is None else detect_environment().chain
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))

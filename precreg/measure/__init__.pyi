@@ -1,7 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .analyzers import add_analyzer_metrics as add_analyzer_metrics
 from .analyzers import analyzer as analyzer
-from .analyzers import analyzer_entry_point as analyzer_entry_point
+from .analyzers import analyzer_target as analyzer_target
 from .analyzers import declared_metric as declared_metric
 from .analyzers import metrics_like as metrics_like
 from .comparison import BACKENDS as BACKENDS

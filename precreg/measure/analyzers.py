@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
+from importlib import import_module
 from math import isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -108,17 +109,17 @@ class Analyzer(NamedTuple):
     chunked: Chunked[Any] | None
 
 
-@cache
-def analyzer_entry_point(name: str) -> EntryPoint:
-    """Return the entry point of an analyzer, of precreg or of an installed package, without loading it.
+def analyzer_target(name: str) -> str:
+    """Return the module:object of an analyzer, of precreg or of an installed package, without loading it.
 
     Raises:
         UserError: unknown-analyzer if no installed package has it, or several have.
     """
-    if name in BUILT_IN_ANALYZERS:
-        from importlib.metadata import EntryPoint
+    return BUILT_IN_ANALYZERS.get(name) or _entry_point(name).value
 
-        return EntryPoint(name, BUILT_IN_ANALYZERS[name], ANALYZERS.name)
+
+@cache
+def _entry_point(name: str) -> EntryPoint:
     return find_entry_point(ANALYZERS, name, BUILT_IN_ANALYZERS)
 
 
@@ -130,16 +131,12 @@ def load_analyzer(name: str) -> Analyzer:
         UserError: unknown-analyzer; analyzer-failed if the import raises; bad-analyzer if the object is neither kind
             of analyzer, or declares its metrics wrongly.
     """
-    # Late, because the check of the process brings numpy, and suites name analyzers without it.
-    from precreg.subject import ANALYZER_IMPORT, watch_import
-
-    point = analyzer_entry_point(name)
+    target = analyzer_target(name)
     try:
-        with watch_import((ANALYZER_IMPORT, name)):
-            found = point.load()
+        found = _import_object(name, target)
         found = found() if isinstance(found, type) else found
     except Exception as error:  # a package of others may raise anything
-        message = f"expected analyzer {name} to be importable but {point.value} raised {describe_exception(error)}"
+        message = f"expected analyzer {name} to be importable but {target} raised {describe_exception(error)}"
         raise UserError("analyzer-failed", message) from error
     metrics = {metric.name: metric for metric in _read_declaration(name, getattr(found, "metrics", ()))}
     # An object with both interfaces is measured in chunks, which need less memory.
@@ -147,8 +144,19 @@ def load_analyzer(name: str) -> Analyzer:
         return Analyzer(name, metrics, None, found)
     if _has_methods(found, _WHOLE):
         return Analyzer(name, metrics, found, None)
-    message = f"expected a function or start, add, merge and finish but got {point.value} of type {_type_name(found)}"
+    message = f"expected a function or start, add, merge and finish but got {target} of type {_type_name(found)}"
     raise UserError("bad-analyzer", f"analyzer {name}: {message}")
+
+
+def _import_object(name: str, target: str) -> Any:
+    if name in BUILT_IN_ANALYZERS:
+        module, _, attribute = target.partition(":")
+        return getattr(import_module(module), attribute)
+    # Late, because the check of the process brings numpy, and suites with analyzers of precreg load without it.
+    from precreg.subject import ANALYZER_IMPORT, watch_import
+
+    with watch_import((ANALYZER_IMPORT, name)):
+        return _entry_point(name).load()
 
 
 def describe_exception(error: BaseException) -> str:

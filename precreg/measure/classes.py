@@ -1,19 +1,21 @@
 """How much do two sets of logits differ as predictions of classes?
 
-The analyzer "classes" comes with precreg. Classes are the last axis, and each row of it is a prediction.
+The analyzer "classes" comes with precreg. Classes are the last axis, and each row of it is a prediction. Suites read
+its declaration when they load, so this module imports numpy late.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from precreg.measure.analyzers import AnalyzerFigures, analyzer
 from precreg.types import Metric
 
-Rows = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.float64]
 
 # Differences of logits up to 1 keep the exponential near 1, where the sum of small terms is accurate.
 _SMALL = 1.0
@@ -30,6 +32,8 @@ def classes(actual: NDArray[Any], reference: NDArray[Any]) -> AnalyzerFigures:
 
     Whole numbers and arrays without two classes have no figures.
     """
+    import numpy as np
+
     if actual.ndim == 0 or actual.shape[-1] < 2 or any(side.dtype.kind in "iubc" for side in (actual, reference)):
         return {}
     ours, exact = (side.astype(np.float64).reshape(-1, side.shape[-1]) for side in (actual, reference))
@@ -44,6 +48,8 @@ def classes(actual: NDArray[Any], reference: NDArray[Any]) -> AnalyzerFigures:
 
 def kl_divergence(ours: Rows, exact: Rows) -> Rows:
     """Return sum(q (log q - log p)) of each row of logits, with p = softmax(ours) and q = softmax(exact)."""
+    import numpy as np
+
     with np.errstate(all="ignore"):
         weights = _softmax(exact)
         change = ours - exact
@@ -57,16 +63,22 @@ def kl_divergence(ours: Rows, exact: Rows) -> Rows:
 
 def _of_logarithms(ours: Rows, exact: Rows, weights: Rows) -> Rows:
     """Return the divergence by its definition. A class without weight adds nothing, whatever its logits."""
+    import numpy as np
+
     difference = _log_softmax(exact) - _log_softmax(ours)
     return np.asarray(np.where(weights > 0, weights * difference, 0).sum(-1))
 
 
 def _softmax(logits: Rows) -> Rows:
     """Return softmax over the last axis."""
+    import numpy as np
+
     terms = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(terms / terms.sum(-1, keepdims=True))
 
 
 def _log_softmax(logits: Rows) -> Rows:
+    import numpy as np
+
     shifted = logits - logits.max(-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))

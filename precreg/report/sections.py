@@ -24,6 +24,7 @@ from precreg.types import (
     AbsentFigures,
     AtolBelowHalfUlp,
     ComparisonWarning,
+    EmptyPasses,
     ExactnessGained,
     ExactnessLost,
     FigureMoved,
@@ -244,8 +245,8 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         case SameOracles(cases, fresh):
             changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
             return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
-        case NarrowReference() | NarrowPart():
-            return _describe_narrow_reference(warning)
+        case NarrowReference() | NarrowPart() | EmptyPasses():
+            return _describe_reference(warning)
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _describe_files(warning)
         case MissingBenchmark() | UnmeasuredBenchmark():
@@ -263,8 +264,11 @@ def _describe_benchmark(warning: MissingBenchmark | UnmeasuredBenchmark) -> str:
             return f"{pair}: no benchmark: {problem}"
 
 
-def _describe_narrow_reference(warning: NarrowReference | NarrowPart) -> str:
+def _describe_reference(warning: NarrowReference | NarrowPart | EmptyPasses) -> str:
     others = "" if warning.cases == 1 else f" and {warning.cases - 1} more"
+    if isinstance(warning, EmptyPasses):
+        wanted = "the golden has outputs without a finite element"
+        return f"{warning.case}{others}: {wanted}, where only shape, dtype, NaN and infinities are compared"
     if isinstance(warning, NarrowPart):
         return f"{warning.case}{others}: a part of the reference is in lower precision ({warning.part})"
     causes = {

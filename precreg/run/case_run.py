@@ -234,12 +234,12 @@ def _finish_seed(
             lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
         )
         computation.observe(actual.runs, oracle)
+        # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
+        recorded = oracle if is_recorded(case.oracle) else {}
     if case.benchmark is not None:
         with blame_failures(Reason.BENCHMARK_ERROR):
             enter_stage(Activity.BENCHMARK, seed)
             comparisons = _add_benchmarks(case, case.benchmark, comparisons, oracle, call, chain)
-    # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
-    recorded = oracle if is_recorded(case.oracle) else {}
     inputs = combine_digests(array_digests(call.inputs | recorded))
     # The arrays are dropped here, so that memory does not grow with the number of seeds.
     return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, judge._replace(arrays={}))

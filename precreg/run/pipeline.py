@@ -27,6 +27,7 @@ from precreg.types import (
     Case,
     CaseResult,
     Comparison,
+    EmptyPasses,
     Environment,
     Layer,
     NarrowPart,
@@ -94,9 +95,13 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 def prepare_cases(cases: Iterable[Case], project: Path) -> None:
     """Build the programs of cases before the first one runs, so that no timeout of a case counts it."""
+    done: set[str] = set()
     for case in cases:
         for computation in (case.subject, case.oracle, case.benchmark):
-            if computation is not None:
+            # Rows of a matrix share their computations.
+            key = f"{case.directory} {computation!r}"
+            if computation is not None and key not in done:
+                done.add(key)
                 prepare_computation(computation, project / case.directory, project)
 
 
@@ -189,11 +194,11 @@ def judge_outcome(
 
 def run_warnings(
     cases: Iterable[Case], results: Sequence[CaseResult]
-) -> tuple[UnmetThreshold | ToleranceWarning | NarrowReference | NarrowPart, ...]:
+) -> tuple[UnmetThreshold | ToleranceWarning | NarrowReference | NarrowPart | EmptyPasses, ...]:
     """Return a warning for each mistake in the tolerances in use, with the first case that has it.
 
-    Warnings about references that are no wider than outputs follow.
-    Unmet thresholds give one warning for the whole run.
+    Unmet thresholds give one warning for the whole run. Warnings about references that are no wider than outputs
+    follow, and one about goldens without a finite element.
     """
     # Cases of one suite share their layers, so one check for each set of outputs and dtypes is enough. The result of
     # a test-defined case comes without its case, and is checked by itself.
@@ -207,7 +212,21 @@ def run_warnings(
     # Reversed, so that the first case of a fact is the one that stays.
     found = {fact: result.id for result in reversed(first.values()) for fact in _warnings(result, layers[result.id])}
     tolerances = (ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items())
-    return (*thresholds, *tolerances, *narrow_references(cases, results, sizeof(c_longdouble)))
+    narrow = narrow_references(cases, results, sizeof(c_longdouble))
+    return (*thresholds, *tolerances, *narrow, *empty_passes(cases, results))
+
+
+def empty_passes(cases: Iterable[Case], results: Sequence[CaseResult]) -> Iterator[EmptyPasses]:
+    """Yield a warning that counts the cases whose golden wants outputs without a finite element, and got them."""
+    allowed = {case.id for case in cases if case.empty_passes}
+    sound = (each for each in results if each.id in allowed and each.verdict.status in (Status.PASSED, Status.PROPOSED))
+    found = [
+        result.id
+        for result in sound
+        if any(not comparison.counts.get("finite", 0) for comparison in result.outcome.comparisons)
+    ]
+    if found:
+        yield EmptyPasses(found[0], len(found))
 
 
 def narrow_references(

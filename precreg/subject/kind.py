@@ -147,9 +147,12 @@ def subject_entry_point(kind: str) -> EntryPoint:
 
 
 def kinds_among(names: Sequence[Any]) -> list[str]:
-    """Return the names that are kinds of precreg or of installed packages, in their order."""
-    if len(names) == 1 and names[0] in BUILT_IN_SUBJECTS:
-        return [*names]
+    """Return the names that are kinds of precreg or of installed packages, in their order.
+
+    Beside a kind of precreg in front, an installed kind with the name of an option does not count.
+    """
+    if names and names[0] in BUILT_IN_SUBJECTS:
+        return [name for name in names if name in BUILT_IN_SUBJECTS]
     installed = _installed_kinds(tuple(sys.path))
     return [name for name in names if name in BUILT_IN_SUBJECTS or name in installed]
 
@@ -309,9 +312,13 @@ def import_keys(computation: Computation, directory: Path) -> tuple[ImportKey, .
 
 
 def is_recorded(computation: Computation) -> bool:
-    """Return whether precreg reads the outputs of a computation from files, so that no code of others runs."""
+    """Return whether precreg reads the outputs of a computation from files, so that no code of others runs.
+
+    Raises:
+        UserError: bad-kind.
+    """
     find = kind_named(computation.kind).is_recorded
-    return find is not None and find(computation.spec)
+    return find is not None and bool(_ask(computation.kind, find, computation.spec))
 
 
 def requirements_of(computation: Computation) -> tuple[str, ...]:
@@ -328,12 +335,16 @@ def requirements_of(computation: Computation) -> tuple[str, ...]:
 def prepare_computation(computation: Computation, directory: Path, project: Path) -> None:
     """Prepare a computation before the first case of a run, as its kind does."""
     prepare = kind_named(computation.kind).prepare
-    if isinstance(prepare, str):
-        prepare = _load(prepare)
-    if prepare is not None:
-        # The cases of the computation meet the same problem, and report it.
-        with suppress(Exception):
-            prepare(computation.spec, directory, project)
+    if prepare is None:
+        return
+
+    def prepare_it() -> object:
+        function = _load(prepare) if isinstance(prepare, str) else prepare
+        return function(computation.spec, directory, project)
+
+    # The cases of the computation meet the same problem, and report it.
+    with suppress(Exception):
+        _ask(computation.kind, prepare_it)
 
 
 _DECLARATIONS = "precreg.dependencies"

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.measure import OWN_FIGURES, analyzer_entry_point, baseline_metrics
+from precreg.measure import OWN_FIGURES, analyzer_target, baseline_metrics
 from precreg.storage import (
     DEVICES_FOLDER,
     Source,
@@ -343,7 +343,7 @@ def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
             message = f"expected each analyzer once but got analyzer={name} again"
             raise source.error("bad-value", message, "analyzers", index)
         try:
-            analyzer_entry_point(name)
+            analyzer_target(name)
         except UserError as error:
             raise source.error(error.slug, error.message, "analyzers", index) from None
 

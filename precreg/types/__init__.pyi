@@ -195,6 +195,7 @@ from .warning import ComparisonWarning as ComparisonWarning
 from .warning import CriteriaFact as CriteriaFact
 from .warning import CumulativeLoss as CumulativeLoss
 from .warning import DeclarationDropped as DeclarationDropped
+from .warning import EmptyPasses as EmptyPasses
 from .warning import ExpectFailureAdded as ExpectFailureAdded
 from .warning import FindingKind as FindingKind
 from .warning import FirstBaseline as FirstBaseline

@@ -27,7 +27,7 @@ from pathlib import Path
 from time import time_ns
 from typing import Any, NamedTuple
 
-from precreg.measure import analyzer_entry_point
+from precreg.measure import analyzer_target
 from precreg.storage import (
     MSPROBE_FILE,
     MSPROBE_FOLDER,
@@ -223,7 +223,7 @@ def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
         if PYTHON_KEY in mapping:
             yield mapping[PYTHON_KEY]["function"].partition(":")[0], case.directory
     for analyzer in case.analyzers:
-        yield analyzer_entry_point(analyzer).module, case.directory
+        yield analyzer_target(analyzer).partition(":")[0], case.directory
     for declared in _declarations(case, project):
         if declared is not None:
             yield from ((module, case.directory) for module in declared.modules)

@@ -3,14 +3,18 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.run.case_run import run_case
+from precreg.run.pipeline import prepare_cases
 from precreg.subject.kind import (
     BUILT_IN_SUBJECTS,
     Kind,
+    is_recorded,
     kind_named,
     kinds_among,
+    prepare_computation,
     read_spec,
     reference_spec,
     requirements_of,
@@ -58,6 +62,13 @@ def test_names_of_kinds_are_known_without_their_packages(bring):
     assert kinds_among(["scale", "heavy", "python", 3]) == ["heavy", "python"]
 
 
+def test_an_installed_kind_with_the_name_of_an_option_leaves_the_kinds_of_precreg_alone(bring):
+    bring("seed", "KIND = Kind(run=print)\n")
+    assert kinds_among(["torch", "seed"]) == ["torch"]
+    assert kinds_among(["torch", "seed", "files"]) == ["torch", "files"]
+    assert kinds_among(["seed"]) == ["seed"]
+
+
 def test_what_a_kind_answers(bring):
     answers = "target=lambda spec: 'k:f', requirements=lambda spec: ['torch'], reference=lambda spec: (1, {2: 3})"
     kind = bring("answers", f"KIND = Kind(run=print, {answers})\n")
@@ -83,6 +94,7 @@ def test_a_kind_that_says_nothing_answers_nothing(bring):
         ("requirements", "lambda spec: 'torch'", "returned 'torch' as requirements"),
         ("requirements", "lambda spec: 1 / 0", "raised ZeroDivisionError: division by zero"),
         ("reference", "lambda spec: object()", "returned a specification that JSON cannot store: "),
+        ("is_recorded", "lambda spec: spec.x", "raised AttributeError: "),
     ],
 )
 def test_a_kind_that_fails_is_named(bring, request, field, body, says):
@@ -93,6 +105,7 @@ def test_a_kind_that_fails_is_named(bring, request, field, body, says):
         "target": lambda: target_of(kind),
         "requirements": lambda: requirements_of(kind),
         "reference": lambda: reference_spec(kind),
+        "is_recorded": lambda: is_recorded(kind),
     }
     with pytest.raises(UserError) as caught:
         ask[field]()
@@ -122,6 +135,32 @@ def test_a_package_that_cannot_be_imported_fails_its_cases_with_the_traceback(br
 
 
 RUN = "def run(spec, call):\n    return Outputs({{'out': call.inputs['x']}}, 0.0, {facts})\n\n\nKIND = Kind(run=run)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "prepare"),
+    [("raising", "lambda *_: 1 / 0"), ("leaving", "lambda *_: exit(0)"), ("losing", "'absent_builder:prepare'")],
+)
+def test_a_kind_that_fails_to_prepare_stops_no_run(bring, name, prepare):
+    kind = bring(name, f"KIND = Kind(run=print, prepare={prepare})\n")
+    prepare_computation(kind, Path("/nowhere"), Path("/nowhere"))
+
+
+def test_each_computation_of_a_run_is_prepared_once(bring, tmp_path):
+    text = "def prepare(spec, directory, project):\n    (project / 'log').open('a').write(spec + '.')\n"
+    bring("building", text + "\n\nKIND = Kind(run=print, prepare=prepare)\n")
+    cases = cases_of(tmp_path, "building", "params: {m: $n}\nmatrix: {n: [1, 2, 3]}\n")
+    prepare_cases(cases, tmp_path)
+    assert (tmp_path / "log").read_text() == "a."
+
+
+def test_a_kind_that_cannot_say_if_it_is_recorded_fails_its_case(bring, tmp_path):
+    bring("unsure", RUN.format(facts="{}").replace("run=run", "run=run, is_recorded=lambda spec: spec.x"))
+    (case,) = cases_of(tmp_path, "unsure")
+    case = replace(case, oracle=case.subject)
+    failure = run_case(case, tmp_path, ("generic",)).execution.failure
+    assert failure.reason is Reason.REFERENCE_ERROR
+    assert "unsure of unsure_module:KIND raised AttributeError" in failure.message
 
 
 def test_facts_are_texts_of_one_line(bring, tmp_path):

@@ -97,5 +97,10 @@ def _name_calls(calls: Sequence[LayerCall]) -> dict[str, Any]:
         place = layer if times[layer] == 1 else f"{layer}.{counted[layer]}"
         counted[layer] += 1
         is_one = [*outputs] == ["out"]
-        arrays |= {place if is_one else f"{place}.{name}": each for name, each in outputs.items()}
+        named = {place if is_one else f"{place}.{name}": each for name, each in outputs.items()}
+        # The second output of a layer may have the name of a layer inside it.
+        if twice := arrays.keys() & named.keys():
+            message = f"expected layers whose outputs have names of their own but got two of name={min(twice)}"
+            raise UserError("bad-outputs", f"{message}; export {layer} alone")
+        arrays |= named
     return arrays

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import DTYPE_NAMES, dtype_name
+from precreg.errors import UserError
+from precreg.subject import is_tensor, name_outputs, tensor_to_array
 from precreg.suite.capture.calls import CapturedCall
 
 
@@ -34,23 +35,16 @@ def read_call(function: Callable[..., Any], positional: tuple[Any, ...], named: 
 
 def has_tensors(positional: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     """Return whether an argument is a tensor of torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and any(isinstance(each, torch.Tensor) for each in (*positional, *named.values()))
+    return any(map(is_tensor, (*positional, *named.values())))
 
 
 def recorded_outputs(returned: Any) -> dict[str, NDArray[Any]]:
     """Return the outputs of a call by name, as a subject names them. Raises UncapturedCall."""
-    if isinstance(returned, Mapping):
-        named = {str(name): value for name, value in returned.items()}
-    elif isinstance(returned, tuple | list):
-        named = {str(place): value for place, value in enumerate(returned)}
-    else:
-        named = {"out": returned}
-    outputs = {name: as_array(np.float64(v) if isinstance(v, float) else v) for name, v in named.items()}
-    missing = [name for name, array in outputs.items() if array is None]
-    if missing:
-        raise UncapturedCall(f"output {missing[0]} is no array but {type(named[missing[0]]).__name__}")
-    return {name: array for name, array in outputs.items() if array is not None}
+    try:
+        outputs = name_outputs(returned)
+    except UserError as error:
+        raise UncapturedCall(error.message) from None
+    return {name: _storable(array) for name, array in outputs.items()}
 
 
 def _arguments(function: Callable[..., Any], positional: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,36 +83,31 @@ def as_array(value: Any) -> NDArray[Any] | None:
         return tensor
     if not isinstance(value, np.ndarray | np.generic) or isinstance(value, np.ma.MaskedArray):
         return None
-    array = np.array(value, order="C")
-    # A file has the byte order of its machine, and so has an input.
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return _storable(np.array(value, order="C"))
+
+
+def _storable(array: NDArray[Any]) -> NDArray[Any]:
     if dtype_name(array.dtype) not in DTYPE_NAMES:
         raise UncapturedCall(f"no suite has inputs of dtype={array.dtype}")
-    return array
+    # A file has the byte order of its machine, and so has an input.
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _tensor_as_array(value: Any) -> NDArray[Any] | None:
-    # The program imported torch, if it has tensors.
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
+    if not is_tensor(value):
         return None
-    tensor = value.detach().cpu()
-    if tensor.is_quantized or tensor.layout != torch.strided:
+    # An input is given again as it was, and no suite has these.
+    if value.is_quantized or "strided" not in str(value.layout):
         raise UncapturedCall("a tensor is quantized or sparse")
-    tensor = tensor.resolve_conj().resolve_neg().contiguous()
-    name = str(tensor.dtype).removeprefix("torch.")
-    # numpy lacks bfloat16 and the float8 formats, so their bytes are taken.
-    if hasattr(np, name) or name == "bool":
-        same: NDArray[Any] = np.array(tensor.numpy(), order="C")
-        return same
-    if name not in DTYPE_NAMES:
-        raise UncapturedCall(f"no suite has inputs of dtype={tensor.dtype}")
-    import ml_dtypes
-
-    own = np.dtype(getattr(ml_dtypes, name))
-    words = {1: torch.uint8, 2: torch.int16}[own.itemsize]
-    bits: NDArray[Any] = np.array(tensor.view(words).numpy(), order="C").view(own)
-    return bits
+    if (name := str(value.dtype).removeprefix("torch.")) not in DTYPE_NAMES:
+        raise UncapturedCall(f"no suite has inputs of dtype={value.dtype}")
+    try:
+        array = tensor_to_array(value, "a tensor")
+    except UserError as error:
+        raise UncapturedCall(error.message) from None
+    if array.dtype.name != name:
+        raise UncapturedCall(f"no suite has inputs of dtype={value.dtype}")
+    return array
 
 
 def _parameter(name: str, value: Any) -> Any:

@@ -152,6 +152,12 @@ def test_outputs_are_compared_by_their_kind(project, made, given, wanted, reason
     assert verdict(project)[0] == reason
 
 
+def test_a_run_counts_the_tests_that_want_no_finite_element(project):
+    write_test(project, unary("Neg"), [numbers()], [numbers()])
+    done = precreg(project, "run")
+    assert "the golden has outputs without a finite element" in done.stdout, done.stdout + done.stderr
+
+
 def sequence(*arrays):
     return SequenceProto(
         elem_type=SequenceProto.TENSOR, tensor_values=[numpy_helper.from_array(each) for each in arrays]

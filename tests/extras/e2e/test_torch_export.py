@@ -25,6 +25,21 @@ class Net(nn.Module):
         return {"y": self.last(x), "state": self.rnn(x)[1]}
 
 
+class Pair(nn.Sequential):
+    def forward(self, x):
+        return self[0](x), x
+
+
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = Pair(nn.Linear(4, 2))
+
+    def forward(self, x):
+        y, x = self.pair(x)
+        return {"pair.0": y, "x": x}
+
+
 def scaled(x, w):
     assert isinstance(x, torch.Tensor)
     return torch.relu(x) * 2
@@ -84,6 +99,16 @@ def test_a_layer_that_is_not_there(project, layer, expected):
     assert "error[unknown-node]: " in done.stderr
     assert expected in done.stderr
     assert not (project / "out.npz").exists()
+
+
+def test_outputs_of_one_name_do_not_replace_each_other(project):
+    done = export(project, "--layer", "pair", "--layer", "pair.0", model="suites/unit/k:Holder")
+    assert (done.returncode, "but got two of name=pair.0; export pair alone" in done.stderr) == (2, True), done.stderr
+    done = export(project, "--layer", "pair", "--node", "pair.0", model="suites/unit/k:Holder")
+    assert (done.returncode, "but got pair.0 of each; export the nodes alone" in done.stderr) == (2, True), done.stderr
+    assert not (project / "out.npz").exists()
+    done = export(project, "--layer", "pair", "--node", "x", model="suites/unit/k:Holder")
+    assert shown(done) == ["pair.0", "pair.1", "x"]
 
 
 def test_a_function_gets_tensors_if_asked(project):

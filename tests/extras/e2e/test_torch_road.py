@@ -68,6 +68,12 @@ def test_accepted_results_are_identical_again(project):
     assert "left" not in done.stdout
 
 
+def test_commands_without_a_run_know_the_environment_that_accepted(project):
+    for command in ("explain", "power"):
+        done = precreg(project, command, "unit/s")
+        assert (done.returncode, "accepted in another environment" in done.stdout) == (0, False), done.stdout
+
+
 @pytest.mark.parametrize("pair", [(), ("--pair", "HEAD")])
 def test_a_planted_loss_is_found_and_a_rewrite_passes(project, pair):
     kernel = project / "suites/unit/k.py"

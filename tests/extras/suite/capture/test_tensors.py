@@ -8,7 +8,8 @@ import torch
 import precreg
 from precreg.storage.npy import read_npz
 from precreg.storage.yaml_source import read_yaml
-from precreg.suite.capture.arguments import UncapturedCall, as_array
+from precreg.subject.call import name_outputs
+from precreg.suite.capture.arguments import UncapturedCall, as_array, recorded_outputs
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,22 @@ def test_a_tensor_with_a_gradient_or_conjugated_is_an_array():
     assert as_array(torch.tensor([1 + 2j]).conj()).tolist() == [1 - 2j]
     with pytest.raises(UncapturedCall, match="quantized or sparse"):
         as_array(torch.eye(3).to_sparse())
+
+
+def test_results_inside_results_have_the_names_of_a_subject():
+    hidden, cell = torch.ones(2), torch.zeros(3, dtype=torch.bfloat16)
+    returned = (torch.ones(4), {"state": (hidden, cell), "loss": None, "sparse": torch.eye(2).to_sparse()})
+    outputs = recorded_outputs(returned)
+    assert [*outputs] == ["0", "1.state.0", "1.state.1", "1.sparse"]
+    assert outputs["1.state.1"].dtype == ml_dtypes.bfloat16
+    assert outputs["1.sparse"].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert [*outputs] == [*name_outputs(returned)]
+
+
+def test_an_input_that_no_suite_can_give_again_is_not_captured():
+    scale = torch.ones(4, dtype=torch.float32).to(torch.float8_e8m0fnu)
+    with pytest.raises(UncapturedCall, match="dtype=torch"):
+        as_array(scale)
 
 
 def test_a_function_on_tensors_becomes_a_torch_subject(tmp_path, monkeypatch):
