@@ -35,7 +35,7 @@ def _advice(
         given = ", ".join(takes.parameters) or "no arguments"
         return f"{spec['torch']} takes {given}, and the suite gives {', '.join(names)} by name"
     if WIDENED in spec:
-        return "this is the default reference, the code of the subject in float64: if it has no such form, name a reference:"
+        return "this is the default reference, the subject's code in float64; if it has no such form, name a reference:"
     if isinstance(function, torch.nn.Module):
         of_inputs, of_weights = _floats(inputs.values()), _floats(function.parameters())
         if of_weights and of_inputs - of_weights and "autocast" not in spec:
