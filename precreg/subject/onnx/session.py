@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from os.path import normpath
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.errors import UserError
+from precreg.errors import UserError, nearest
 from precreg.storage import open_regular_file, read_regular_file, resolve_inside
 from precreg.subject.call import Call
 from precreg.subject.health import KIND_IMPORT, note_use, watch_import
@@ -125,7 +125,7 @@ def make_session(model: ModelFile, options: Mapping[str, Any]) -> Any:
     """Load a model into ONNX Runtime with the options of a specification.
 
     Raises CaseFailed (unavailable) for an absent provider or device; UserError: bad-model, and unsupported-model for an
-    operator without an implementation.
+    operator without an implementation; bad-value, for a free dimension that the model lacks.
     """
     ort = runtime()
     providers = provider_list(options)
@@ -139,7 +139,10 @@ def make_session(model: ModelFile, options: Mapping[str, Any]) -> Any:
     settings.use_deterministic_compute = options.get("deterministic", False)
     level = options.get("optimization", OPTIMIZATIONS[-1])
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{_LEVELS[level]}")
-    for name, size in options.get("free_dimensions", {}).items():
+    free = options.get("free_dimensions", {})
+    if free:
+        _require_dimensions(model, free)
+    for name, size in free.items():
         settings.add_free_dimension_override_by_name(name, size)
     try:
         session = ort.InferenceSession(model.content, settings, providers=providers)
@@ -148,6 +151,17 @@ def make_session(model: ModelFile, options: Mapping[str, Any]) -> Any:
         raise _load_error(model, error) from None
     _require_providers(providers, session.get_providers())
     return session
+
+
+def _require_dimensions(model: ModelFile, names: Iterable[str]) -> None:
+    """Refuse names that no dimension of an input has: ONNX Runtime would ignore them. Raises UserError: bad-value."""
+    graph = onnx_package().load_model_from_string(model.content).graph
+    known = {size.dim_param for each in graph.input for size in each.type.tensor_type.shape.dim if size.dim_param}
+    for name in names:
+        if name not in known:
+            has = ", ".join(sorted(known)) or "none"
+            message = f"expected a named dimension of the model's inputs ({has}) but got free_dimensions={name}"
+            raise UserError("bad-value", f"{message}{nearest(name, known)}", file=model.name)
 
 
 _LEVELS = dict(zip(OPTIMIZATIONS, ("DISABLE_ALL", "ENABLE_BASIC", "ENABLE_EXTENDED", "ENABLE_ALL"), strict=True))

@@ -15,6 +15,7 @@ from precreg.subject.call import Call, Outputs, name_outputs
 from precreg.subject.module_space import enter_module_space, leave_module_space
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.subject.tensors import array_to_tensor
+from precreg.subject.torch.advice import advised
 from precreg.subject.torch.compilation import begin_compilation, compiled, compiler_facts
 from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
@@ -109,7 +110,7 @@ def _run_once(
     autocast: Callable[[], Any],
 ) -> tuple[object, Tensors]:
     """Return the outputs and the gradients by name."""
-    with autocast():
+    with advised(spec, function, inputs, params), autocast():
         returned = function(**inputs, **params)
     if isinstance(returned, torch.nn.Module):
         advice = "if it is a factory, write arguments: {} beside it"

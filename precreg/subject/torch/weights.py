@@ -6,6 +6,7 @@ code of the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -22,6 +23,8 @@ from precreg.subject.tensors import array_to_tensor
 _NESTED = ("state_dict", "model_state_dict", "model")
 # More names make no readable message.
 _SHOWN = 3
+# The words of torch for a class or function that a file of weights may not name.
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def load_weights(module: Any, name: str, call: Call) -> None:
@@ -40,9 +43,16 @@ def load_weights(module: Any, name: str, call: Call) -> None:
         for key in own
         if key in weights and isinstance(own[key], torch.Tensor) and weights[key].shape != own[key].shape
     ]
+    # torch would drop the imaginary parts.
+    halved = [key for key in own if key in weights and weights[key].is_complex() and not own[key].is_complex()]
     faults = [
         f"{text} {_first(keys)}"
-        for text, keys in (("lacks", missing), ("has unknown", unexpected), ("has other shapes:", differing))
+        for text, keys in (
+            ("lacks", missing),
+            ("has unknown", unexpected),
+            ("has other shapes:", differing),
+            ("has complex numbers for", halved),
+        )
         if keys
     ]
     if faults:
@@ -67,13 +77,15 @@ def _read_pt(path: Path, name: str) -> dict[str, Any]:
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
-        reason = str(error).partition("\n")[0][:200]
-        expected = f"expected weights alone but {name} holds objects whose loading would run code"
+        # torch's own text advises to load the file without this protection.
+        found = _GLOBAL.search(str(error))
+        objects = f"objects of {found[1]}" if found else "objects"
+        expected = f"expected weights alone but {name} holds {objects} whose loading would run code"
         advice = "write it again with torch.save(module.state_dict(), FILE), or as .safetensors"
-        raise UserError("bad-weights", f"{expected} ({reason}); {advice}") from error
+        raise UserError("bad-weights", f"{expected}; {advice}") from error
     # A damaged file fails in many ways.
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = " ".join(f"{type(error).__name__} {error}".split())[:200]
         raise UserError("bad-weights", f"expected a file that torch.save wrote but got {name}: {reason}") from error
     for key in _NESTED:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):

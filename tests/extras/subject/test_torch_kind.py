@@ -2,6 +2,7 @@
 
 import copy
 import random
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,10 @@ import torch
 
 from precreg.errors import UserError
 from precreg.subject.kind import kind_named
+from precreg.subject.surroundings import describe_failure
 from precreg.subject.torch.compilation import begin_compilation
 from precreg.subject.torch.run import run_torch
+from precreg.types import Reason
 
 NET = """\
 import torch
@@ -247,3 +250,35 @@ def test_options_that_do_not_fit_the_target(run, mistake):
     with pytest.raises(UserError, match=mistake.message) as caught:
         run(mistake.name, **mistake.options)
     assert caught.value.slug == mistake.slug
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "options", "note"),
+    [
+        (
+            "torch.nn:Linear",
+            {"x": "f4"},
+            {"arguments": {"in_features": 4, "out_features": 2}},
+            "takes input, and",
+        ),
+        ("net:double", {"y": "f4"}, {}, "net:double takes x, factor, and the suite gives y by name"),
+        ("net:Net", {"x": "f8"}, {}, "inputs are float64, weights are float32: write dtype: float64 beside"),
+        ("net:fails", {"x": "f8"}, {"widened": "float64"}, "default reference, .* name a reference:"),
+    ],
+)
+def test_an_error_of_a_call_has_a_remedy(run, write, name, inputs, options, note):
+    write("suites/unit/net.py", NET + "\n\ndef fails(x):\n    return x.matrix_exp_of_nothing()\n")
+    with pytest.raises((TypeError, RuntimeError, AttributeError)) as caught:
+        run(name, {each: np.ones((3, 4), dtype) for each, dtype in inputs.items()}, **options)
+    assert re.search(note, caught.value.__notes__[0])
+
+
+@pytest.mark.parametrize("broken", ["raise RuntimeError('on import')", "class Net:\n    x = 1 / 0"])
+def test_a_failing_import_shows_frames_of_the_user_alone(write, call, broken):
+    write("suites/unit/broken.py", f"{broken}\n")
+    with pytest.raises((RuntimeError, ZeroDivisionError)) as caught:
+        run_torch({"torch": "broken:Net"}, call())
+    # The first frame is that of this test.
+    error = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    detail = describe_failure(error, Reason.SUBJECT_ERROR).detail
+    assert "broken.py" in detail.splitlines()[1]

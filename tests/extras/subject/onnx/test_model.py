@@ -166,6 +166,14 @@ def test_a_wrong_name_of_a_node_or_an_output_has_the_nearest(run):
     assert mistake(run, gelu_net(), x, outputs=["z"])[1] == "expected outputs of the model (y) but got outputs=z"
 
 
+def test_a_free_dimension_that_the_model_lacks_is_refused(run):
+    x = {"x": np.ones((3, 64), np.float32)}
+    assert run(gelu_net(), x, free_dimensions={"n": 3}).arrays["y"].shape == (3, 32)
+    slug, message = mistake(run, gelu_net(), x, free_dimensions={"m": 3})
+    assert slug == "bad-value"
+    assert message.startswith("expected a named dimension of the model's inputs (n) but got free_dimensions=m")
+
+
 def broken(tmp_path, content):
     (tmp_path / "net.onnx").write_bytes(content)
 
