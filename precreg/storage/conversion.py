@@ -205,6 +205,8 @@ def _describe_mismatch(shape: inspect.Type, value: Any, *, optional: bool) -> st
         return f"{words} or null" if optional else words
     if in_list:
         return _describe_length(shape, len(value))
+    if isinstance(shape, inspect.ListType | inspect.VarTupleType) and len(value) < (shape.min_length or 0):
+        return f"{words} of length >= {shape.min_length}"
     if isinstance(shape, inspect.StrType) and shape.pattern is not None and not re.search(shape.pattern, value):
         return f"{words} matching regex {shape.pattern!r}"
     if isinstance(shape, inspect.IntType | inspect.FloatType):
