@@ -195,10 +195,14 @@ def _read_declaration(name: str, metrics: Any) -> Iterator[MetricDescription]:
 def metrics_like(name: str) -> tuple[str, ...]:
     """Return every metric of the analyzer in the name of a metric; none for names of the table.
 
+    A figure of a table's own, such as lower.cycles, stands for itself: only its table knows the others.
+
     Raises:
         UserError: as load_analyzer does.
     """
     analyzer = analyzer_of(name)
+    if analyzer in OWN_FIGURES:
+        return (name,)
     return () if analyzer is None else tuple(load_analyzer(analyzer).metrics)
 
 

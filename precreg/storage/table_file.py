@@ -24,8 +24,8 @@ MAX_TABLE_ROWS = 100_000
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)+([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = {"nan": nan, "inf": inf, "infinity": inf}
 # Spellings of an absent value by numpy, pandas, R and spreadsheets.
 _EMPTY = frozenset({"", "na", "n/a", "<na>", "null", "none", "-"})

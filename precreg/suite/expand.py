@@ -30,7 +30,7 @@ from precreg.suite.computations import (
 )
 from precreg.suite.files import CaseEntry
 from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
-from precreg.suite.load import Suite, depends_patterns, load_suites, require_recorded
+from precreg.suite.load import Suite, depends_patterns, load_suites, require_recorded, with_own_figures_off
 from precreg.suite.matrix import (
     Parameters,
     case_name,
@@ -333,6 +333,7 @@ def _read_case_layers(suite: Suite, index: int) -> list[Layer]:
         require_analyzers(layers, suite.file.analyzers)
     else:
         require_recorded(suite.source, suite.file.table, layers)
+        return [*with_own_figures_off(suite.file.table, layers)]
     return layers
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os.path import lexists, normpath
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     else:
         require_recorded(source, file.table, own)
         shipped = (*SHIPPED_LAYERS, _figures_layer(file))
-        layers = foundation.pyramid(tier, file.category, own, OWN_FIGURES, shipped)
+        layers = with_own_figures_off(file.table, foundation.pyramid(tier, file.category, own, OWN_FIGURES, shipped))
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
 
@@ -231,6 +231,18 @@ def require_recorded(source: Source, table: TableEntry, own: Sequence[Layer]) ->
                 message = f"expected a metric of the table ({listed}) but got {metric}{nearest(metric, known)}"
                 line = layer.lines.get(metric, layer.source.line)
                 raise UserError("unknown-metric", message, file=layer.source.file, line=line)
+
+
+def with_own_figures_off(table: TableEntry, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    """Return layers in which `regression: off` covers the figures that a table records under names of its own."""
+    every = {*RULES, *baseline_metrics()}
+    off: dict[str, float | None] = dict.fromkeys(recorded_metrics(table))
+    return tuple(
+        replace(layer, regression={**off, **layer.regression})
+        if every <= layer.regression.keys() and not any(growth is not None for growth in layer.regression.values())
+        else layer
+        for layer in layers
+    )
 
 
 def _figures_layer(file: SuiteFile) -> Layer:

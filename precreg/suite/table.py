@@ -171,7 +171,8 @@ def _dtype_of_row(suite: Suite, table: Table, row: TableRow) -> str:
         message = f"expected the name of a dtype but got {word}={format_value(dtype)}{nearest(str(dtype), DTYPE_NAMES)}"
         raise suite.source.error("unknown-dtype", message, "table", "dtypes", word)
     remedy = f"add it to table: dtypes: {{{word or 'NAME'}: DTYPE}}"
-    message = f"expected the name of a dtype but got {given}={word}{nearest(word, DTYPE_NAMES)}; {remedy}"
+    name = given if is_column else "dtype"
+    message = f"expected the name of a dtype but got {name}={word}{nearest(word, DTYPE_NAMES)}; {remedy}"
     if is_column:
         raise UserError("unknown-dtype", message, file=table.shown, line=row.line)
     raise suite.source.error("unknown-dtype", message, "table", "dtype")

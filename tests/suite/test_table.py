@@ -75,11 +75,12 @@ def test_figures_are_no_part_of_the_definition(cases):
         ("mean_ulp: mean_ulp", "mean_ulp: {column: mean_ulp, better: lower}", "bad-value", 9, "which precreg defines"),
         ("{bf8: float8_e5m2}", "{bf8: fp8}", "unknown-dtype", 6, "bf8=fp8"),
         ("name: [op, dtype, k]", "name: [op, op]", "bad-value", 4, "each column once"),
-        ("name: [op, dtype, k]", "name: []", "bad-value", None, ""),
+        ("name: [op, dtype, k]", "name: []", "bad-value", 4, "expected a list of length >= 1 but got table.name=[]"),
         ("suite: sweep", "suite: sweep\nsubject: kernels:naive", "bad-value", 2, "subject or table"),
         ("suite: sweep", "suite: sweep\nseeds: 3", "bad-value", 2, "seeds or table"),
         ("suite: sweep", "suite: sweep\ntolerance: {max_abs_error: 1}", "unknown-metric", 2, "max_ulp, mean_ulp"),
         ("suite: sweep", "suite: sweep\ntolerance: {rtol: 1}", "unknown-metric", 2, "got rtol"),
+        ("suite: sweep", "suite: sweep\ntolerance: {higher.n_exakt: 1}", "unknown-metric", 2, 'mean "higher.n_exact"?'),
         ("file: sweep.csv", "file: ../../../sweep.csv", "outside-project", 3, ""),
         ("file: sweep.csv", "file: sweeps.csv", "missing-file", None, "the job that measures must write it"),
     ],
@@ -96,6 +97,7 @@ def test_mistakes_in_a_suite(refused, before, after, slug, line, says):
         ("log,bf8,16", "exp,bfloat16,8", "duplicate-case", 3, "op=exp, dtype=bfloat16, k=8 but line 2 has it, too"),
         ("log,bf8", "log,bfp8", "unknown-dtype", 3, "add it to table: dtypes: {bfp8: DTYPE}"),
         ("0.25", "1_0", "bad-table", 2, "expected a number in mean_ulp but got '1_0'"),
+        ("0.25", "١", "bad-table", 2, "expected a number in mean_ulp"),
         ("0.25", '"0,25"', "bad-table", 2, "with a decimal point, 0.25, in mean_ulp but got '0,25'"),
         ("256,250", "0,250", "bad-table", 2, "a positive number in n but got 0"),
         ("256,250", ",250", "bad-table", 2, "a number of elements in n"),
@@ -126,6 +128,21 @@ def test_a_dtype_for_all_rows(cases):
 def test_a_kind_of_subject_is_no_table(write):
     with pytest.raises(UserError, match="as a key of the suite"):
         load_cases(write(s="suite: s\nsubject: {table: sweep.csv}\nreference: kernels:exact\n"))
+
+
+def test_tolerances_name_figures_of_the_tables_own(cases):
+    settings = "tolerance: {higher.n_exact: 200, regression: {higher.n_exact: 0.5}}\n"
+    for suite in (SUITE + settings, SUITE + "cases: [{match: '*', " + settings.strip() + "}]\n"):
+        layer = cases(suite)[0].layers[-1]
+        assert (layer.bounds, layer.regression) == ({"higher.n_exact": 200}, {"higher.n_exact": 0.5})
+
+
+def test_growth_that_is_off_is_off_for_figures_of_the_tables_own(cases):
+    off = {"tolerance": "{regression: off}", "cases": "[{match: '*', tolerance: {regression: off}}]"}
+    for key, text in off.items():
+        assert cases(f"{SUITE}{key}: {text}\n")[0].layers[-1].regression["higher.n_exact"] is None
+    shared = cases(**{"suites/tolerances.yaml": "tiers: {unit: {regression: off}}\n"})
+    assert shared[0].layers[-1].regression["higher.n_exact"] is None
 
 
 def test_shared_tolerances_may_bound_what_a_table_lacks(cases):
