@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -244,9 +244,12 @@ def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]], max_rows
 
 def describe_provenance(result: CaseResult) -> list[str]:
     """Write where the baseline and the case come from, and the facts that the kinds of its computations gave."""
-    model = result.outcome.execution.facts.get(ACCELERATOR_FACT)
+    execution = result.outcome.execution
+    model = execution.facts.get(ACCELERATOR_FACT)
+    sides = (("facts", execution.facts), (result.role, execution.oracle_facts))
+    given = (f"{side:9} {', '.join(map(' '.join, facts.items()))}" for side, facts in sides if facts)
     suite = f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}"
-    places = [f"{suite}, on {model}" if model else suite, *_describe_facts(result)]
+    places = [f"{suite}, on {model}" if model else suite, *given]
     if result.baseline is None:
         return places
     if result.baseline is not result.stored:
@@ -255,13 +258,6 @@ def describe_provenance(result: CaseResult) -> list[str]:
     commit = f" at {entry.commit[:8]}" if entry.commit else ""
     accepted = f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}"
     return [accepted, *([f"judged by {describe_judge(result)}"] if result.paired else []), *places]
-
-
-def _describe_facts(result: CaseResult) -> Iterator[str]:
-    execution = result.outcome.execution
-    for side, facts in (("facts", execution.facts), (result.role, execution.oracle_facts)):
-        if facts:
-            yield f"{side:9} {', '.join(f'{name} {fact}' for name, fact in facts.items())}"
 
 
 def failure_tail(result: CaseResult) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -179,12 +179,19 @@ def kind_named(name: str) -> Kind:
         return built_in
     point = subject_entry_point(name)
     try:
-        with SurroundingsRestored():
+        with _code_of_package():
             found = point.load()
     # Any code of a package may fail in any way; its cases fail in the same way, with the traceback.
     except (Exception, SystemExit):
         return Kind(run=point.value, read=_unread)
     return found if isinstance(found, Kind) else Kind(run=point.value)
+
+
+@contextmanager
+def _code_of_package() -> Iterator[None]:
+    # The standard output of a command is its result, such as JSON.
+    with SurroundingsRestored(), redirect_stdout(sys.stderr):
+        yield
 
 
 def _unread(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
@@ -230,7 +237,7 @@ def _ask(kind: str, function: Callable[..., Any], *arguments: Any) -> Any:
     if kind in BUILT_IN_SUBJECTS:
         return function(*arguments)
     try:
-        with SurroundingsRestored():
+        with _code_of_package():
             return function(*arguments)
     except UserError:
         raise
@@ -382,7 +389,7 @@ def declared_dependencies(kind: str, spec: Any, folder: Path) -> Dependencies | 
         return None
     provider = subject_entry_point(kind).value if point is None else point.value
     try:
-        with SurroundingsRestored():
+        with _code_of_package():
             declared = find(spec, folder) if point is None and find is not None else _load(provider)(spec, folder)
     # Any code of a package may fail in any way, and the message names it.
     except (Exception, SystemExit) as problem:

@@ -146,6 +146,19 @@ def test_a_kind_that_fails_to_prepare_stops_no_run(bring, name, prepare):
     prepare_computation(kind, Path("/nowhere"), Path("/nowhere"))
 
 
+def test_a_kind_that_prints_leaves_the_standard_output_to_the_command(bring, capfd):
+    said = "print('reading') or value"
+    kind = bring(
+        "chatty",
+        f"print('importing')\nKIND = Kind(run=print, read=lambda value, options, place: {said},\n"
+        "prepare=lambda *_: print('preparing'))\n",
+    )
+    assert read_spec("chatty", "a", {}, Place()) == "a"
+    prepare_computation(kind, Path("/nowhere"), Path("/nowhere"))
+    printed = capfd.readouterr()
+    assert (printed.out, printed.err) == ("", "importing\nreading\npreparing\n")
+
+
 def test_each_computation_of_a_run_is_prepared_once(bring, tmp_path):
     text = "def prepare(spec, directory, project):\n    (project / 'log').open('a').write(spec + '.')\n"
     bring("building", text + "\n\nKIND = Kind(run=print, prepare=prepare)\n")
