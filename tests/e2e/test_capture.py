@@ -121,7 +121,7 @@ def test_a_suite_that_exists_stops_the_command_before_the_program(project):
             {"target": "kernels:sotfmax"},
             ("train.py", "0"),
             2,
-            'a function of kernels but got sotfmax; did you mean "softmax"?',
+            'of kernels but got sotfmax; did you mean "softmax"?',
         ),
         ({"target": "other:softmax"}, ("train.py", "0"), 2, "expected calls of other:softmax but saw no call"),
         ({}, ("missing.py",), 2, "can't open file"),
