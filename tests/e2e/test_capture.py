@@ -117,7 +117,12 @@ def test_a_suite_that_exists_stops_the_command_before_the_program(project):
     ("options", "program", "code", "said"),
     [
         ({"target": "kernels"}, ("train.py", "0"), 2, "error[bad-value]: expected module:function but got 'kernels'"),
-        ({"target": "kernels:sotfmax"}, ("train.py", "0"), 2, "has no attribute 'sotfmax'"),
+        (
+            {"target": "kernels:sotfmax"},
+            ("train.py", "0"),
+            2,
+            'of kernels but got sotfmax; did you mean "softmax"?',
+        ),
         ({"target": "other:softmax"}, ("train.py", "0"), 2, "expected calls of other:softmax but saw no call"),
         ({}, ("missing.py",), 2, "can't open file"),
         ({}, ("-c", "import os; os.abort()"), 134, "saw no call"),

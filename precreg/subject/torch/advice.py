@@ -33,7 +33,7 @@ def _advice(
     takes = _parameters(function)
     if isinstance(error, TypeError) and takes is not None and not _binds(takes, names):
         given = ", ".join(takes.parameters) or "no arguments"
-        return f"{spec['torch']} takes {given}, and the suite gives {', '.join(names)} by name"
+        return f"{spec['torch']} takes {given}, but gets {', '.join(names)} by name"
     if WIDENED in spec:
         return "this is the default reference, the subject's code in float64; if it has no such form, name a reference:"
     if isinstance(function, torch.nn.Module):

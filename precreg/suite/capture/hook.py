@@ -18,6 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from precreg.errors import nearest
+
 VARIABLE = "PRECREG_CAPTURE"
 _SITE = """\
 # Made by `precreg capture` for one run of a program.
@@ -120,7 +122,9 @@ def _record(module: ModuleType, settings: dict[str, Any]) -> None:
         for each in outer:
             owner = getattr(owner, each)
         function = getattr(owner, name)
-    except AttributeError as problem:
+    except AttributeError:
+        near = nearest(name, vars(owner) if hasattr(owner, "__dict__") else ())
+        problem = f"expected a function of {module.__name__} but got {'.'.join((*outer, name))}{near}"
         print(f"precreg: nothing is captured in this process: {problem}", file=sys.stderr)
         return
     capture = Capture(settings["target"], limit=settings["limit"], max_bytes=settings["max_bytes"])
