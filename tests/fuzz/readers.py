@@ -130,9 +130,12 @@ subject:
   deterministic: true
   threads: 2
   free_dimensions: {n: 4}
-  precision: float64
-  fallback: float32
 inputs: {x: {shape: [4, 4], dtype: float32, spd: {condition: 10}}}
+""",
+    """\
+suite: s
+subject: {onnx: model.onnx, precision: float64, fallback: float32}
+inputs: {x: {shape: [4, 4], dtype: float32, probabilities: {}}}
 """,
     """\
 suite: s
@@ -372,7 +375,7 @@ def kinds(project, data):
 def table(project, data):
     """Read a table as suites and cases do."""
     put(project, "suites/unit/t.csv", data)
-    put(project, SUITE, KINDS[4].replace("  delimiter: comma\n", "").encode())
+    put(project, SUITE, KINDS[5].replace("  delimiter: comma\n", "").encode())
     return [find_row(case.subject.spec, project) for case in load_cases(project, {})]
 
 
