@@ -45,7 +45,7 @@ ADVICE: dict[str, str] = {
     "taken-name": "rename the module: Python knows one module per name",
     "missing-module": "create the module beside the suite, or correct its name",
     "missing-function": "define the function in the module, or correct its name",
-    "bad-outputs": "return an array, a dict of arrays by name, or a tuple of arrays",
+    "bad-outputs": "return an array (its name is out), a dict of arrays by name, or a tuple of arrays",
     "bad-weights": "write the weights of this module again: torch.save(module.state_dict(), FILE), or .safetensors",
     "unsupported-dtype": "use a dtype that torch and the hardware have, or convert the tensors within the subject",
     "out-of-memory": "use smaller shapes or a narrower dtype, run fewer cases at once (--jobs 1), or free the memory",

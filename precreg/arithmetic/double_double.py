@@ -144,8 +144,16 @@ def _total(terms: Pairs) -> Pairs:
 
 
 def wide_matmul(a: Any, b: Any) -> Longs:
-    """Return the product of matrices or vectors, as numpy.matmul for at most two axes each."""
-    return join_pairs(_product(split_exactly(a), split_exactly(b)))
+    """Return the product of matrices or vectors, as numpy.matmul for at most two axes each.
+
+    Raises ValueError for other shapes.
+    """
+    left, right = split_exactly(a), split_exactly(b)
+    shapes = left.high.shape, right.high.shape
+    # numpy would broadcast some of these shapes, and the product would lack rows.
+    if not all(0 < len(shape) <= 2 for shape in shapes) or shapes[0][-1] != shapes[1][0]:
+        raise ValueError(f"expected vectors or matrices with one common length but got shapes {shapes}")
+    return join_pairs(_product(left, right))
 
 
 def _product(a: Pairs, b: Pairs) -> Pairs:
@@ -159,26 +167,37 @@ def _product(a: Pairs, b: Pairs) -> Pairs:
     return Pairs(total.high.reshape(shape), total.low.reshape(shape))
 
 
+def _square(a: Any) -> Pairs:
+    """Return one square matrix as pairs. Raises numpy.linalg.LinAlgError for other shapes."""
+    matrix = split_exactly(a)
+    shape = matrix.high.shape
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise np.linalg.LinAlgError(f"expected one square matrix but got shape {shape}: call it for each matrix")
+    return matrix
+
+
 def solve(a: Any, b: Any) -> Longs:
     """Return x with a x = b, by elimination with partial pivoting, for one square matrix.
 
-    Raises numpy.linalg.LinAlgError for a singular matrix.
+    Raises numpy.linalg.LinAlgError for a singular matrix, and for other shapes.
     """
-    right = split_exactly(b)
+    matrix, right = _square(a), split_exactly(b)
+    if not 0 < right.high.ndim <= 2 or len(right.high) != len(matrix.high):
+        raise np.linalg.LinAlgError(f"expected {len(matrix.high)} rows of b but got shape {right.high.shape}")
     columns = Pairs(*(part[:, np.newaxis] if part.ndim == 1 else part for part in right))
-    found = _eliminate(split_exactly(a), columns)[0]
+    found = _eliminate(matrix, columns)[0]
     return join_pairs(found).reshape(right.high.shape)
 
 
 def inv(a: Any) -> Longs:
     """Return the inverse of one square matrix. Raises numpy.linalg.LinAlgError for a singular matrix."""
-    matrix = split_exactly(a)
+    matrix = _square(a)
     return join_pairs(_eliminate(matrix, _plain(np.eye(len(matrix.high))))[0])
 
 
 def det(a: Any) -> Longs:
     """Return the determinant of one square matrix."""
-    matrix = split_exactly(a)
+    matrix = _square(a)
     try:
         determinant = _eliminate(matrix, _plain(np.zeros((len(matrix.high), 0))))[1]
     except np.linalg.LinAlgError:
@@ -219,7 +238,7 @@ def cholesky(a: Any) -> Longs:
 
     Raises numpy.linalg.LinAlgError for another matrix.
     """
-    matrix = split_exactly(a).copy()
+    matrix = _square(a).copy()
     size = len(matrix.high)
     factor = _plain(np.zeros((size, size)))
     for place in range(size):

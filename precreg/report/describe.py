@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import PurePosixPath
+from shlex import quote
 from typing import NamedTuple
 
 from precreg.measure import METRICS, metric_named
@@ -432,7 +433,7 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
     causes = {each.cause for fact in facts if isinstance(fact, NotRegressed) for each in fact.unjudged}
     if causes == {"statistic_off"}:
         return "their suites switch the statistic off; a threshold sees losses, such as regression: {rms_error: 0.1}"
-    power = f"set more seeds in the suite and accept again (limits: precreg power {first.id})"
+    power = f"set more seeds in the suite and accept again (limits: precreg power {quote(first.id)})"
     return "; or ".join(filter(None, (pairing, power)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from click import style
 
@@ -368,7 +369,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     ):
         # One command only, for the worst case: the others have the same form. `precreg explain` needs a suite, which
         # test-defined cases lack.
-        lines.append(f"explain   precreg explain {results[0].id}")
+        lines.append(f"explain   precreg explain {quote(results[0].id)}")
     # CI must never write a baseline, so its log does not suggest the command.
     lines += () if record.ci else _review_commands(record, results)
     return [

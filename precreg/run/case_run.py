@@ -69,6 +69,9 @@ _PLAIN = PlainComputation()
 # The name of the output in whose place a table has figures.
 RECORDED_OUTPUT = "out"
 
+# A network has hundreds of outputs.
+_SHOWN_NAMES = 5
+
 # Seeds go to the process of the oracle together, because each message costs some 0.1 ms; the arrays of seeds that wait
 # take this much memory at most, and one seed more.
 SEED_BYTES = 1 << 20
@@ -383,7 +386,8 @@ def _require_counterparts(case: Case, actual: Arrays, oracle: Arrays) -> None:
     """Refuse an output that the oracle lacks, and an oracle without outputs: nothing would judge them."""
     extra = [name for name in actual if name not in oracle]
     if extra or not oracle:
-        lacks = f"lacks {', '.join(extra)}" if extra else "gives nothing"
+        given = ", ".join([*oracle][:_SHOWN_NAMES]) + (" and more" if len(oracle) > _SHOWN_NAMES else "")
+        lacks = f"lacks {', '.join(extra)}, and gives {given}" if oracle else "gives nothing"
         raise UserError("bad-outputs", f"expected the {case.role} to give every output of the subject but it {lacks}")
 
 

@@ -266,7 +266,7 @@ def subject_kind(name: str) -> SubjectKind:
     """Return the function that runs a kind, from precreg or from the one package that provides it.
 
     Raises:
-        UserError: unknown-subject-kind.
+        UserError: unknown-subject-kind; bad-kind, if its entry point cannot be imported or names no function.
     """
     if name in BUILT_IN_SUBJECTS:
         return _run_of(kind_named(name))
@@ -275,8 +275,15 @@ def subject_kind(name: str) -> SubjectKind:
 
     key = (KIND_IMPORT, name)
     with watch_import(key):
-        provided = subject_entry_point(name).load()
-        run = _run_of(provided) if isinstance(provided, Kind) else provided
+        point = subject_entry_point(name)
+        try:
+            provided = point.load()
+            run = _run_of(provided) if isinstance(provided, Kind) else provided
+        # Any code of a package may fail in any way.
+        except (Exception, SystemExit) as error:
+            raise _bad_kind(name, f"raised {type(error).__name__} when it was imported: {error}") from error
+    if not callable(run):
+        raise _bad_kind(name, f"is {type(provided).__name__}, and no function or Kind")
 
     # Built-in kinds restore the surroundings themselves, so that no restoring counts in their measured time.
     def restored(spec: Any, call: Call) -> Outputs:

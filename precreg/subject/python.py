@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from inspect import Parameter, signature
+from itertools import takewhile
 from pathlib import Path
 from pkgutil import iter_modules
 from time import perf_counter_ns
@@ -40,8 +42,9 @@ def run_python(spec: str, call: Call) -> Outputs:
     try:
         function = find_function(spec, space)
         with SurroundingsRestored():
+            ordered = _unnamed_arguments(function)
             started = perf_counter_ns()
-            returned = _call(function, call)
+            returned = _call(function, call, ordered)
             duration_s = (perf_counter_ns() - started) / 1e9
         return Outputs(name_outputs(returned), duration_s)
     finally:
@@ -62,13 +65,29 @@ def call_function(target: str, directory: Path, project: Path, *arguments: Any, 
         leave_module_space()
 
 
-def _call(function: Callable[..., Any], call: Call) -> Any:
-    """Call a function with inputs and params by keyword; a numpy ufunc takes its inputs by position."""
+def _unnamed_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters that a function takes by position alone, such as `a` of numpy.linalg.cholesky."""
+    # A function of C may have no signature, and a callable of the user's a wrong one.
+    try:
+        parameters = signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return ()
+    return tuple(each.name for each in parameters if each.kind is Parameter.POSITIONAL_ONLY)
+
+
+def _call(function: Callable[..., Any], call: Call, ordered: tuple[str, ...]) -> Any:
+    """Call a function with inputs and params by keyword, apart from those that it takes by position alone.
+
+    A numpy ufunc takes all of its inputs by position, in their order.
+    """
     if call.arithmetic is not None:
         call = replace(call, inputs=_simulate_inputs(call.inputs, call.arithmetic), arithmetic=None)
     if isinstance(function, np.ufunc):
         return function(*call.inputs.values(), **call.params)
-    return function(**call.inputs, **call.params)
+    named = {**call.inputs, **call.params}
+    # The first one that is missing ends the list: those behind it have no place.
+    first = [named.pop(name) for name in [*takewhile(named.__contains__, ordered)]]
+    return function(*first, **named)
 
 
 def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:

@@ -121,3 +121,25 @@ def test_singular_and_indefinite_matrices_are_refused_as_numpy_does():
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         dd.cholesky(-np.eye(2))
     assert dd.det(np.zeros((2, 2))) == 0
+
+
+@pytest.mark.parametrize("function", [dd.solve, dd.inv, dd.det, dd.cholesky])
+@pytest.mark.parametrize("shape", [(), (3,), (3, 4), (4, 3), (2, 3, 3)])
+def test_another_shape_than_one_square_matrix_is_refused(function, shape):
+    rest = (np.ones(shape[:1]),) if function is dd.solve else ()
+    with pytest.raises(np.linalg.LinAlgError, match="one square matrix"):
+        function(np.ones(shape), *rest)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (4,), (4, 1), (1, 3)])
+def test_a_right_side_of_another_length_is_refused(shape):
+    with pytest.raises(np.linalg.LinAlgError, match="3 rows"):
+        dd.solve(np.eye(3), np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((2, 3), (4, 5)), ((2, 3), (1, 5)), ((3,), ()), ((2, 2, 3), (3, 2)), ((3,), (2,))]
+)
+def test_a_product_of_shapes_that_do_not_fit_is_refused(a, b):
+    with pytest.raises(ValueError, match="common length"):
+        dd.wide_matmul(np.ones(a), np.ones(b))

@@ -70,6 +70,11 @@ def test_integers_fit_into_a_dtype_of_integers(making):
         ("[[300] * 3] * 2\n", "int8", "expected numbers that int8 can hold from making:make for input x but got"),
         ("random.normal(shape)\n", "int8", "expected numbers that int8 can hold"),
         (
+            "[[1, 2, 1e300]] * 2\n",
+            "float32",
+            "expected numbers that float32 can hold from making:make for input x but got 1e+300",
+        ),
+        (
             "1 / 0\n",
             "float32",
             "expected making:make to make input x but it raised ZeroDivisionError: division by zero",
