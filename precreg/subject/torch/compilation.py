@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -29,6 +31,10 @@ def begin_compilation(spec: Mapping[str, Any], call: Call) -> bool:
     with watch_import((KIND_IMPORT, "torch")):
         import torch._dynamo
         import torch._inductor.config
+
+        # The backend imports it at the first compilation, and newer releases put a folder of theirs on sys.path.
+        with suppress(ImportError):
+            import_module("setuptools")
     # In this process: its pool of processes would outlive the case.
     torch._inductor.config.compile_threads = 1
     torch._dynamo.reset()
