@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -32,14 +33,21 @@ def begin_compilation(spec: Mapping[str, Any], call: Call) -> bool:
         import torch._dynamo
         import torch._inductor.config
 
-        # The backend imports it at the first compilation, and newer releases put a folder of theirs on sys.path.
-        with suppress(ImportError):
-            import_module("setuptools")
+        _import_setuptools()
     # In this process: its pool of processes would outlive the case.
     torch._inductor.config.compile_threads = 1
     torch._dynamo.reset()
     _last = key
     return True
+
+
+def _import_setuptools() -> None:
+    """Import the package that the backend would import at the first compilation, and put the search path back."""
+    # Newer releases put a folder of theirs on sys.path, which other cases would find.
+    path = [*sys.path]
+    with suppress(ImportError):
+        import_module("setuptools")
+    sys.path[:] = path
 
 
 def compiled(function: Callable[..., Any], spec: Mapping[str, Any]) -> Callable[..., Any]:
