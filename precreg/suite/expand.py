@@ -28,9 +28,10 @@ from precreg.suite.computations import (
     existing_file,
     locate_target,
 )
+from precreg.suite.figure_layers import require_recorded, with_own_figures_off
 from precreg.suite.files import CaseEntry
 from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
-from precreg.suite.load import Suite, depends_patterns, load_suites, require_recorded, with_own_figures_off
+from precreg.suite.load import Suite, depends_patterns, load_suites
 from precreg.suite.matrix import (
     Parameters,
     case_name,

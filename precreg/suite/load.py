@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from os.path import lexists, normpath
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.measure import OWN_FIGURES, analyzer_target, baseline_metrics
+from precreg.measure import OWN_FIGURES, analyzer_target
 from precreg.storage import (
     DEVICES_FOLDER,
     Source,
@@ -30,9 +30,10 @@ from precreg.storage import (
     resolve_inside,
     yaml_files,
 )
-from precreg.suite.files import SuiteFile, TableEntry, TolerancesFile
+from precreg.suite.figure_layers import figures_layer, require_recorded, with_own_figures_off
+from precreg.suite.files import SuiteFile, TolerancesFile
+from precreg.suite.roles import check_roles
 from precreg.tolerance import (
-    NO_BOUNDS,
     SHIPPED_LAYERS,
     THRESHOLDS_VARIABLE,
     TOLERANCES_FILE,
@@ -42,11 +43,7 @@ from precreg.tolerance import (
     read_thresholds,
     require_analyzers,
 )
-from precreg.types import PAIRED_LOSS, RULES, STATISTIC, TIERS, Layer, Location, Tier, split_growth_key
-
-# Growth of a recorded figure that is allowed against the baseline. A sweep draws the same inputs in each run, so that
-# figures repeat on the same code and device; without arrays no statistic knows the noise of another compiler.
-FIGURE_GROWTH = 0.1
+from precreg.types import TIERS, Layer, Tier
 
 
 class Suite(Struct, frozen=True):
@@ -197,7 +194,7 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     tier = _tier_of_path(shown)
     source = read_yaml(path, shown)
     file = convert_source(source, SuiteFile)
-    _check_roles(source, file)
+    check_roles(source, file)
     _check_requirements(source, file.requires)
     _check_analyzers(source, file.analyzers)
     own = tuple(read_layers("suite", source, ("tolerance",), file.tolerance))
@@ -208,53 +205,9 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
         layers = foundation.pyramid(tier, file.category, own, file.analyzers)
     else:
         require_recorded(source, file.table, own)
-        shipped = (*SHIPPED_LAYERS, _figures_layer(file))
+        shipped = (*SHIPPED_LAYERS, figures_layer(file))
         layers = with_own_figures_off(file.table, foundation.pyramid(tier, file.category, own, OWN_FIGURES, shipped))
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
-
-
-def recorded_metrics(table: TableEntry) -> dict[str, str]:
-    """Return the keys of `metrics:` by the name of the metric: precreg's own, or DIRECTION.KEY for the table's."""
-    given, kept = table.metrics if isinstance(table.metrics, dict) else {}, baseline_metrics()
-    better = {key: value.get("better") for key, value in given.items() if isinstance(value, dict)}
-    return {key if key in kept else f"{better.get(key)}.{key}": key for key in given}
-
-
-def require_recorded(source: Source, table: TableEntry, own: Sequence[Layer]) -> None:
-    """Refuse settings of the suite for metrics that its table lacks. Shared layers are for other suites, too."""
-    known = recorded_metrics(table)
-    for layer in own:
-        growths = [split_growth_key(key)[0] for key, growth in layer.regression.items() if growth is not None]
-        for metric in (*layer.bounds, *growths):
-            if metric not in known and metric not in ("standard", *RULES):
-                listed = ", ".join(known)
-                message = f"expected a metric of the table ({listed}) but got {metric}{nearest(metric, known)}"
-                line = layer.lines.get(metric, layer.source.line)
-                raise UserError("unknown-metric", message, file=layer.source.file, line=line)
-
-
-def with_own_figures_off(table: TableEntry, layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Return layers in which `regression: off` covers the figures that a table records under names of its own."""
-    every = {*RULES, *baseline_metrics()}
-    off: dict[str, float | None] = dict.fromkeys(recorded_metrics(table))
-    return tuple(
-        replace(layer, regression={**off, **layer.regression})
-        if every <= layer.regression.keys() and not any(growth is not None for growth in layer.regression.values())
-        else layer
-        for layer in layers
-    )
-
-
-def _figures_layer(file: SuiteFile) -> Layer:
-    """Return the shipped settings for recorded figures: no bound on elements, and one growth for every figure.
-
-    The statistic and pairs of versions need arrays.
-    """
-    assert file.table is not None
-    growths = dict.fromkeys(recorded_metrics(file.table), FIGURE_GROWTH)
-    off: dict[str, float | None] = {STATISTIC: None, PAIRED_LOSS: None}
-    place = Location("precreg's defaults for recorded figures")
-    return Layer("shipped", place, {"standard": NO_BOUNDS.name}, regression={**off, **growths})
 
 
 def _tier_of_path(shown: str) -> Tier:
@@ -264,82 +217,6 @@ def _tier_of_path(shown: str) -> Tier:
             return tier
     message = f"expected a suite in suites/{{{','.join(TIERS)}}}/ but got file={shown}{nearest(folder, TIERS)}"
     raise UserError("bad-value", message, file=shown, line=1)
-
-
-def _check_roles(source: Source, file: SuiteFile) -> None:
-    """Require a subject with a reference or golden, or files in their place, and reasons for known failures."""
-    if file.table is not None:
-        _check_table(source, file)
-    elif file.files is not None:
-        _check_recorded(source, file)
-        oracles = [key for key in ("reference", "golden") if getattr(file.files, key) is not None]
-        _refuse_two_oracles(source, oracles, "files")
-        if not oracles:
-            raise source.error("missing-key", "expected reference: or golden: but neither is there", "files")
-    elif file.onnx_tests is not None:
-        _refuse_keys(source, "onnx_tests", (*_COMPUTING_KEYS, "matrix", "baseline_of"))
-    elif file.subject is None:
-        raise source.error("missing-key", "expected subject:, files: or table: but none is there", "suite")
-    else:
-        # A suite without either has the reference of its kind of subject, if that has one (`default_reference`).
-        _refuse_two_oracles(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
-    _check_expectation(source, file.expect, file.reason)
-    for index, entry in enumerate(file.cases):
-        _check_expectation(source, entry.expect, entry.reason, "cases", index)
-    _check_determinism(source, file)
-
-
-def _check_determinism(source: Source, file: SuiteFile) -> None:
-    """Refuse `exact: true` together with `deterministic: false`, because repeats of such cases may differ in bits."""
-    loose: list[tuple[str | int, ...]] = [("deterministic",)] if not file.deterministic else []
-    loose += [("cases", at, "deterministic") for at, entry in enumerate(file.cases) if entry.deterministic is False]
-    if file.exact and loose:
-        raise source.error("bad-value", "expected exact: true or deterministic: false but got both", *loose[0])
-
-
-def _check_recorded(source: Source, file: SuiteFile) -> None:
-    """Refuse keys that have no meaning for recorded files, because precreg draws no inputs and calls no function."""
-    _refuse_keys(source, "files", (*_COMPUTING_KEYS, "repeats", "onnx_tests"))
-    for index, entry in enumerate(file.cases):
-        if entry.seeds is not None:
-            message = f"expected no seeds for recorded files but got seeds={entry.seeds}"
-            raise source.error("bad-value", message, "cases", index, "seeds")
-
-
-def _check_table(source: Source, file: SuiteFile) -> None:
-    """Refuse keys that have no meaning for recorded figures, because precreg computes nothing and sees no array."""
-    keys = ("files", "onnx_tests", *_COMPUTING_KEYS, "matrix", "repeats", "deterministic", "analyzers", "baseline_of")
-    _refuse_keys(source, "table", (*keys, "budget"))
-    for index, entry in enumerate(file.cases):
-        for key in ("seeds", "deterministic"):
-            if getattr(entry, key) is not None:
-                message = f"expected no {key} for recorded figures but got {key}={getattr(entry, key)}"
-                raise source.error("bad-value", message, "cases", index, key)
-
-
-# Keys of suites that draw inputs and compute.
-_ORACLE_KEYS = ("reference", "reference_dtype", "golden", "benchmark")
-_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "device", "study", "seeds")
-
-
-def _refuse_keys(source: Source, beside: str, keys: Sequence[str]) -> None:
-    # The check reads the file and not the struct, because the struct does not show if a value is a default.
-    for key in keys:
-        if key in source.data:
-            raise source.error("bad-value", f"expected {key} or {beside} but got both", key)
-
-
-def _refuse_two_oracles(source: Source, given: list[str], *path: str) -> None:
-    if len(given) == 2:
-        raise source.error("bad-value", "expected reference or golden but got both", *path, "golden")
-
-
-def _check_expectation(source: Source, expect: str | None, reason: str | None, *path: str | int) -> None:
-    if expect == "fail" and not reason:
-        raise source.error("missing-key", "expected reason: beside expect but got expect=fail alone", *path, "expect")
-    if reason and expect != "fail":
-        message = f"expected expect: fail beside reason but got reason={reason} without it"
-        raise source.error("missing-key", message, *path, "reason")
 
 
 def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:

@@ -17,7 +17,8 @@ from precreg.errors import UserError, nearest
 from precreg.measure import METRICS, baseline_metrics
 from precreg.storage import DELIMITERS, KeyPath, Table, TableRow, expect_mapping, format_value, path_beside_suite
 from precreg.subject import PARQUET, read_rows, row_figures
-from precreg.suite.load import Suite, recorded_metrics
+from precreg.suite.figure_layers import recorded_metrics
+from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, case_name
 from precreg.suite.recorded import RecordedPoint
 from precreg.types import Case, Computation

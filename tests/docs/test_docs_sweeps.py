@@ -4,8 +4,8 @@ import shutil
 
 from msgspec.structs import fields
 
+from precreg.suite.figure_layers import FIGURE_GROWTH
 from precreg.suite.files import TableEntry
-from precreg.suite.load import FIGURE_GROWTH
 from tests.docs.test_docs import commands, matches, page, table, write_files
 from tests.e2e.command import precreg, repository
 
