@@ -246,18 +246,17 @@ def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]], max_rows
 def describe_provenance(result: CaseResult) -> list[str]:
     """Write where the baseline and the case come from, and the facts that the kinds of its computations gave."""
     execution = result.outcome.execution
-    model = execution.facts.get(ACCELERATOR_FACT)
+    hardware = f", on {execution.facts[ACCELERATOR_FACT]}" if ACCELERATOR_FACT in execution.facts else ""
     sides = (("facts", execution.facts), (result.role, execution.oracle_facts))
     given = (f"{side:9} {', '.join(map(' '.join, facts.items()))}" for side, facts in sides if facts)
-    suite = f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}"
-    places = [f"{suite}, on {model}" if model else suite, *given]
+    places = [f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}{hardware}", *given]
     if result.baseline is None:
         return places
     if result.baseline is not result.stored:
         return [f"baseline  {describe_judge(result)}", *places]
     entry = result.baseline.entry
-    commit = f" at {entry.commit[:8]}" if entry.commit else ""
-    accepted = f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}"
+    accepted = " at ".join(filter(None, (entry.date, entry.commit[:8])))
+    accepted = f"baseline  {result.baseline.file}, accepted {accepted}: {entry.reason}"
     return [accepted, *([f"judged by {describe_judge(result)}"] if result.paired else []), *places]
 
 
