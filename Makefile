@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types unit other_machine browser pipeline postgresql packaging wheel clean
+.PHONY: run test lint types unit extras other_machine browser pipeline postgresql packaging wheel clean
 
 run: .venv/.installed
 	$(BIN)/precreg run
 
-test: .venv/.installed-dev lint types unit other_machine browser pipeline postgresql packaging
+test: .venv/.installed-dev lint types unit extras other_machine browser pipeline postgresql packaging
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -20,7 +20,15 @@ types: .venv/.installed-dev
 # Workers begin with halves of the tests and steal: what the tests of a file share is then mostly made once.
 unit: .venv/.installed-dev
 	@$(BIN)/python -m compileall -q precreg
-	$(BIN)/pytest -n 2 --dist worksteal tests $(addprefix --ignore=tests/,other_machine browser pipeline postgresql packaging)
+	$(BIN)/pytest -n 2 --dist worksteal tests $(addprefix --ignore=tests/,extras other_machine browser pipeline postgresql packaging)
+
+# Subjects of torch and ONNX run in an environment of their own: all other steps show that precreg needs neither. In CI it
+# must be there; elsewhere it is said when it is not.
+EXTRAS ?= .venv-extras
+extras: .venv/.installed-dev
+	@if sh .ci/extras $(PYTHON) $(EXTRAS); then $(EXTRAS)/bin/pytest -n 2 --dist worksteal tests/extras; \
+	elif [ -n "$$CI" ]; then echo "no torch, onnx, onnxruntime or pyarrow: tests/extras cannot run" >&2; exit 1; \
+	else echo "SKIPPED tests/extras: pip could not install the extras torch, onnx and parquet"; fi
 
 # Each shipped suite is judged on another machine than that of its baselines: two versions run side by side for each.
 other_machine: .venv/.installed-dev
@@ -75,4 +83,4 @@ HAS_CORES := ls precreg/*/_core.*.so >/dev/null 2>&1
 	touch $@
 
 clean:
-	rm -rf .venv reports build dist precreg.egg-info precreg/*/_core.*.so
+	rm -rf .venv .venv-extras reports build dist precreg.egg-info precreg/*/_core.*.so

@@ -88,9 +88,12 @@ class BuildCores(build_ext):
 
 # One binary for every Python from 3.11 on, by the limited API, which a Python without a global lock does not have.
 HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+# A second environment of a checkout uses the cores that the first one compiled (.ci/extras).
+KEEPS_CORES = bool(os.environ.get("PRECREG_KEEP_CORES"))
 extensions = [Extension(name, [], py_limited_api=True, optional=True) for name in CORES]
+has_cores = HAS_LIMITED_API and not KEEPS_CORES
 setup(
-    ext_modules=extensions if HAS_LIMITED_API else [],
+    ext_modules=extensions if has_cores else [],
     cmdclass={"build_ext": BuildCores},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if has_cores else {},
 )

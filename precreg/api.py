@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError
 from precreg.measure import compare_arrays as measured
+from precreg.subject import is_tensor, tensor_to_array
 from precreg.tolerance import SHIPPED_STANDARD, DtypeLimits, find_standard, limit_problem
 from precreg.types import Comparison
 
@@ -30,7 +31,7 @@ def compare(
     """Measure how far `actual` is from `reference`, which is the same in the same or in higher precision.
 
     Args:
-        actual: the result under test: an array of numbers of any shape, dtype and layout, or input of numpy.asarray.
+        actual: the result under test: an array of any shape, dtype and layout, a tensor, or input of numpy.asarray.
         reference: an array of the same shape; its dtype may be wider. Nothing is broadcast.
         rtol: relative tolerance: an element matches if |a - r| <= atol + rtol * |r|.
         atol: absolute tolerance, in the unit of the values. rtol and atol default to those of `standard` for the
@@ -66,6 +67,8 @@ def compare(
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
     if type(given) is np.ndarray:  # most calls: no subclass, whose mask or unit would need a look
         return given
+    if is_tensor(given):
+        return tensor_to_array(given, name, "bad-value")
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise UserError("bad-value", f"expected no masked elements but got a mask: {name}.filled() has none")
     try:

@@ -28,8 +28,9 @@ ADVICE: dict[str, str] = {
     "unknown-distribution": "use one of the distributions that precreg knows",
     "unknown-metric": "use a metric that precreg measures",
     "unknown-standard": "use one of the shipped standards (see docs/standards.md)",
-    "bad-thresholds": "correct the JSON in the variable PRECISION_THRESHOLDS, or unset it",
+    "bad-thresholds": "correct the variable PRECISION_THRESHOLDS or the file of --config, or leave it out",
     "unknown-subject-kind": "use an installed kind of subject, or install the package that brings it",
+    "bad-kind": "fix the package that brings the kind of subject (docs/subjects.md)",
     "bad-dependencies": "fix the package that brings the kind of subject: it must declare modules and files as texts",
     "unknown-reference": "name a matrix parameter, or a key of params, after the $",
     "cyclic-reference": "break the circle between the named params",
@@ -44,16 +45,32 @@ ADVICE: dict[str, str] = {
     "taken-name": "rename the module: Python knows one module per name",
     "missing-module": "create the module beside the suite, or correct its name",
     "missing-function": "define the function in the module, or correct its name",
-    "bad-outputs": "return an array, a dict of arrays by name, or a tuple of arrays",
+    "bad-outputs": "return an array (its name is out), a dict of arrays by name, or a tuple of arrays",
+    "bad-weights": "write the weights of this module again: torch.save(module.state_dict(), FILE), or .safetensors",
+    "unsupported-dtype": "use a dtype that torch and the hardware have, or convert the tensors within the subject",
+    "out-of-memory": "use smaller shapes or a narrower dtype, run fewer cases at once (--jobs 1), or free the memory",
+    "bad-input": "return an array of the input's shape, in float64 or in the input's dtype",
     "missing-file": "create the file, or correct its name",
+    "bad-table": "correct the row or the header at the place named, or the program that writes the table",
+    "unknown-column": "name a column as the header of the table has it",
     "bad-array-file": "write the file again with numpy.save or numpy.savez, without pickled objects",
     "bad-safetensors-file": "write the file again with the safetensors package, in a dtype that precreg knows",
+    "bad-tensor-file": "save tensors alone: torch.save of a state_dict, an ONNX TensorProto, or msprobe's task tensor",
     "bad-raw-file": "give --dtype, --shape and --byte-order as the file was written",
+    "unknown-placeholder": "use a placeholder of docs/programs.md, or double the braces of a literal text: {{ and }}",
+    "missing-program": "correct the name, install the program, or build it: docs/programs.md shows build:",
+    "program-failed": "run the command of the case by hand, and fix the program: its last lines are with the case",
+    "build-failed": "fix the source or the command of build: the compiler's last lines are with the case",
+    "bad-program-output": "write each output as outputs: declares it: format, dtype, shape, and the place of the file",
     "unknown-file-format": "convert the file to .npy, .npz, .safetensors or raw .bin",
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
     "unknown-node": "name one of the outputs in the message, or leave --node out: then precreg writes all",
     "model-failed": "fix the model at the end of its traceback, or name its arguments: --input NAME=FILE",
+    "bad-model": "export the model again, for an opset that the installed ONNX Runtime knows",
+    "unsupported-model": "use another provider, or a model of operators that the installed ONNX Runtime implements",
+    "bad-model-inputs": "give each input of the graph in inputs:, with its name, dtype and shape",
+    "no-node-tests": "name the folder whose folders each have model.onnx and test_data_set_0",
     "no-recorded-files": "record the files, or correct the pattern",
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
     "conflicted-baseline": "take the file of the target (git checkout main -- FILE), run its cases, accept them again",
@@ -107,8 +124,10 @@ class UserError(Exception):
 
     exit_code = 2
 
-    def __init__(self, slug: str, message: str, *, file: str | None = None, line: int | None = None) -> None:
-        """Keep slug, message (expected ... but got ...) and place.
+    def __init__(
+        self, slug: str, message: str, *, file: str | None = None, line: int | None = None, detail: str = ""
+    ) -> None:
+        """Keep slug, message (expected ... but got ...), place, and the lines of another program as detail.
 
         Raises:
             KeyError: the slug is no key of ADVICE.
@@ -116,14 +135,14 @@ class UserError(Exception):
         if slug not in ADVICE:  # a mistake of ours, which tests should find
             raise KeyError(slug)
         super().__init__(message)
-        self.slug, self.message, self.file, self.line = slug, message, file, line
+        self.slug, self.message, self.file, self.line, self.detail = slug, message, file, line, detail
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return a pickle that keeps slug and place.
 
         Exceptions pickle their arguments alone, and a worker process sends errors to its parent.
         """
-        return (_rebuild, (self.slug, self.message, self.file, self.line))
+        return (_rebuild, (self.slug, self.message, self.file, self.line, self.detail))
 
     def __str__(self) -> str:
         """Render as `FILE:LINE: error[SLUG]: MESSAGE` and, on the next line, what to do."""
@@ -131,8 +150,8 @@ class UserError(Exception):
         return f"{place}error[{self.slug}]: {self.message}\n  what to do: {ADVICE[self.slug]}"
 
 
-def _rebuild(slug: str, message: str, file: str | None, line: int | None) -> UserError:
-    return UserError(slug, message, file=file, line=line)
+def _rebuild(slug: str, message: str, file: str | None, line: int | None, detail: str) -> UserError:
+    return UserError(slug, message, file=file, line=line, detail=detail)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -68,6 +68,12 @@ def changed(before, after, *arguments):
     return scenario
 
 
+def with_program(command, options="", *arguments):
+    """Return the scenario of a suite whose subject is a program."""
+    subject = f"subject: {{command: [{command}]{options}}}"
+    return changed("subject: kernels:mean", subject, *(arguments or ("run", "--jobs", "0", "float16")))
+
+
 def with_a_broken_device(project):
     unit = "{product: exact, accumulator: float32, order: blocks}"
     project.write("suites/devices/npu.yaml", f"about: ours\nmatmul:\n  float16: {unit}\n")
@@ -98,6 +104,18 @@ def taken_name(project):
 def added(line, *arguments):
     """Return the scenario of one more line at the end of the suite."""
     return changed(SUITE, f"{SUITE}{line}\n", *arguments)
+
+
+def with_table(content):
+    """A suite of recorded figures, and its table."""
+
+    def meet(project):
+        suite = "suite: mean\ntable: {file: sweep.csv, name: [op], dtype: float16, metrics: {max_ulp: ulp}}\n"
+        project.write("suites/unit/mean.yaml", suite)
+        project.write("suites/unit/sweep.csv", content)
+        return project.run("run")
+
+    return meet
 
 
 def written(path, content, *arguments):
@@ -141,6 +159,28 @@ def with_broken_input(project):
     return project.run("run", "--jobs", "0")
 
 
+def with_torch(kernels, *options, weights=False):
+    """Compute with torch, on inputs of one dtype."""
+
+    def meet(project):
+        project.write(KERNELS_FILE, kernels)
+        if weights:
+            from safetensors.numpy import save_file
+
+            save_file({"weight": np.zeros((8, 4), np.float32)}, project.root / "suites" / "unit" / "w.safetensors")
+        suite = "suite: mean\nsubject: {%s}\ninputs:\n  input: {shape: [8, 8], dtype: float32, normal: {}}\n"
+        project.write("suites/unit/mean.yaml", suite % ", ".join(('torch: "kernels:mean"', *options)))
+        return project.run("run", "--jobs", "0")
+
+    return meet
+
+
+def with_an_input_of_another_shape(project):
+    project.change("normal: {mean: 0, std: 1}", "python: kernels:make")
+    project.write(KERNELS_FILE, f"{KERNELS}\n\ndef make(random, shape, dtype):\n    return random.normal(8)\n")
+    return project.run("run", "--jobs", "0")
+
+
 def with_no_outputs(project):
     project.change("return x.mean", "x.mean", "suites/unit/kernels.py")
     return project.run("run", "--jobs", "0")
@@ -160,6 +200,17 @@ def with_analyzer(name, body):
         return project.run("run", "--jobs", "0")
 
     return scenario
+
+
+def with_failing_kind(project):
+    code = "from precreg.subjects import Kind\n\n\ndef read(value, options, place):\n    return value['file']\n\n\n"
+    project.write("site/reading_kind.py", code + "KIND = Kind(run='reading_kind:run', read=read)\n")
+    points = "[precreg.subjects]\nread = reading_kind:KIND\n"
+    project.write("site/reading_kind-1.dist-info/entry_points.txt", points)
+    project.write("site/reading_kind-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: reading-kind\nVersion: 1\n")
+    project.monkeypatch.syspath_prepend(str(project.root / "site"))
+    project.change("subject: kernels:mean", "subject: {read: {name: fast}}")
+    return project.run("list")
 
 
 def with_failing_declaration(project):
@@ -330,6 +381,54 @@ def exported(body, *arguments):
     return scenario
 
 
+def with_a_model(subject, make, inputs="x"):
+    """Return the scenario of a suite on an ONNX model, whose bytes `make` gives from onnx.helper."""
+
+    def scenario(project):
+        from onnx import helper
+
+        (project.root / "suites/unit/net.onnx").write_bytes(make(helper))
+        drawn = f"{inputs}: {{shape: [8, 8], dtype: float32, normal: {{mean: 0, std: 1}}}}"
+        project.write("suites/unit/net.yaml", f"suite: net\nsubject: {subject}\ninputs: {{{drawn}}}\n")
+        return project.run("run", "unit/net", "--jobs", "0") + project.run("explain", "unit/net/default")
+
+    return scenario
+
+
+def _net(helper, *nodes):
+    x, y = (helper.make_tensor_value_info(name, 1, [8, 8]) for name in "xy")
+    graph = helper.make_graph(nodes, "net", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def relu_net(helper):
+    return _net(helper, helper.make_node("Relu", ["x"], ["y"]))
+
+
+def mel_net(helper):
+    values = {
+        "bins": ("value_int", 8),
+        "rate": ("value_int", 8),
+        "low": ("value_float", 0.0),
+        "high": ("value_float", 4.0),
+    }
+    constants = [helper.make_node("Constant", [], [name], **{key: value}) for name, (key, value) in values.items()]
+    mel = helper.make_node("MelWeightMatrix", ["bins", "bins", "rate", "low", "high"], ["m"], "mel")
+    return _net(helper, *constants, mel, helper.make_node("MatMul", ["m", "x"], ["y"]))
+
+
+# They need an extra, and tests/extras/docs runs them.
+WITH_EXTRAS = frozenset(
+    {
+        "bad-weights",
+        "unsupported-dtype",
+        "out-of-memory",
+        "bad-model",
+        "unsupported-model",
+        "bad-model-inputs",
+    }
+)
+
 SCENARIOS = {
     "no-project": without_project,
     "yaml-syntax": added("tags: [fast"),
@@ -351,7 +450,8 @@ SCENARIOS = {
     "unknown-metric": added("tolerance: {max_upl: 4}"),
     "unknown-standard": added("tolerance: {standard: torch-2.31}"),
     "bad-thresholds": with_thresholds('{"unit": {"max_upl": 4}}'),
-    "unknown-subject-kind": changed("subject: kernels:mean", "subject: {torch: kernels:mean}"),
+    "unknown-subject-kind": changed("subject: kernels:mean", "subject: {jax: kernels:mean}"),
+    "bad-kind": with_failing_kind,
     "bad-dependencies": with_failing_declaration,
     "unknown-reference": changed("$dtype", "$dtpye"),
     "cyclic-reference": added("params: {axis: $dim, dim: $axis}"),
@@ -370,17 +470,39 @@ SCENARIOS = {
     "missing-module": changed("subject: kernels", "subject: kernel"),
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
     "bad-outputs": with_no_outputs,
+    "bad-weights": with_torch("import torch\n\nmean = torch.nn.Linear(8, 4)\n", "weights: w.safetensors", weights=True),
+    "unsupported-dtype": with_torch(
+        "import torch\n\ndef mean(input):\n    return torch.softmax(input.to(torch.float8_e5m2), 0)\n"
+    ),
+    "out-of-memory": with_torch("import torch\n\ndef mean(input):\n    return torch.empty(2**60)\n"),
+    "bad-input": with_an_input_of_another_shape,
     "missing-file": changed("normal: {mean: 0, std: 1}", "file: {path: x.npy}"),
+    "bad-table": with_table("op,ulp\nexp,1,5\n"),
+    "unknown-column": with_table("op,ulps\nexp,1\n"),
     "bad-array-file": with_broken_input,
     "bad-safetensors-file": written("y.safetensors", "not an array", "compare", "y.safetensors", "y.safetensors"),
+    "bad-tensor-file": written("y.pt", "not an archive", "compare", "y.pt", "y.pt"),
     "bad-raw-file": written(
         "y.bin", "not an array", "compare", "y.bin", "y.bin", "--dtype", "float32", "--shape", "2x4"
+    ),
+    "unknown-placeholder": with_program('"{ouputs.y}"', "", "list"),
+    "missing-program": with_program('no-such-program, "{outputs.y}"'),
+    "program-failed": with_program('"false", "{outputs.y}"'),
+    "build-failed": with_program(
+        '"{build}/kernel", "{outputs.y}"', ', build: {command: ["false"], sources: kernels.py, produces: kernel}'
+    ),
+    "bad-program-output": with_program(
+        'cp, "{inputs.x}", "{outputs.y}"', ", format: bin, outputs: {y: {dtype: float64, shape: [8]}}"
     ),
     "unknown-file-format": written("y.csv", "1, 2, 3", "compare", "y.csv", "y.csv"),
     "not-comparable": command("compare", "y.npy"),
     "unknown-array": with_a_wrong_mapping,
     "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
     "model-failed": exported("return x", "--input", "mask=x.bin"),
+    "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
+    "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
+    "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),
+    "no-node-tests": written("suites/unit/node.yaml", "suite: node\nonnx_tests: nodes\n", "list"),
     "no-recorded-files": written("suites/unit/recorded.yaml", FILES, "list"),
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),

@@ -22,6 +22,8 @@ from .formats import numpy_dtype as numpy_dtype
 from .formats import rounding_named as rounding_named
 from .identity import identities as identities
 from .identity import same_values as same_values
+from .multiprecision import from_mpmath as from_mpmath
+from .multiprecision import to_mpmath as to_mpmath
 from .operations_numpy import RoundedOperation as RoundedOperation
 from .processor_mode import ORDINARY_MODE as ORDINARY_MODE
 from .processor_mode import describe_floating_point_mode as describe_floating_point_mode

@@ -6,9 +6,11 @@ from .cumulative import cumulative_budgets as cumulative_budgets
 from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry
 from .cumulative import find_cumulative_losses as find_cumulative_losses
 from .cumulative import group_layers_by_case as group_layers_by_case
+from .cumulative import losses_elsewhere as losses_elsewhere
 from .entry import accepted_value as accepted_value
 from .entry import accepted_values as accepted_values
 from .entry import entry_from as entry_from
+from .environments import expected_environment as expected_environment
 from .environments import explain_baseline as explain_baseline
 from .environments import read_environment_facts as read_environment_facts
 from .origin import WaitingProposals as WaitingProposals

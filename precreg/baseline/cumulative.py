@@ -18,7 +18,7 @@ from precreg.baseline.store import (
     suite_of_file,
 )
 from precreg.tolerance import resolve_tolerance
-from precreg.types import CUMULATIVE_LOSS, BaselineEntry, Case, Layer, Location, RunFinding
+from precreg.types import CUMULATIVE_LOSS, BaselineEntry, Case, CaseResult, Layer, Location, RunFinding, RunRecord
 from precreg.verdict import CUMULATIVE_BUDGET, cumulative_loss_finding
 
 # Layers of the tolerance pyramid by the id under which a case's baseline is looked up.
@@ -47,6 +47,20 @@ def find_cumulative_losses(project: Path, every: Iterable[Case], chain: tuple[st
             found.append(cumulative_loss_of_entry(BaselineKey(baseline.environment, id), baseline.entry, layers, chain))
     losses = [finding for finding in found if finding is not None]
     return add_allowance_reasons(project, losses) if losses else ()
+
+
+def losses_elsewhere(
+    project: Path, cases: Iterable[Case], results: Iterable[CaseResult], record: RunRecord
+) -> Iterator[RunFinding]:
+    """Yield the cumulative losses of baselines that only cases on an accelerator looked up.
+
+    The record has the losses of the run's own environment. Raises UserError as `find_cumulative_losses`.
+    """
+    here, known = record.environment, {finding.about for finding in record.findings}
+    chains = {each.id: here.of_case(each.outcome.execution).chain for each in results}
+    for chain in sorted({*chains.values()} - {here.chain}):
+        losses = find_cumulative_losses(project, cases, chain)
+        yield from (found for found in losses if chains.get(found.about) == chain and found.about not in known)
 
 
 def cumulative_loss_of_entry(

@@ -19,10 +19,12 @@ from precreg.environment import former_descriptions
 from precreg.storage import WORKING_FOLDER, convert_data
 from precreg.types import (
     Baseline,
+    Case,
     ChangedEnvironment,
     Environment,
     EnvironmentDifference,
     EnvironmentFact,
+    Execution,
     SameDescription,
     UnknownEnvironment,
     decisive_facts,
@@ -34,6 +36,8 @@ PROPOSED_ENVIRONMENTS_FILE = f"{WORKING_FOLDER}/environments.json"
 # Every environment that is described by effects has this fact, and no earlier one has.
 _EFFECT = "libm"
 _HEADER, _MEMBERS = {"schema": ENVIRONMENTS_SCHEMA}, "environments"
+# Whatever these compute with, the environment of the run describes.
+_KINDS_WITHOUT_FACTS = ("python", "files", "table")
 EnvironmentFacts = dict[str, str]
 # The order of facts, from the most likely cause of other bits; others follow by name.
 FIRST_FACTS = (
@@ -72,10 +76,11 @@ def add_environment_facts(
     _write(project, file, before, before | {id: dict(sorted(known[id].items())) for id in known})
 
 
-def propose_environment_facts(project: Path, environment: Environment) -> None:
-    """Store the facts of the environment of a proposal. The caller holds the lock."""
+def propose_environment_facts(project: Path, *environments: Environment) -> None:
+    """Store the facts of the environments of proposals. The caller holds the lock."""
     # All of them: a review also explains the difference from an environment that is described by variables.
-    add_environment_facts(project, {environment.fingerprint: environment.facts}, PROPOSED_ENVIRONMENTS_FILE)
+    facts = {environment.fingerprint: environment.facts for environment in environments}
+    add_environment_facts(project, facts, PROPOSED_ENVIRONMENTS_FILE)
 
 
 def accept_environment_facts(project: Path, fingerprints: Iterable[str]) -> None:
@@ -98,6 +103,21 @@ def explain_baseline(
         return found
     known = {**known, here.fingerprint: here.facts}
     return replace(found, difference=environment_difference(found.entry.fingerprint, here.fingerprint, known))
+
+
+def expected_environment(
+    case: Case, found: Baseline | None, known: Mapping[str, Mapping[str, str]], here: Environment
+) -> Environment:
+    """Return the environment in which a case will compute, as far as it is known before a run.
+
+    Only a run shows the facts that the kind of a subject gives; those of the baseline stand for them. `known` are facts
+    by fingerprint.
+    """
+    accepted = {} if found is None else known.get(found.entry.fingerprint, {})
+    if case.subject.kind in _KINDS_WITHOUT_FACTS or _EFFECT not in accepted:
+        return here
+    given = {name: fact for name, fact in accepted.items() if name not in here.facts and name not in FIRST_FACTS}
+    return here.of_case(Execution(facts=given))
 
 
 def environment_difference(

@@ -105,9 +105,15 @@ def update_proposals(
         with lock_baselines(project):
             replace_proposals(project, changes)
             if proposed:
-                propose_environment_facts(project, environment)
+                propose_environment_facts(project, *_environments(results, proposed, environment))
     _update_seen(project, results, environment, set(gone))
     return proposed
+
+
+def _environments(results: Iterable[CaseResult], ids: Collection[str], environment: Environment) -> list[Environment]:
+    """Return the environments in which some cases of a run computed, each once, and the run's own."""
+    every = (environment.of_case(each.outcome.execution) for each in results if each.id in ids)
+    return [*{each.fingerprint: each for each in (environment, *every)}.values()]
 
 
 def pending_proposals(project: Path) -> dict[str, Proposal]:
@@ -152,13 +158,14 @@ def _proposal(
     found = None if result.stored is None else result.stored.environment
     target = environment_level or found or DEFAULT_ENVIRONMENT
     baseline_file(target, suite_of_case(result.id))  # refuses an environment that could not be stored
+    here = environment.of_case(result.outcome.execution)
     entry = replace(
-        entry_from(result.outcome, environment.fingerprint, commit, environment.facts.get("cpu", "")),
+        entry_from(result.outcome, here.fingerprint, commit, here.facts.get("cpu", "")),
         known=None if result.acceptable else result.wrong_state,
     )
     verdict = result.verdict
     evidence = [*map(_without_infinities, verdict.findings)]
-    same_as = result.stored.entry.fingerprint if result.stored and environment.has_seen(result.stored.entry) else ""
+    same_as = result.stored.entry.fingerprint if result.stored and here.has_seen(result.stored.entry) else ""
     return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result), same_as)
 
 
@@ -270,7 +277,7 @@ def is_seen_again(result: CaseResult, environment: Environment) -> bool:
         and stored is not None
         and result.baseline_id in ("", result.id)
         and not is_proposed(result)
-        and not environment.has_seen(stored.entry)
+        and not environment.of_case(result.outcome.execution).has_seen(stored.entry)
         and _has_bits_of(stored.entry, result.outcome)
     )
 
@@ -314,7 +321,11 @@ def replace_seen(project: Path, waiting: Mapping[str, SeenAgain]) -> None:
 def _update_seen(project: Path, results: Iterable[CaseResult], environment: Environment, gone: Collection[str]) -> None:
     """Store the cases that have the bits of their baseline here, if it does not know this environment."""
     stored = {result.id: result.stored for result in results if result.stored is not None}
-    found = {result.id for result in results if is_seen_again(result, environment)}
+    found = {
+        result.id: environment.of_case(result.outcome.execution).fingerprint
+        for result in results
+        if is_seen_again(result, environment)
+    }
     records = {result.id: record for result in results if (record := _oracle_record(result, environment))}
     if not found and not records and not (project / SEEN_FILE).exists():
         return
@@ -324,12 +335,12 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
             # Cases that did not run keep theirs: what was seen of an entry stays true.
             after = {id: waiting for id, waiting in before.items() if id not in gone and id not in stored}
             for id, baseline in stored.items():
-                new = [environment.fingerprint] if id in found else []
+                new = [found[id]] if id in found else []
                 if (waiting := _still_new(before.get(id), baseline, new, records.get(id, {}))) is not None:
                     after[id] = waiting
             if after != before:
                 replace_seen(project, after)
-                propose_environment_facts(project, environment)
+                propose_environment_facts(project, *_environments(results, found, environment))
     except UserError as problem:
         # The next run sees the bits again. Without other proposals a run needs no disk that it can write.
         if problem.slug != "not-writable":
@@ -343,7 +354,8 @@ def _oracle_record(result: CaseResult, environment: Environment) -> dict[str, li
         return {}
     # Only worker processes note files, and another environment has digests of its own.
     files = [] if stored.entry.oracle_files else [*execution.oracle_files]
-    lacks_digests = not stored.entry.oracle and environment.has_accepted(stored.entry) and execution.oracle_files
+    here = environment.of_case(execution)
+    lacks_digests = not stored.entry.oracle and here.has_accepted(stored.entry) and execution.oracle_files
     record = {"oracle": [*execution.oracle[: len(stored.entry.inputs)]] if lacks_digests else [], "oracle_files": files}
     return record if any(record.values()) else {}
 

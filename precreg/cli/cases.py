@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
+from precreg.cli.options import CaseOptions, config_option, project_of_option, select_by_options, selection_options
 
 if TYPE_CHECKING:
     from precreg.tolerance import Setting
-    from precreg.types import Baseline, Case, Environment
+    from precreg.types import Baseline, Case, Computation, Environment, ReferenceDtype
 
 # The name and dtype of an output.
 Output = tuple[str, str]
@@ -52,7 +52,7 @@ def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool
 
 def _describe(case: Case) -> str:
     """Describe a case on one line: id, place, subject, role and oracle, seeds, tags."""
-    parts = [f"{case.subject.spec} against {case.role} {case.oracle.spec}", f"seeds {case.seeds}"]
+    parts = [f"{_computation(case.subject)} against {case.role} {_computation(case.oracle)}", f"seeds {case.seeds}"]
     parts += [f"tags {', '.join(case.tags)}"] if case.tags else []
     parts += [f"expected to fail: {case.expect_failure}"] if case.expect_failure is not None else []
     return f"{case.id}  ({case.source}): {'; '.join(parts)}"
@@ -61,6 +61,7 @@ def _describe(case: Case) -> str:
 @click.command("explain")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @click.option("--environment", metavar="LABEL", help="Explain for this environment (PRECREG_ENVIRONMENT).")
+@config_option
 @click.pass_obj
 def explain_command(given: Path | None, /, patterns: tuple[str, ...], environment: str | None) -> None:
     """Show a case's subject and oracle, every layer of its tolerance with file and line, and its baseline.
@@ -79,11 +80,10 @@ def explain_command(given: Path | None, /, patterns: tuple[str, ...], environmen
 
 
 def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:
-    from precreg.baseline import Baselines, explain_baseline, read_environment_facts
+    from precreg.baseline import Baselines, expected_environment, explain_baseline, read_environment_facts
 
-    baseline = explain_baseline(
-        Baselines(project).lookup(case.baseline_id, here.chain), read_environment_facts(project), here
-    )
+    found, known = Baselines(project).lookup(case.baseline_id, here.chain), read_environment_facts(project)
+    baseline = explain_baseline(found, known, expected_environment(case, found, known, here))
     outputs = _outputs_of(case, baseline, project)
     # Tolerances depend on the dtype of an output, which only a run or a baseline knows.
     guessed = "" if outputs else " (guessed: no run yet)"
@@ -92,13 +92,24 @@ def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:
         yield from _tolerance(case, output, here, guessed)
 
 
+def _computation(computation: Computation) -> str:
+    """Write a function as it stands in a suite, and any other computation with its kind."""
+    from precreg.storage import format_value
+
+    # A Python function is the only kind that a suite names without its key.
+    shown = computation.spec if isinstance(computation.spec, str) else format_value(computation.spec)
+    return str(shown) if computation.kind == "python" else f"{computation.kind} {shown}"
+
+
 def _definition(case: Case) -> Iterator[str]:
     yield f"{case.id}  ({case.source})"
     yield f"definition  {case.definition}"
-    yield f"subject     {case.subject.spec}"
-    yield f"{case.role:11} {case.oracle.spec}"
+    yield f"subject     {_computation(case.subject)}"
+    yield f"{case.role:11} {_computation(case.oracle)}"
+    if case.reference_dtype is not None:
+        yield f"            on inputs of {_format_reference_dtype(case.reference_dtype)}"
     if case.benchmark is not None:
-        yield f"benchmark   {case.benchmark.spec}"
+        yield f"benchmark   {_computation(case.benchmark)}"
     if case.device is not None:
         yield f"device      {case.device}"
     yield from (f"input       {name}: {_format_mapping(spec)}" for name, spec in case.inputs.items())
@@ -107,16 +118,15 @@ def _definition(case: Case) -> Iterator[str]:
     yield f"seeds       {case.seeds}, repeats {case.repeats}, timeout {case.timeout_s:g} s"
     if not case.deterministic:
         yield "determinism declared nondeterministic: bits may differ, the statistics of all runs apply"
-    if case.analyzers:
-        yield f"analyzers   {', '.join(case.analyzers)}"
-    if case.depends:
-        yield f"depends     {', '.join(case.depends)}"
-    if case.requires:
-        yield f"requires    {', '.join(case.requires)}"
-    if case.tags:
-        yield f"tags        {', '.join(case.tags)}"
+    for word in ("analyzers", "depends", "requires", "tags"):
+        if values := getattr(case, word):
+            yield f"{word:11} {', '.join(values)}"
     if case.expect_failure is not None:
         yield f"expected to fail: {case.expect_failure}"
+
+
+def _format_reference_dtype(dtype: ReferenceDtype) -> str:
+    return f"{dtype.name}, {dtype.digits} digits" if dtype.digits else dtype.name
 
 
 def _format_mapping(mapping: dict[str, Any]) -> str:

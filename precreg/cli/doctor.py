@@ -27,8 +27,11 @@ REQUIRED_PACKAGES = ("numpy", "ml_dtypes", "msgspec", "sqlalchemy")
 OPTIONAL_PACKAGES = {
     "matplotlib": "precreg visualize draws PNG with it (precreg[plots])",
     "psycopg": "histories are stored in PostgreSQL with it (precreg[postgresql])",
-    "torch": "precreg does not need it; suites may require it",
+    "torch": "subjects of the kind torch compute with it (precreg[torch])",
+    "onnxruntime": "subjects of the kind onnx compute with it (precreg[onnx])",
+    "pyarrow": "tables of figures are read from Parquet files with it (precreg[parquet])",
 }
+NO_ACCELERATORS = "none found by nvidia-smi, npu-smi, cnmon and /proc/driver/nvidia; all cases compute on the processor"
 
 
 class DoctorFinding(NamedTuple):
@@ -140,7 +143,7 @@ def _core(name: str) -> DoctorFinding:
 
 def _versions() -> Iterator[DoctorFinding]:
     from precreg import __version__
-    from precreg.environment import count_processors, detect_environment
+    from precreg.environment import count_processors, detect_environment, find_accelerators
 
     yield DoctorFinding("precreg", "ok", f"{__version__}, {Path(__file__).parents[1]}")
     yield DoctorFinding("python", "ok", f"{platform.python_version()}, {platform.system()} {platform.machine()}")
@@ -152,6 +155,8 @@ def _versions() -> Iterator[DoctorFinding]:
     else:
         facts = (f"{name} {here.facts[name]}" for name in ("kernels", "threads", "cpu_features", "libm"))
         yield DoctorFinding("environment", "ok", f"{here.label}, {here.fingerprint}: {', '.join(facts)}")
+    found = find_accelerators()
+    yield DoctorFinding("accelerators", "ok" if found else "absent", ", ".join(map(str, found)) or NO_ACCELERATORS)
     for name in REQUIRED_PACKAGES:
         yield DoctorFinding(name, "ok", version(name))
     for name, purpose in OPTIONAL_PACKAGES.items():

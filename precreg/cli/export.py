@@ -16,7 +16,7 @@ from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from precreg.comparison import ArraySide, RawFormat
-    from precreg.run import Arrays
+    from precreg.run import Arrays, Model
 
 
 EXPORT_SUFFIXES = (".npy", ".npz")
@@ -30,8 +30,10 @@ def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path
 
 
 @click.command("export")
-@click.argument("model", metavar="[FOLDER/]MODULE:FUNCTION")
+@click.argument("model", metavar="[FOLDER/]MODULE:FUNCTION|MODEL.onnx")
 @click.option("--node", "names", multiple=True, metavar="NAME", help="Write this output of the model; by default all.")
+@click.option("--layer", "layers", multiple=True, metavar="NAME", help="Write this layer of a module of torch; or a*.")
+@click.option("--torch", "with_torch", is_flag=True, help="Give a function tensors, as a module of torch gets.")
 @click.option(
     "--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="An argument; by default named as its file."
 )
@@ -46,6 +48,8 @@ def export_command(
     /,
     model: str,
     names: tuple[str, ...],
+    layers: tuple[str, ...],
+    with_torch: bool,
     inputs: tuple[str, ...],
     output: Path,
     device: str | None,
@@ -53,24 +57,55 @@ def export_command(
     shape: tuple[int, ...] | None,
     byte_order: Literal["little", "big"],
 ) -> None:
-    """Call a Python model on arrays in files, and write its nodes for precreg compare and visualize.
+    """Call a model on arrays in files, and write its nodes for precreg compare and visualize.
 
-    The model is a function, found as a suite in FOLDER finds its subject; its nodes are the arrays that it returns: the
-    keys of a dict, 0, 1, ... of a tuple, or out. A .npy file has one node, a .npz file any number.
+    The model is a function or a module of torch, found as a suite in FOLDER finds its subject; its nodes are the arrays
+    that it returns: the keys of a dict, 0, 1, ... of a tuple, or out. A .npy file has one node, a .npz file any number.
+
+    Nodes of an ONNX model are its tensors and nodes by name, also inner ones and patterns such as "*/MatMul*". They are
+    written in the order of execution; without --node, the outputs are.
 
     Exit codes: 0 the file is written; 2 it is not.
     """
     # Before the model runs, which may take long.
     if len(set(names)) > 1 and output.suffix == ".npy":
         raise UserError("bad-value", f"expected NAME.npz for {len(set(names))} nodes but got output={output}")
+    if device is not None and (layers or with_torch):
+        raise UserError("bad-value", "expected --device for a model in numpy but got one in torch")
     from precreg.comparison import RawFormat
     from precreg.run import call_model, find_model
+    from precreg.subject.onnx import ONNX_SUFFIX, export_nodes
 
-    found = find_model(model, project or Path())
-    arguments = read_arguments(inputs, RawFormat(dtype, shape, byte_order))
+    raw = RawFormat(dtype, shape, byte_order)
+    if model.endswith(ONNX_SUFFIX):
+        _refuse_python_options(model, device=device, layer=layers, torch=with_torch)
+        # In the order of execution, so that the first difference in a comparison is the cause.
+        write_nodes(export_nodes((project or Path()) / model, names, read_arguments(inputs, raw)), output)
+        return
+    found, arguments = find_model(model, project or Path()), read_arguments(inputs, raw)
     # Only after the call the nodes are known, so a wrong name costs a run of the model.
-    chosen = choose_nodes(model, call_model(found, arguments, device), names)
-    write_nodes(chosen, output)
+    if layers:
+        write_nodes(_layers(found, arguments, layers, names), output)
+    else:
+        write_nodes(choose_nodes(model, call_model(found, arguments, device, with_torch=with_torch), names), output)
+
+
+def _refuse_python_options(model: str, **options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise UserError("bad-value", f"expected a Python function or module beside --{name} but got {model}")
+
+
+def _layers(found: Model, arguments: Arrays, layers: tuple[str, ...], names: tuple[str, ...]) -> Arrays:
+    """Return the outputs of layers, and the named outputs of the module after them."""
+    from precreg.run import call_layers
+
+    chosen, nodes = call_layers(found, arguments, layers)
+    outputs = choose_nodes(found.target, nodes, names) if names else {}
+    if twice := chosen.keys() & outputs.keys():
+        message = f"expected layers and nodes with names of their own but got {min(twice)} of each"
+        raise UserError("bad-outputs", f"{message}; export the nodes alone")
+    return chosen | outputs
 
 
 def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:

@@ -31,6 +31,7 @@ COMMANDS = {
     "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
     "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
+    "capture": CommandEntry("capture", "Run a program, record the calls of a function, and write them as a suite."),
     "export": CommandEntry("export", "Call a model on stored arrays, and write its nodes."),
     "compare": CommandEntry(
         "compare", "Compare stored arrays with references: files, archives, or folders matched by name."

@@ -74,17 +74,45 @@ class CompareOutputs(NamedTuple):
 # The values of types.TIERS, whose import would delay a run with nothing to do. A test compares them.
 TIER_CHOICES = ("unit", "integration", "model")
 
+
+def _take_thresholds(context: click.Context, _option: click.Parameter, file: Path | None) -> None:
+    """Give the file to the variable PRECISION_THRESHOLDS, which all reading of suites takes, until the command ends.
+
+    Raises UserError: bad-thresholds, if the variable has thresholds already.
+    """
+    if file is None:
+        return
+    if os.environ.get(_THRESHOLDS, "").strip():
+        message = f"expected --config or the variable {_THRESHOLDS} but got both"
+        raise UserError("bad-thresholds", message)
+    # The file alone, so that an error names it with its line. It is absolute, for a command that changes its folder.
+    os.environ[_THRESHOLDS] = f"@{file.absolute()}"
+    context.call_on_close(lambda: os.environ.pop(_THRESHOLDS, None))
+
+
+# tolerance.THRESHOLDS_VARIABLE, whose import would delay a run with nothing to do. A test compares them.
+_THRESHOLDS = "PRECISION_THRESHOLDS"
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    expose_value=False,
+    callback=_take_thresholds,
+    help=f"Thresholds in YAML or JSON, as the variable {_THRESHOLDS} has them.",
+)
+
 _OPTIONS = (
     click.argument("patterns", nargs=-1, metavar="[PATTERN]..."),
     click.option("--tier", "--level", "tiers", multiple=True, type=click.Choice(TIER_CHOICES), help="Only this tier."),
-    click.option("--suite", "suites", multiple=True, metavar="NAME", help="Only this suite."),
+    click.option("--suite", "--model", "suites", multiple=True, metavar="NAME", help="Only this suite, or model."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only cases with this tag."),
     click.option("--changed-since", metavar="REVISION", help="Only cases whose files differ from a git revision."),
+    config_option,
 )
 
 
 def selection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add PATTERN..., --tier, --suite, --tag and --changed-since; the command gets them as one `case_options`."""
+    """Add PATTERN..., --tier, --suite, --tag, --changed-since and --config; the command gets `case_options`."""
 
     @wraps(command)
     def with_case_options(

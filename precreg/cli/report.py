@@ -7,6 +7,7 @@ the smallest loss that each case would detect.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     from precreg.environment import detect_environment, limit_blas_threads
 
     limit_blas_threads()  # before anything imports numpy: the environment must be that of runs
-    from precreg.baseline import Baselines
+    from precreg.baseline import Baselines, read_environment_facts
     from precreg.report import power_json, render_power
     from precreg.suite import load_cases, no_case_error
     from precreg.verdict import case_alpha
@@ -86,15 +87,19 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     number = baselines.number(here.chain)
     # As in a run: all baselines of the environment share one family-wise error level.
     alpha = case_alpha(number)
-    powers = [_case_power(case, baselines, here, alpha) for case in cases]
+    known = read_environment_facts(project)
+    powers = [_case_power(case, baselines, here, known, alpha) for case in cases]
     if as_json:
         click.echo(power_json(powers, alpha, number, here.label))
     else:
         click.echo(render_power(powers, alpha, number), nl=False)
 
 
-def _case_power(case: Case, baselines: Baselines, environment: Environment, alpha: float) -> CasePower:
-    """Return the detectable losses of one case, or the reason why there are none."""
+def _case_power(
+    case: Case, baselines: Baselines, environment: Environment, known: Mapping[str, Mapping[str, str]], alpha: float
+) -> CasePower:
+    """Return the detectable losses of one case, or the reason why there are none; `known` are facts by fingerprint."""
+    from precreg.baseline import expected_environment
     from precreg.verdict import CasePower, PowerGap
 
     baseline = baselines.lookup(case.baseline_id, environment.chain)
@@ -104,7 +109,8 @@ def _case_power(case: Case, baselines: Baselines, environment: Environment, alph
     # Sums of another definition are no evidence about this case.
     if entry.definition != case.baseline_definition:
         return CasePower(case.id, gap=PowerGap("redefined", baseline.file))
-    return entry_power(case, entry, environment.chain, alpha, same_environment=environment.has_seen(entry))
+    is_seen = expected_environment(case, baseline, known, environment).has_seen(entry)
+    return entry_power(case, entry, environment.chain, alpha, same_environment=is_seen)
 
 
 def entry_power(

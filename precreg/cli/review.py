@@ -148,8 +148,11 @@ def _warn_of_powerless(terms: AcceptTerms, accepted: Mapping[str, BaselineEntry]
     """Print the accepted cases whose baselines see no loss of an output by a statistic."""
     from precreg.report import describe_powerless
 
-    if found := [id for id, entry in accepted.items() if _is_powerless(terms, id, entry)]:
-        click.echo(describe_powerless(found, len(accepted)), err=True)
+    found = [id for id, entry in accepted.items() if _is_powerless(terms, id, entry)]
+    of_tables = [id for id in found if id in terms.cases and terms.cases[id].subject.kind == "table"]
+    for ids, figures_alone in ((of_tables, True), ([id for id in found if id not in {*of_tables}], False)):
+        if ids:
+            click.echo(describe_powerless(ids, len(accepted), figures_alone=figures_alone), err=True)
 
 
 def _is_powerless(terms: AcceptTerms, case_id: str, entry: BaselineEntry) -> bool:

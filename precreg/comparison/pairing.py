@@ -10,34 +10,33 @@ side alone is a pair without the other: absence is judged, and never passes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from precreg.arithmetic import numpy_dtype
 from precreg.errors import UserError, nearest
 from precreg.storage import (
+    ARRAY_SUFFIXES,
+    MSPROBE_FILE,
+    MSPROBE_FOLDER,
+    RAW,
     Array,
     NpzMember,
     StoredArray,
     expect_mapping,
-    find_npy,
-    find_npz,
+    find_array,
+    find_arrays,
     find_raw,
-    find_safetensors,
     format_value,
+    is_archive,
+    is_array_file,
+    natural_order,
     read_yaml,
     strip_dtype_suffix,
 )
 from precreg.subject import escape_surrogates
 from precreg.types import Location
-
-# A new archive format needs one line here.
-ARCHIVES: dict[str, Callable[[Path, str], Mapping[str, StoredArray | NpzMember]]] = {
-    ".npz": find_npz,
-    ".safetensors": find_safetensors,
-}
-ARRAY_SUFFIXES = (".npy", ".bin", *ARCHIVES)
 
 
 class RawFormat(NamedTuple):
@@ -59,7 +58,7 @@ class ArrayPlace(NamedTuple):
     @property
     def takes_any_shape(self) -> bool:
         """Return whether it is raw bytes without a given shape."""
-        return self.path.suffix == ".bin" and self.raw.shape is None
+        return self.path.suffix == RAW and self.raw.shape is None
 
     def find(self) -> StoredArray | NpzMember:
         """Return the header of the array; raw bytes without a shape have one axis.
@@ -68,12 +67,12 @@ class ArrayPlace(NamedTuple):
         """
         if self.found is not None:
             return self.found
-        if self.path.suffix == ".bin":
+        if self.path.suffix == RAW:
             return self._raw(self.raw.shape)
         # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
-        if self.path.suffix in ARCHIVES:
-            ARCHIVES[self.path.suffix](self.path, self.shown)
-        return find_npy(self.path, self.shown)
+        if is_archive(self.path.name):
+            find_arrays(self.path, self.shown)
+        return find_array(self.path, self.shown)
 
     def load(self, other: tuple[int, ...] | None = None) -> Array:
         """Return the array; raw bytes without a shape take the shape of the `other` side if their number fits.
@@ -124,10 +123,10 @@ def read_side(path: Path, raw: RawFormat) -> ArraySide:
     # A file name may contain a colon, so an existing path wins over FILE:NAME.
     if not path.exists() and (named := _array_of_archive(path, shown, raw)):
         return named
-    if path.suffix in ARCHIVES:
+    if is_archive(path.name):
         return ArraySide(shown, "archive", dict(_opened(path, shown, raw)))
     place = ArrayPlace(path, shown, raw)
-    if path.is_file() and path.suffix not in ARRAY_SUFFIXES:
+    if path.is_file() and not is_array_file(path.name):
         message = f"expected a file of {', '.join(ARRAY_SUFFIXES)}, or a folder of them, but got {path.name}"
         raise UserError("unknown-file-format", message, file=shown)
     return ArraySide(
@@ -143,7 +142,7 @@ def _checked(place: ArrayPlace) -> StoredArray | NpzMember | None:
 
 def _array_of_archive(path: Path, shown: str, raw: RawFormat) -> ArraySide | None:
     archive, _, name = str(path).rpartition(":")
-    if not archive or Path(archive).suffix not in ARCHIVES or not Path(archive).is_file():
+    if not archive or not is_archive(archive) or not Path(archive).is_file():
         return None
     arrays = dict(_opened(Path(archive), escape_surrogates(archive), raw))
     if name not in arrays:
@@ -153,26 +152,33 @@ def _array_of_archive(path: Path, shown: str, raw: RawFormat) -> ArraySide | Non
 
 def unknown_array(name: str, where: str, known: Iterable[str]) -> UserError:
     """Make the error for an array that a side does not have."""
-    there = sorted(known)
+    there = sorted(known, key=natural_order)
     some = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
     message = f"expected the name of an array of {where} ({some or 'none'}) but got {name}{nearest(name, there)}"
     return UserError("unknown-array", message)
 
 
 def _opened(path: Path, shown: str, raw: RawFormat) -> Iterator[tuple[str, ArrayPlace]]:
-    for name, found in ARCHIVES[path.suffix](path, shown).items():
+    for name, found in find_arrays(path, shown).items():
         yield escape_surrogates(name), ArrayPlace(path, escape_surrogates(f"{shown}:{name}"), raw, found)
 
 
 def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
     side = ArraySide(shown, "folder", {}, {}, {})
     passed_over = []
-    for file in _files(folder):
+    files = _files(folder)
+    dumps = {PurePosixPath(file).parent for file in files if PurePosixPath(file).name == MSPROBE_FILE}
+    # The tensors of a dump have their names from its JSON, and come once.
+    of_dumps = {str(parent / MSPROBE_FOLDER) for parent in dumps}
+    for file in files:
+        if str(PurePosixPath(file).parent) in of_dumps:
+            continue
         name = escape_surrogates(strip_dtype_suffix(file))
         place = ArrayPlace(folder / file, escape_surrogates(f"{shown}/{file}"), raw)
-        if place.path.suffix not in ARRAY_SUFFIXES:
+        is_dump = place.path.name == MSPROBE_FILE and (place.path.parent / MSPROBE_FOLDER).is_dir()
+        if place.path.suffix not in ARRAY_SUFFIXES and not is_dump:
             passed_over.append(place.shown)
-        elif place.path.suffix in ARCHIVES:
+        elif is_archive(file):
             _expand(name, place, side)
         else:
             _add(name, place, side)
@@ -188,7 +194,7 @@ def _files(folder: Path) -> list[str]:
         below = os.path.relpath(root, folder)
         found += [PurePosixPath(below, name).as_posix() for name in files if not name.startswith(".")]
     # os.walk returns the order of the file system, which differs between machines.
-    return sorted(found)
+    return sorted(found, key=natural_order)
 
 
 def _expand(name: str, place: ArrayPlace, side: ArraySide) -> None:
@@ -271,7 +277,7 @@ def pair_arrays(
     # An array without a counterpart is a pair too: a kernel that writes no output must not pass.
     extra = [StoredPair(name, place, None) for name, place in ours.items() if name not in target]
     missing = [StoredPair(name, None, theirs[name]) for name in theirs.keys() - set(target.values())]
-    found = sorted(both + extra + missing, key=lambda pair: pair.name)
+    found = sorted(both + extra + missing, key=lambda pair: natural_order(pair.name))
     return found if benchmark is None else _benchmark_of(found, target, _names(benchmark, reference))
 
 

@@ -34,14 +34,14 @@ from precreg.measure import (
     METRICS,
     add_analyzer_metrics,
     add_benchmark,
-    analyzer_entry_point,
+    analyzer_target,
     compare_arrays,
     metrics_like,
     require_benchmark,
 )
 from precreg.report import add_finding_message, add_verdict_messages
 from precreg.run import run_in_workers
-from precreg.storage import Array, array_digest
+from precreg.storage import Array, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -361,7 +361,7 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
         raise UserError("not-comparable", "expected --benchmark beside --regression but got none: it has to judge")
     # Before any file is read: a misspelled analyzer stops the command at once.
     for name in settings.analyzers:
-        analyzer_entry_point(name)
+        analyzer_target(name)
     pyramid = comparison_layers(project, settings.limits, settings.analyzers)
     chain = () if project is None else detect_environment().chain
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
@@ -391,7 +391,7 @@ def finish_comparison(
 ) -> ComparisonRecord:
     """Make the record of the compared pairs; `started` is a time in ISO 8601."""
     # Pairs come in the order in which workers finish, and a record must not depend on it.
-    ordered = tuple(sorted(pairs, key=lambda pair: pair.name))
+    ordered = tuple(sorted(pairs, key=lambda pair: natural_order(pair.name)))
     return ComparisonRecord(
         schema=COMPARISON_SCHEMA,
         precreg=__version__,
@@ -419,7 +419,7 @@ def _nothing(actual: ArraySide, reference: ArraySide) -> Finding:
 
 
 def _contents(side: ArraySide) -> SideContents:
-    names = sorted(side.arrays)
+    names = sorted(side.arrays, key=natural_order)
     return SideContents(side.shown, tuple(names[:MAX_NAMES]), max(0, len(names) - MAX_NAMES))
 
 

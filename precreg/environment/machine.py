@@ -94,7 +94,7 @@ def detect_environment(label: str | None = None) -> Environment:
     """
     from msgspec.structs import replace
 
-    from precreg.types import Environment
+    from precreg.types import Environment, facts_fingerprint
 
     limit_blas_threads()
     chosen = label or os.environ.get(LABEL_VARIABLE) or f"cpu-{_machine()}"
@@ -103,7 +103,7 @@ def detect_environment(label: str | None = None) -> Environment:
         raise UserError("bad-value", f"expected an environment label of {expected} but got environment={chosen}")
     facts = _facts()
     here = Environment(chosen, environment_chain(chosen), "", facts, former_fingerprints(facts))
-    return replace(here, fingerprint=_fingerprint(here.decisive))
+    return replace(here, fingerprint=facts_fingerprint(here.decisive))
 
 
 def limit_blas_threads() -> None:
@@ -127,12 +127,9 @@ def environment_chain(label: str) -> tuple[str, ...]:
 
 def former_fingerprints(facts: Mapping[str, str]) -> tuple[str, ...]:
     """Return the fingerprints that stored baselines may have for an environment, from `former_descriptions`."""
-    return tuple(map(_fingerprint, former_descriptions(facts)))
+    from precreg.types import facts_fingerprint
 
-
-def _fingerprint(decisive: Mapping[str, str]) -> str:
-    # Eight digits keep a baseline readable. A project has few environments, so collisions are improbable.
-    return hashlib.sha256(repr(sorted(decisive.items())).encode()).hexdigest()[:8]
+    return tuple(map(facts_fingerprint, former_descriptions(facts)))
 
 
 def _facts() -> dict[str, str]:

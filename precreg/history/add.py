@@ -5,6 +5,7 @@ A case gets a row if its state changed at the run, and no row otherwise.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, insert, select, update
 
 from precreg.errors import UserError
@@ -27,7 +29,7 @@ from precreg.history.rows import (
     insert_state,
 )
 from precreg.history.series import CaseState, case_rows, query_chunks, scopes_of, stored_runs
-from precreg.types import RunRecord
+from precreg.types import ACCELERATOR_FACT, Environment, RunRecord, decisive_facts, facts_fingerprint
 
 
 class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,19 +52,31 @@ class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
 
 def new_run(record: RunRecord, states: Mapping[str, CaseState]) -> NewRun:
     """Return the stored facts of a record. Raises UserError (unreadable-record) if its start is not a time."""
-    git = record.git
+    git, environment = record.git, _environment_of(record)
     return NewRun(
         identity=_compute_identity(record, states),
         started=to_utc(record.started),
         commit="" if git is None else git.commit,
         branch="" if git is None else git.branch,
         dirty=git is not None and git.dirty,
-        environment=record.environment.label,
-        fingerprint=record.environment.fingerprint,
-        facts=record.environment.facts,
+        environment=environment.label,
+        fingerprint=environment.fingerprint,
+        facts=environment.facts,
         precreg=record.precreg,
         exit_code=record.exit_code,
     )
+
+
+def _environment_of(record: RunRecord) -> Environment:
+    """Return the environment of a run, with the facts of its accelerators: another one is another machine."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for facts in (result.outcome.execution.facts for result in record.results):
+        if ACCELERATOR_FACT in facts:
+            for name, fact in decisive_facts(facts).items():
+                found[name].add(fact)
+    here = record.environment
+    every = {**here.facts, **{name: " and ".join(sorted(values)) for name, values in found.items()}}
+    return replace(here, fingerprint=facts_fingerprint(decisive_facts(every)), facts=every) if found else here
 
 
 def _compute_identity(record: RunRecord, states: Mapping[str, CaseState]) -> str:

@@ -1,7 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .analyzers import add_analyzer_metrics as add_analyzer_metrics
 from .analyzers import analyzer as analyzer
-from .analyzers import analyzer_entry_point as analyzer_entry_point
+from .analyzers import analyzer_target as analyzer_target
 from .analyzers import declared_metric as declared_metric
 from .analyzers import metrics_like as metrics_like
 from .comparison import BACKENDS as BACKENDS
@@ -25,6 +25,7 @@ from .heatmap import heat_map as heat_map
 from .metrics import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .metrics import COUNT_DESCRIPTIONS as COUNT_DESCRIPTIONS
 from .metrics import METRICS as METRICS
+from .metrics import OWN_FIGURES as OWN_FIGURES
 from .metrics import analyzer_of as analyzer_of
 from .metrics import baseline_metrics as baseline_metrics
 from .metrics import mean_metrics as mean_metrics

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
+from importlib import import_module
 from math import isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -19,9 +20,9 @@ from msgspec.structs import replace
 
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
-from precreg.measure.metrics import analyzer_of, metric_named
+from precreg.measure.metrics import OWN_FIGURES, analyzer_of, metric_named
 from precreg.subject import EntryPointGroup, find_entry_point
-from precreg.types import Comparison, Metric, MetricDescription
+from precreg.types import Comparison, Metric, MetricDescription, described_metric
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -92,6 +93,8 @@ def analyzer(*metrics: Metric) -> Callable[[Callable[[Array, Array], AnalyzerFig
     return declared
 
 
+# The analyzers that come with precreg. The names are reserved, and need no look at the installed packages.
+BUILT_IN_ANALYZERS = {"classes": "precreg.measure.classes:classes"}
 ANALYZERS = EntryPointGroup("precreg.analyzers", "analyzer", "analyzer", "unknown-analyzer")
 _WHOLE = ("__call__",)
 _CHUNKED = ("start", "add", "merge", "finish")
@@ -106,14 +109,18 @@ class Analyzer(NamedTuple):
     chunked: Chunked[Any] | None
 
 
-@cache
-def analyzer_entry_point(name: str) -> EntryPoint:
-    """Return the entry point of an analyzer without loading it.
+def analyzer_target(name: str) -> str:
+    """Return the module:object of an analyzer, of precreg or of an installed package, without loading it.
 
     Raises:
         UserError: unknown-analyzer if no installed package has it, or several have.
     """
-    return find_entry_point(ANALYZERS, name)
+    return BUILT_IN_ANALYZERS.get(name) or _entry_point(name).value
+
+
+@cache
+def _entry_point(name: str) -> EntryPoint:
+    return find_entry_point(ANALYZERS, name, BUILT_IN_ANALYZERS)
 
 
 @cache
@@ -124,16 +131,12 @@ def load_analyzer(name: str) -> Analyzer:
         UserError: unknown-analyzer; analyzer-failed if the import raises; bad-analyzer if the object is neither kind
             of analyzer, or declares its metrics wrongly.
     """
-    # Late, because the check of the process brings numpy, and suites name analyzers without it.
-    from precreg.subject import ANALYZER_IMPORT, watch_import
-
-    point = analyzer_entry_point(name)
+    target = analyzer_target(name)
     try:
-        with watch_import((ANALYZER_IMPORT, name)):
-            found = point.load()
+        found = _import_object(name, target)
         found = found() if isinstance(found, type) else found
     except Exception as error:  # a package of others may raise anything
-        message = f"expected analyzer {name} to be importable but {point.value} raised {describe_exception(error)}"
+        message = f"expected analyzer {name} to be importable but {target} raised {describe_exception(error)}"
         raise UserError("analyzer-failed", message) from error
     metrics = {metric.name: metric for metric in _read_declaration(name, getattr(found, "metrics", ()))}
     # An object with both interfaces is measured in chunks, which need less memory.
@@ -141,8 +144,19 @@ def load_analyzer(name: str) -> Analyzer:
         return Analyzer(name, metrics, None, found)
     if _has_methods(found, _WHOLE):
         return Analyzer(name, metrics, found, None)
-    message = f"expected a function or start, add, merge and finish but got {point.value} of type {_type_name(found)}"
+    message = f"expected a function or start, add, merge and finish but got {target} of type {_type_name(found)}"
     raise UserError("bad-analyzer", f"analyzer {name}: {message}")
+
+
+def _import_object(name: str, target: str) -> Any:
+    if name in BUILT_IN_ANALYZERS:
+        module, _, attribute = target.partition(":")
+        return getattr(import_module(module), attribute)
+    # Late, because the check of the process brings numpy, and suites with analyzers of precreg load without it.
+    from precreg.subject import ANALYZER_IMPORT, watch_import
+
+    with watch_import((ANALYZER_IMPORT, name)):
+        return _entry_point(name).load()
 
 
 def describe_exception(error: BaseException) -> str:
@@ -181,10 +195,14 @@ def _read_declaration(name: str, metrics: Any) -> Iterator[MetricDescription]:
 def metrics_like(name: str) -> tuple[str, ...]:
     """Return every metric of the analyzer in the name of a metric; none for names of the table.
 
+    A figure of a table's own, such as lower.cycles, stands for itself: only its table knows the others.
+
     Raises:
         UserError: as load_analyzer does.
     """
     analyzer = analyzer_of(name)
+    if analyzer in OWN_FIGURES:
+        return (name,)
     return () if analyzer is None else tuple(load_analyzer(analyzer).metrics)
 
 
@@ -197,6 +215,9 @@ def declared_metric(name: str) -> Metric:
         UserError: as load_analyzer does.
     """
     analyzer = analyzer_of(name)
+    for better in OWN_FIGURES:
+        if analyzer == better:
+            return described_metric(MetricDescription(name, "1", "recorded", better, "table"))
     return metric_named(name, () if analyzer is None else load_analyzer(analyzer).metrics.values())
 
 

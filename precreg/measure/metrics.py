@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from precreg.types import (
     SHARE_RANGE,
+    Direction,
     Family,
     Growth,
     Metric,
@@ -209,6 +210,11 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 ANALYZER_NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"
 # No name of the table matches: the point in share_above_0.5_ulp precedes a digit.
 _METRIC_OF_ANALYZER = re.compile(rf"(?P<analyzer>{ANALYZER_NAME_PATTERN})\.(?P<metric>[A-Za-z_][A-Za-z0-9_.-]*)")
+
+
+# In the place of an analyzer, the direction of a figure that a table records under a name of its own: higher.n_exact.
+# The name has it, because tolerances are compared where no table is at hand.
+OWN_FIGURES: tuple[Direction, ...] = ("lower", "higher")
 
 
 def analyzer_of(metric: str) -> str | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from precreg.pytest_plugin.check import Precision
 
 # The values of types.TIERS, whose import would delay every pytest session. A test compares them.
+CAPTURES_KEY = pytest.StashKey[Any]()
 TIER_MARKERS = ("unit", "integration", "model")
 
 
@@ -68,6 +69,20 @@ def precision(request: pytest.FixtureRequest) -> Precision:
     from precreg.pytest_plugin.check import Precision
 
     return Precision(request.node, request.config.stash[PROJECTS_KEY])
+
+
+@pytest.fixture
+def precreg_capture(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Record the calls of functions until the test ends.
+
+    The fixture is a function, as in `precreg_capture("kernels:softmax", limit=20)`, with the arguments of
+    precreg.capture. The suite is written when the session ends, from the calls of all tests.
+    """
+    from precreg.pytest_plugin.captures import SessionCaptures
+
+    captures = request.config.stash.setdefault(CAPTURES_KEY, SessionCaptures(request.config))
+    with captures.of_test() as record:
+        yield record
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -205,8 +205,16 @@ def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Locat
     _require_arguments("the subject", actual, source, **inputs)
     _require_arguments("the reference or golden", oracle, source, **inputs)
     # Each function has arrays of its own, because it may overwrite them.
-    got = actual(**{name: each.copy() for name, each in inputs.items()})
-    return SeedResults(got, oracle(**{name: each.copy() for name, each in inputs.items()}), inputs)
+    got = actual(**_own_arguments(drawn, inputs))
+    return SeedResults(got, oracle(**_own_arguments(drawn, inputs)), inputs)
+
+
+def _own_arguments(drawn: Mapping[Any, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return copies of the drawn arrays; drawn tensors stay tensors."""
+    from precreg.subject import is_tensor
+
+    tensors = {str(name): value for name, value in drawn.items() if is_tensor(value)}
+    return {name: tensors[name].clone() if name in tensors else each.copy() for name, each in inputs.items()}
 
 
 def _require_arguments(name: str, function: Any, source: Location, *given: Any, **arrays: Any) -> None:
@@ -227,6 +235,10 @@ def _require_arguments(name: str, function: Any, source: Location, *given: Any, 
 def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
     import numpy as np
 
+    from precreg.subject import is_tensor, tensor_to_array
+
+    if is_tensor(value):
+        return tensor_to_array(value, f"inputs.{name}", "bad-value")
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:

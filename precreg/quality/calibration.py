@@ -34,9 +34,9 @@ from precreg.quality.bounds import (
 )
 from precreg.quality.variants import CaseVariant, Replicate, make_variant, run_variant
 from precreg.run import Plan, run_cases
-from precreg.suite.inputs import has_last_bits
+from precreg.suite.inputs import has_last_bits, is_drawn
 from precreg.tolerance import resolve_tolerance, vacuous_bounds
-from precreg.types import Budget, Case, Comparison, Failure, Location, LongSum, Outcome, Tier
+from precreg.types import Budget, Case, Comparison, Failure, Location, LongSum, Outcome, Tier, case_chain
 from precreg.verdict.statistics import MIN_REPLICATES
 
 # Harmless changes of arithmetic/faults/table.py that change the order of a sum and nothing else.
@@ -44,9 +44,6 @@ ORDERS = ("sum_reversed", "sum_in_halves", "sum_pairwise")
 
 # In standard deviations of the difference of two runs, as the limits of control charts.
 STANDS_OUT = 3.0
-
-# Distributions whose numbers follow from the seed. A special one has such numbers if it has a share of the others.
-_SEEDED_DISTRIBUTIONS = frozenset({"normal", "uniform", "log_uniform", "integers", "ill_conditioned_sum"})
 
 # Outcomes by kind of run, in their order. No run has failed, and OWN_KIND has one run.
 Runs = Mapping[str, Sequence[Outcome]]
@@ -327,14 +324,15 @@ def run_calibrations(
         if len(came[case.id]) == len(waiting[case.id]):
             # pop, so that memory holds the outcomes of unfinished cases alone.
             ran = _group_by_kind(waiting.pop(case.id), came.pop(case.id))
-            yield calibrate_case(case, ran, plan.environment.chain, margins)
+            chain = case_chain(plan.environment.chain, ran[OWN_KIND][0].execution.facts)
+            yield calibrate_case(case, ran, chain, margins)
 
 
 def reason_not_replicable(case: Case) -> Literal["known_bad", "recorded"] | None:
     """Return why a case has no replicates; None if it has."""
     if case.expect_failure is not None:
         return "known_bad"
-    return None if case.inputs or case.subject.kind != "files" else "recorded"
+    return None if case.inputs or case.subject.kind not in ("files", "table") else "recorded"
 
 
 def replicate_runs(case: Case, replicates: int) -> Iterator[ReplicateRun]:
@@ -358,7 +356,7 @@ def replicate_runs(case: Case, replicates: int) -> Iterator[ReplicateRun]:
 
 def draws_inputs(inputs: Mapping[str, Mapping[str, Any]]) -> bool:
     """Return whether another seed gives other inputs."""
-    return any(_SEEDED_DISTRIBUTIONS & spec.keys() or "rest" in (spec.get("special") or {}) for spec in inputs.values())
+    return any(map(is_drawn, inputs.values()))
 
 
 def _group_by_kind(ran: Sequence[ReplicateRun], came: Mapping[str, Outcome]) -> dict[str, list[Outcome]]:

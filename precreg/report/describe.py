@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import PurePosixPath
+from shlex import quote
 from typing import NamedTuple
 
 from precreg.measure import METRICS, metric_named
 from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
+    ACCELERATOR_FACT,
     SHARE_DIGITS,
     AverageRatio,
     BenchmarkDifference,
@@ -242,16 +244,20 @@ def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]], max_rows
 
 
 def describe_provenance(result: CaseResult) -> list[str]:
-    """Write where the baseline and the case come from."""
-    suite = f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}"
+    """Write where the baseline and the case come from, and the facts that the kinds of its computations gave."""
+    execution = result.outcome.execution
+    hardware = f", on {execution.facts[ACCELERATOR_FACT]}" if ACCELERATOR_FACT in execution.facts else ""
+    sides = (("facts", execution.facts), (result.role, execution.oracle_facts))
+    given = (f"{side:9} {', '.join(map(' '.join, facts.items()))}" for side, facts in sides if facts)
+    places = [f"{'test ' if is_test_defined(result.definition) else 'suite'}     {result.source}{hardware}", *given]
     if result.baseline is None:
-        return [suite]
+        return places
     if result.baseline is not result.stored:
-        return [f"baseline  {describe_judge(result)}", suite]
+        return [f"baseline  {describe_judge(result)}", *places]
     entry = result.baseline.entry
-    commit = f" at {entry.commit[:8]}" if entry.commit else ""
-    accepted = f"baseline  {result.baseline.file}, accepted {entry.date}{commit}: {entry.reason}"
-    return [accepted, *([f"judged by {describe_judge(result)}"] if result.paired else []), suite]
+    accepted = " at ".join(filter(None, (entry.date, entry.commit[:8])))
+    accepted = f"baseline  {result.baseline.file}, accepted {accepted}: {entry.reason}"
+    return [accepted, *([f"judged by {describe_judge(result)}"] if result.paired else []), *places]
 
 
 def failure_tail(result: CaseResult) -> list[str]:
@@ -348,6 +354,7 @@ def known_bad_cases(record: RunRecord) -> list[str]:
 _UNSEEN_COUNTS = {
     UnseenKind.NO_POWER: "without power",
     UnseenKind.SMALL_OUTPUTS: "judged by a ratio alone",
+    UnseenKind.FIGURES_ALONE: "judged by figures alone",
     UnseenKind.WIDER_LIMITS: "judged with the wider limits of another environment",
     UnseenKind.NOT_CLEAR: "not clear",
 }
@@ -355,6 +362,7 @@ _UNSEEN_COUNTS = {
 _UNSEEN_REASONS = {
     UnseenKind.NO_POWER: "no statistic judges an output whose bits changed",
     UnseenKind.SMALL_OUTPUTS: "an output whose bits changed is too small for a statistic",
+    UnseenKind.FIGURES_ALONE: "a table has no arrays, so the noise of its figures is unknown",
     UnseenKind.WIDER_LIMITS: "bits changed, and no other version of the code ran here",
     UnseenKind.NOT_CLEAR: "fresh inputs neither proved nor excluded a loss",
 }
@@ -411,9 +419,11 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
         }
         whole = " --pair-run-seconds 1800" if "run_seconds" in ended else ""
         return f"allow more: precreg run{pair} --max-seeds 40960 --pair-seconds 120{whole} {first.id}"
+    if kind is UnseenKind.FIGURES_ALONE:
+        return "keep the arrays of one variant and compare them: precreg compare ACTUAL REFERENCE"
     pairing = _pairing_advice(cases)
     if kind is UnseenKind.WIDER_LIMITS:
-        label = record.environment.label
+        label = record.environment.of_case(first.outcome.execution).label
         accepted = f"precreg baseline accept --seen, or accept '*' --environment {label} --reason WHY"
         return pairing or f"run the accepted version here, then: {accepted}"
     if is_test_defined(first.definition):
@@ -422,7 +432,7 @@ def _unseen_advice(record: RunRecord, kind: UnseenKind, cases: Sequence[CaseResu
     causes = {each.cause for fact in facts if isinstance(fact, NotRegressed) for each in fact.unjudged}
     if causes == {"statistic_off"}:
         return "their suites switch the statistic off; a threshold sees losses, such as regression: {rms_error: 0.1}"
-    power = f"set more seeds in the suite and accept again (limits: precreg power {first.id})"
+    power = f"set more seeds in the suite and accept again (limits: precreg power {quote(first.id)})"
     return "; or ".join(filter(None, (pairing, power)))
 
 

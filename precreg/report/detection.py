@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, inf, isinf
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -342,11 +343,17 @@ def _unknown(powers: Sequence[CasePower]) -> Iterator[str]:
         yield f"{count_cases(len(found))}: no figure: {kind}{named}"
 
 
-def describe_powerless(ids: Sequence[str], number: int) -> str:
-    """Write which cases of so many accepted ones have an output without power, and what helps."""
+def describe_powerless(ids: Sequence[str], number: int, *, figures_alone: bool = False) -> str:
+    """Write which cases of so many accepted ones have an output without power, and what helps.
+
+    With `figures_alone` they are rows of a table, which has no arrays: neither seeds nor pairs help.
+    """
     first = f"warning: {len(ids)} of {count_cases(number)} without power: no statistic sees a loss in an output"
     seeds = f"set more seeds ({MIN_SAMPLES} or more) and accept again, or let runs pair (--pair auto)"
-    return f"{first}\n  {list_some(ids, MAX_POWER_IDS)}\n  {seeds}; limits: precreg power {ids[0]}"
+    if figures_alone:
+        first = f"warning: {len(ids)} of {count_cases(number)} judged by figures alone: no statistic knows their noise"
+        seeds = "a ratio judges; to see small losses, keep the arrays, or watch the history: precreg drift"
+    return f"{first}\n  {list_some(ids, MAX_POWER_IDS)}\n  {seeds}; limits: precreg power {quote(ids[0])}"
 
 
 def _kind(power: CasePower) -> str:
@@ -380,6 +387,7 @@ _REASONS = {
     LossReason.FEW_SEEDS: f"runs may differ, and a baseline of fewer than {MIN_SAMPLES} seeds has no spread",
     LossReason.FEW_SAMPLES: f"fewer than {MIN_SAMPLES} samples",
     LossReason.STATISTIC_OFF: "the statistic is off",
+    LossReason.FIGURES_ALONE: "figures alone, whose noise is unknown",
     LossReason.UNKNOWN_SPREAD: "the spread of its errors is unknown",
 }
 

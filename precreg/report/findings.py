@@ -15,12 +15,19 @@ from msgspec.structs import replace
 from precreg.measure import METRICS
 from precreg.report.pairs import describe_pair_fact, describe_pair_problem
 from precreg.report.run_findings import add_run_finding_message
-from precreg.report.sections import describe_exactness, describe_grown_seeds, describe_rounding_loss
+from precreg.report.sections import (
+    describe_exactness,
+    describe_figure,
+    describe_grown_seeds,
+    describe_recorded,
+    describe_rounding_loss,
+    describe_unjudged,
+)
 from precreg.run import Disagreement
 from precreg.types import (
-    STATISTIC,
     AbsenceFact,
     AbsentArray,
+    AbsentFigures,
     AbsentOutput,
     Baseline,
     BitsNotExact,
@@ -36,6 +43,7 @@ from precreg.types import (
     EnvironmentFact,
     ExactnessGained,
     ExactnessLost,
+    FigureMoved,
     Finding,
     InputsChanged,
     JudgeFact,
@@ -53,6 +61,7 @@ from precreg.types import (
     NoElement,
     NoFinitePair,
     NonFiniteElements,
+    NonFiniteFigures,
     NonFiniteMoved,
     NothingCompared,
     NotRegressed,
@@ -78,7 +87,6 @@ from precreg.types import (
     Verdict,
     format_distinct,
 )
-from precreg.verdict.statistics import MIN_SAMPLES
 
 
 def add_messages(record: RunRecord) -> RunRecord:
@@ -202,6 +210,8 @@ def _describe_absence(fact: AbsenceFact, output: str) -> str:
             return f"the baseline has an output {output!r} that is gone"
         case AbsentOutput(side):
             return f"the subject gave no output {output!r}, which the {side} has"
+        case AbsentFigures():
+            return describe_recorded(fact)
         case NothingCompared():
             return "nothing was compared: neither side gave an output"
         case AbsentArray(side, array):
@@ -228,6 +238,8 @@ def _describe_structure(fact: StructureFact) -> str:
             if first is None:
                 return counted
             return f"{counted}, first at {first.index}: actual {first.actual}, reference {first.reference}"
+        case NonFiniteFigures():
+            return describe_recorded(fact)
         case NoElement(shape):
             return f"shape {_shape(shape)} has no element"
         case NoFinitePair():
@@ -309,6 +321,8 @@ def _describe_regression(fact: RegressionFact, finding: Finding) -> str:
             return _describe_ratio(finding, fact.judge) + _describe_maximum(fact)
         case MetricGrew() | MetricImproved() | SmallOutputGrew() | MaximaGrew():
             return _describe_growth(fact, finding, current, baseline) + describe_grown_seeds(fact)
+        case FigureMoved():
+            return describe_figure(fact, finding, current, baseline)
         case TimeGrew():
             times = f"{current / baseline:.3g} times the baseline's {baseline:.3g} s"
             return f"the subject took {current:.3g} s, {times}"
@@ -384,7 +398,7 @@ def _describe_pass(fact: PassFact) -> str:
             others = "" if seeds is None else f"; seeds from {seeds} on have no baseline"
             return f"every output has the baseline's bits{others}{_describe_agreement(runs)}"
         case NotRegressed():
-            evidence = _describe_unjudged(fact) if fact.largest is None else _describe_largest(fact.largest)
+            evidence = describe_unjudged(fact) if fact.largest is None else _describe_largest(fact.largest)
             lost = "".join(map(describe_rounding_loss, fact.rounding))
             return f"{_describe_bits(fact.bits)}, and {evidence}{lost}{_describe_agreement(fact.runs)}"
         case SameElements():
@@ -412,12 +426,6 @@ def _describe_bits(bits: ChangedBits) -> str:
             return f"repeats differ as declared, starting in output {bits.output!r}{place}"
         case _:
             assert_never(bits.cause)
-
-
-def _describe_unjudged(fact: NotRegressed) -> str:
-    causes = {"few_samples": f"fewer than {MIN_SAMPLES} samples", "statistic_off": f"{STATISTIC} is off"}
-    alone = "; ".join(f"{', '.join(each.outputs)}: {causes[each.cause]}" for each in fact.unjudged)
-    return f"{alone}, so only {'bounds and thresholds' if fact.has_thresholds else 'bounds'} apply"
 
 
 def _describe_largest(largest: LargestRatio) -> str:

@@ -39,6 +39,7 @@ from precreg.report.pairs import describe_judge
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     Standing,
+    describe_accelerators,
     describe_finding_counts,
     describe_orphan,
     describe_warning,
@@ -249,6 +250,8 @@ def _facts(result: CaseResult) -> Iterator[list[str]]:
         yield ["tags", ", ".join(result.tags)]
     yield ["definition", result.definition]
     yield ["subject's time", format_duration(result.outcome.execution.duration_s)]
+    yield from ([name, fact] for name, fact in result.outcome.execution.facts.items())
+    yield from ([f"{result.role}'s {name}", fact] for name, fact in result.outcome.execution.oracle_facts.items())
 
 
 def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
@@ -325,6 +328,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "against": describe_chosen_commit(record.against, record.against_revision),
         "paired_with": describe_chosen_commit(record.pair, record.pair_revision),
         "selected": describe_run_selection(record),
+        "accelerators": describe_accelerators(record),
         "matrix": _matrix(results),
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],

@@ -18,16 +18,26 @@ from precreg.errors import nearest
 from precreg.report.unclaimed import describe_unclaimed_files
 from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types import (
+    ACCELERATOR_FACT,
+    STATISTIC,
     TIERS,
+    AbsentFigures,
     AtolBelowHalfUlp,
     ComparisonWarning,
+    EmptyPasses,
     ExactnessGained,
     ExactnessLost,
+    FigureMoved,
+    Finding,
     Location,
     MaximaGrew,
     MetricGrew,
     MetricImproved,
     MissingBenchmark,
+    NarrowPart,
+    NarrowReference,
+    NonFiniteFigures,
+    NotRegressed,
     Orphan,
     RoundingLost,
     RtolBelowUlp,
@@ -41,6 +51,7 @@ from precreg.types import (
     StoredText,
     ToleranceFact,
     ToleranceWarning,
+    UncheckedBounds,
     UnclaimedFiles,
     UnknownCommit,
     UnlistedDtype,
@@ -49,8 +60,10 @@ from precreg.types import (
     UnmetThreshold,
     UnwritableFolder,
     VacuousTolerance,
+    format_distinct,
     format_number,
 )
+from precreg.verdict.statistics import MIN_SAMPLES
 
 # The options of a run by name, as its record stores them; empty for the whole project.
 SelectionDict = dict[str, Any]
@@ -232,15 +245,39 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         case SameOracles(cases, fresh):
             changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
             return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
+        case NarrowReference() | NarrowPart() | EmptyPasses():
+            return _describe_reference(warning)
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _describe_files(warning)
+        case MissingBenchmark() | UnmeasuredBenchmark():
+            return _describe_benchmark(warning)
+        # mypy then reports a new kind of warning that has no sentence yet.
+        case _:
+            assert_never(warning)
+
+
+def _describe_benchmark(warning: MissingBenchmark | UnmeasuredBenchmark) -> str:
+    match warning:
         case MissingBenchmark(benchmark, pairs, others):
             return f"{benchmark} has no array for {_first_of(pairs, others)}"
         case UnmeasuredBenchmark(pair, problem):
             return f"{pair}: no benchmark: {problem}"
-        # mypy then reports a new kind of warning that has no sentence yet.
-        case _:
-            assert_never(warning)
+
+
+def _describe_reference(warning: NarrowReference | NarrowPart | EmptyPasses) -> str:
+    others = "" if warning.cases == 1 else f" and {warning.cases - 1} more"
+    if isinstance(warning, EmptyPasses):
+        wanted = "the golden has outputs without a finite element"
+        return f"{warning.case}{others}: {wanted}, where only shape, dtype, NaN and infinities are compared"
+    if isinstance(warning, NarrowPart):
+        return f"{warning.case}{others}: a part of the reference is in lower precision ({warning.part})"
+    causes = {
+        "asked": "as reference_dtype: float64 asks; mpmath gives a wider one",
+        "kind": "because its kind computes in float64 at most; name a reference: of another kind for a wider one",
+        "platform": "because longdouble is float64 on this platform; reference_dtype: mpmath gives a wider one",
+    }
+    narrow = "the reference is no wider than the float64 outputs, so errors include its own"
+    return f"{warning.case}{others}: {narrow}, {causes[warning.cause]}"
 
 
 def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> str:
@@ -259,6 +296,8 @@ def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> 
 def describe_tolerance_fact(fact: ToleranceFact) -> str:
     """Write the fault of a tolerance, with its numbers and its source, without the case."""
     match fact:
+        case UncheckedBounds(metrics, source, table):
+            return f"{table} has no figure of {', '.join(metrics)}, so nothing checks the bounds of {source} on them"
         case UnlistedDtype(standard, dtype):
             return f"standard {standard} has no limits for {dtype}, so the bounds of the layers below it apply"
         case RtolBelowUlp(rtol, source, dtype, ulp):
@@ -280,7 +319,7 @@ def describe_tolerance_fact(fact: ToleranceFact) -> str:
 
 
 def _describe_threshold(threshold: UnmetThreshold) -> str:
-    setting = f"{THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
+    setting = f"{threshold.file or THRESHOLDS_VARIABLE}: {threshold.metric}={threshold.limit:g} ({threshold.layer})"
     if threshold.cause == "unmatched":
         return f"{setting} has no effect in some cases, which require no match_ratio"
     return f"{setting} is looser than some bounds, and does not hold there"
@@ -307,6 +346,37 @@ def describe_rounding_loss(lost: RoundingLost) -> str:
     return f"; {lost.output}: {before} -> {now} of the elements are correctly rounded, fewer at {seeds} ({chance})"
 
 
+def describe_recorded(fact: AbsentFigures | NonFiniteFigures) -> str:
+    """Write which figures of a row are absent or not finite, or that the table lacks the row."""
+    if isinstance(fact, NonFiniteFigures):
+        values = ", ".join(f"{metric} is {text}" for metric, text in fact.figures.items())
+        return f"the row has figures that are not finite: {values} ({fact.place})"
+    if not fact.place.line:
+        why = "the sweep ended early, or the row was removed: precreg baseline prune"
+        return f"{fact.place} has no row of this case, and its baseline has one ({why})"
+    return f"the row has no figure of {', '.join(fact.metrics)} ({fact.place}): its cell is empty"
+
+
+def describe_unjudged(fact: NotRegressed) -> str:
+    """Write why no statistic judges some outputs, and which rules judge them."""
+    causes = {"few_samples": f"fewer than {MIN_SAMPLES} samples", "statistic_off": f"{STATISTIC} is off"}
+    causes |= {"figures_alone": "figures alone, whose noise is unknown"}
+    alone = "; ".join(f"{', '.join(each.outputs)}: {causes[each.cause]}" for each in fact.unjudged)
+    return f"{alone}, so only {'bounds and thresholds' if fact.has_thresholds else 'bounds'} apply"
+
+
+def describe_figure(fact: FigureMoved, finding: Finding, current: float, baseline: float) -> str:
+    """Write how a recorded figure moved, and by which ratio its error did."""
+    figures = " -> ".join(format_distinct([baseline, current]))
+    if finding.ratio is None:
+        return f"{finding.metric} moved ({figures}), by figures alone"
+    times, allowed, _ = format_distinct([finding.ratio, finding.limit, 1.0], 3)
+    error = f"1 - {finding.metric}" if fact.rest else f"the error {finding.metric}"
+    verb = "shrank to" if fact.improved else "grew to"
+    limit = "an improvement from" if fact.improved else "allowed"
+    return f"{error} {verb} {times} times the baseline's ({figures}; {limit} {allowed} times), by figures alone"
+
+
 def describe_exactness(fact: ExactnessLost | ExactnessGained, metric: str, current: float, baseline: float) -> str:
     """Write that the output is exact and its baseline or benchmark is not, or the other way round."""
     gained = isinstance(fact, ExactnessGained)
@@ -330,3 +400,17 @@ def describe_grown_seeds(fact: MetricGrew | MetricImproved | SmallOutputGrew | M
             return f": at {larger} of {seeds} seeds above every maximum of the baseline"
         case _:
             assert_never(fact)
+
+
+def describe_accelerators(record: RunRecord) -> list[str]:
+    """Write for each accelerator how many cases computed on it, and which baselines apply to them."""
+    here = record.environment
+    counts = Counter(
+        (model, here.of_case(result.outcome.execution).chain)
+        for result in record.results
+        if (model := result.outcome.execution.facts.get(ACCELERATOR_FACT))
+    )
+    return [
+        f"{number} {'case' if number == 1 else 'cases'} on {model} (baselines of {', then '.join(chain)})"
+        for (model, chain), number in sorted(counts.items())
+    ]

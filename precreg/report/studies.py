@@ -39,6 +39,7 @@ from precreg.types import (
     Growth,
     Note,
     RunRecord,
+    Status,
     Study,
     TradeOff,
     format_duration,
@@ -152,8 +153,13 @@ class StudyTable(NamedTuple):
 
 
 def describe_studies(record: RunRecord) -> list[StudyTable]:
-    """Describe every study of a run that measured anything."""
-    return [one for study in record.studies for one in _of_study(study, record)]
+    """Describe every study of a run, apart from those whose cases were all skipped."""
+    return [one for study in record.studies if not _is_skipped(study, record) for one in _of_study(study, record)]
+
+
+def _is_skipped(study: Study, record: RunRecord) -> bool:
+    results = results_of_suite(study.suite, record.results)
+    return bool(results) and all(result.verdict.status is Status.SKIPPED for result in results)
 
 
 def _of_study(study: Study, record: RunRecord) -> Iterator[StudyTable]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from click import style
 
@@ -42,6 +43,7 @@ from precreg.report.processes import count_process_changes, describe_process_cha
 from precreg.report.sections import (
     STANDING_LABELS,
     Standing,
+    describe_accelerators,
     describe_finding_counts,
     describe_orphan,
     describe_warning,
@@ -72,6 +74,8 @@ def render_run_markdown(record: RunRecord) -> str:
     place = f"Environment {label}, {git}{against}{pair}, {took}."
     # A reader of a comment sees the heading first, so it has the counts.
     parts = [f"# precreg: {describe_status_counts(record)}", place]
+    if computed := describe_accelerators(record):
+        parts.append(f"{escape_markdown('; '.join(computed))}.")
     # A reviewer must not take the result of a selection for the result of the project.
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
@@ -199,6 +203,8 @@ def _ids(ids: Sequence[str]) -> str:
 
 # A log stays readable with 20 cases in full. The reports have the others.
 MAX_CASES = 20
+# Without an extra all suites of its kind are skipped, and a line names some.
+MAX_SKIPPED_SUITES = 8
 # Binding findings come first, so these lines never hide one behind an allowed finding.
 MAX_TERMINAL_FINDINGS = 20
 # Entries of baselines/allow.yaml, of three lines each, in the order of the findings.
@@ -230,16 +236,35 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     Passed cases appear only with `verbose`; `reports` are the written files to point to.
     """
     results = sort_results(record.results)
+    together = {} if verbose else _unavailable_together(results)
+    grouped = {result.id for group in together.values() for result in group}
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
+    shown = [result for result in shown if result.id not in grouped]
     listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result)]
     # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
-    paragraphs = [[_heading(record)], listed, _terminal_findings(record)]
+    listed += [_unavailable_line(message, group) for message, group in together.items()]
+    paragraphs = [[_heading(record), *describe_accelerators(record)], listed, _terminal_findings(record)]
     paragraphs += [*map(_terminal_study, describe_studies(record)), _ending(record, results, reports)]
     # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
+
+
+def _unavailable_together(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
+    """Group the cases that are skipped for the same missing requirement; a case alone is no group."""
+    groups: dict[str, list[CaseResult]] = {}
+    for result in results:
+        if result.verdict.status is Status.SKIPPED and result.verdict.reason is Reason.UNAVAILABLE:
+            groups.setdefault(result.verdict.message, []).append(result)
+    return {message: group for message, group in groups.items() if len(group) > 1}
+
+
+def _unavailable_line(message: str, group: Sequence[CaseResult]) -> str:
+    suites = sorted({f"{result.tier}/{result.suite}" for result in group})
+    label = STATUS_LABELS[Status.SKIPPED]
+    return f"{label:8} {count_cases(len(group))} of {list_some(suites, MAX_SKIPPED_SUITES)}   {message}"
 
 
 def _heading(record: RunRecord) -> str:
@@ -344,7 +369,7 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     ):
         # One command only, for the worst case: the others have the same form. `precreg explain` needs a suite, which
         # test-defined cases lack.
-        lines.append(f"explain   precreg explain {results[0].id}")
+        lines.append(f"explain   precreg explain {quote(results[0].id)}")
     # CI must never write a baseline, so its log does not suggest the command.
     lines += () if record.ci else _review_commands(record, results)
     return [

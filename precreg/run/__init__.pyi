@@ -4,6 +4,8 @@ from .case_run import combine_digests as combine_digests
 from .case_run import compare_with_oracle as compare_with_oracle
 from .case_run import run_case as run_case
 from .computation import Arrays as Arrays
+from .computation import Model as Model
+from .computation import call_layers as call_layers
 from .computation import call_model as call_model
 from .computation import find_model as find_model
 from .escalation import Announcement as Announcement

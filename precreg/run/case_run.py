@@ -7,7 +7,7 @@ Each seed goes one way: draw the inputs, run the subject and repeat it, run the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from math import isfinite
@@ -46,6 +46,8 @@ from precreg.subject import (
     SurroundingsRestored,
     blame_failures,
     enter_stage,
+    find_row,
+    is_recorded,
     subject_kind,
 )
 from precreg.suite.inputs import draw_input, parse_input
@@ -59,9 +61,16 @@ from precreg.types import (
     Outcome,
     Reason,
     RepeatDifference,
+    case_chain,
 )
 
 _PLAIN = PlainComputation()
+
+# The name of the output in whose place a table has figures.
+RECORDED_OUTPUT = "out"
+
+# A network has hundreds of outputs.
+_SHOWN_NAMES = 5
 
 # Seeds go to the process of the oracle together, because each message costs some 0.1 ms; the arrays of seeds that wait
 # take this much memory at most, and one seed more.
@@ -78,27 +87,28 @@ class SubjectRun(NamedTuple):
 class _Actual(NamedTuple):
     """The subject's results at one seed: the runs to measure, digests, the shortest time, differences between runs.
 
-    `runs` has the last run alone, or every run of a case that declares itself nondeterministic.
+    `runs` has the last run alone, or every run of a case that declares itself nondeterministic. `facts` are those of
+    the last run.
     """
 
     runs: list[Arrays]
     digests: dict[str, str]
     duration_s: float
     differences: list[RepeatDifference]
+    facts: Mapping[str, str]
 
 
 class _Sample(NamedTuple):
     """One seed: the digest of its inputs, the subject's results, comparisons, and outputs that the subject lacks.
 
-    `oracle` is the digest of the oracle's outputs, and `oracle_files` are the project's files that it opened so far.
+    `oracle` has no arrays.
     """
 
     inputs: str
     actual: _Actual
     comparisons: list[Comparison]
     missing: list[str]
-    oracle: str
-    oracle_files: tuple[str, ...]
+    oracle: _Judge
 
 
 @np.errstate(all="ignore")
@@ -114,9 +124,29 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...], computation: Cas
         absent = [reason for needed in case.requires if (reason := missing_requirement(needed, chain))]
         if absent:
             raise CaseFailed(Failure(Reason.UNAVAILABLE, "; ".join(absent)))
+        if case.subject.kind == "table":
+            return _recorded_outcome(case, project)
         return _outcome(case, [*_run_seeds(case, project, chain, computation)])
     except CaseFailed as failed:
         return Outcome(case.id, case.definition, Execution(failure=failed.failure))
+
+
+def _recorded_outcome(case: Case, project: Path) -> Outcome:
+    """Return the figures of a table's row as the comparison of one output, whose bits are those of its figures."""
+    with blame_failures(Reason.SUBJECT_ERROR):
+        enter_stage(Activity.SUBJECT, 0)
+        row = find_row(case.subject.spec, project)
+    inputs = (combine_digests({"row": case.definition}),)
+    shape = () if row.elements is None else (row.elements,)
+    counts = {} if row.elements is None else {"n": row.elements}
+    dtype = case.subject.spec["dtype"]
+    comparison = Comparison(
+        RECORDED_OUTPUT, 0, dtype, shape, dtype, shape, row.values, counts, described=row.described, figures=row.source
+    )
+    # repr gives each float64 a text of its own.
+    texts = {name: repr(value) for name, value in row.values.items()} | row.source.non_finite
+    digests: dict[str, tuple[str, ...]] = {RECORDED_OUTPUT: (combine_digests({**texts, "n": str(row.elements)}),)}
+    return Outcome(case.id, case.definition, Execution(inputs, digests), (comparison,))
 
 
 class _Started(NamedTuple):
@@ -173,16 +203,17 @@ def _finish_seeds(
 
 
 class _Judge(NamedTuple):
-    """The oracle's outputs at one seed, their digest, and the project's files that its process opened so far."""
+    """The oracle's outputs at one seed, their digest, the project's files that its process opened so far, and facts."""
 
     arrays: Arrays
     digest: str
     files: tuple[str, ...]
+    facts: Mapping[str, str]
 
 
 def _judge(run: OracleRun, place: int) -> _Judge:
     arrays = run.outputs[place]
-    return _Judge(arrays, combine_digests(array_digests(arrays)), run.files)
+    return _Judge(arrays, combine_digests(array_digests(arrays)), run.files, run.facts)
 
 
 def _finish_seed(
@@ -193,8 +224,11 @@ def _finish_seed(
     compute_oracle: Callable[[], _Judge],
 ) -> _Sample:
     seed, call, actual, actual_digest = started
+    # Tolerances name the match that is measured, and those of an accelerator differ.
+    chain = case_chain(chain, actual.facts)
     with blame_failures(Reason.REFERENCE_ERROR):
-        oracle, digest, files = computation.reuse("oracle", seed, compute_oracle)
+        judge = computation.reuse("oracle", seed, compute_oracle)
+        oracle = judge.arrays
         enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
@@ -203,15 +237,15 @@ def _finish_seed(
             lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
         )
         computation.observe(actual.runs, oracle)
+        # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
+        recorded = oracle if is_recorded(case.oracle) else {}
     if case.benchmark is not None:
         with blame_failures(Reason.BENCHMARK_ERROR):
             enter_stage(Activity.BENCHMARK, seed)
             comparisons = _add_benchmarks(case, case.benchmark, comparisons, oracle, call, chain)
-    # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
-    recorded = oracle if case.oracle.kind == "files" else {}
     inputs = combine_digests(array_digests(call.inputs | recorded))
     # The arrays are dropped here, so that memory does not grow with the number of seeds.
-    return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, digest, files)
+    return _Sample(inputs, actual._replace(runs=[]), comparisons, missing, judge._replace(arrays={}))
 
 
 def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
@@ -227,9 +261,11 @@ def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
         duration_s=min(sample.actual.duration_s for sample in samples),
         unsteady=tuple(difference.output for difference in differences),
         differences=differences,
-        oracle=tuple(sample.oracle for sample in samples),
+        oracle=tuple(sample.oracle.digest for sample in samples),
         # The last seed's list has all of them: a process notes its files from its start.
-        oracle_files=samples[-1].oracle_files if samples else (),
+        oracle_files=samples[-1].oracle.files if samples else (),
+        facts={name: fact for sample in samples for name, fact in sample.actual.facts.items()},
+        oracle_facts={name: fact for sample in samples for name, fact in sample.oracle.facts.items()},
     )
     comparisons = tuple(comparison for sample in samples for comparison in sample.comparisons)
     return Outcome(case.id, case.definition, execution, comparisons, _union(sample.missing for sample in samples))
@@ -254,19 +290,20 @@ def _run_subject(case: Case, seed: int, call: Call) -> _Actual:
     A subject may write into its inputs (an optimizer that updates in place does), and neither its next run nor the
     oracle may see that.
     """
-    durations_s, runs = [], list[SubjectRun]()
+    durations_s, runs, facts = [], list[SubjectRun](), dict[str, str]()
     differences: list[RepeatDifference] = []
     for repeat in range(1, case.repeats + 1):
         enter_stage(Activity.SUBJECT, seed, repeat if case.repeats > 1 else 0)
         outputs = run_subject_once(case, call)
         durations_s.append(outputs.duration_s)
+        facts = {**outputs.facts}
         run = SubjectRun(outputs.arrays, array_digests(outputs.arrays))
         differences += repeat_differences(runs[0] if runs else run, run, seed, repeat)
         # A deterministic case needs its first and its last run alone, so memory does not grow with its repeats.
         runs = [*runs, run] if not runs or not case.deterministic else [runs[0], run]
     digests = runs[-1].digests if case.deterministic else combined_digests(runs)
     measured = runs[-1:] if case.deterministic else runs
-    return _Actual([run.arrays for run in measured], digests, min(durations_s), differences)
+    return _Actual([run.arrays for run in measured], digests, min(durations_s), differences, facts)
 
 
 def run_subject_once(case: Case, call: Call) -> Outputs:
@@ -349,7 +386,8 @@ def _require_counterparts(case: Case, actual: Arrays, oracle: Arrays) -> None:
     """Refuse an output that the oracle lacks, and an oracle without outputs: nothing would judge them."""
     extra = [name for name in actual if name not in oracle]
     if extra or not oracle:
-        lacks = f"lacks {', '.join(extra)}" if extra else "gives nothing"
+        given = ", ".join([*oracle][:_SHOWN_NAMES]) + (" and more" if len(oracle) > _SHOWN_NAMES else "")
+        lacks = f"lacks {', '.join(extra)}, and gives {given}" if oracle else "gives nothing"
         raise UserError("bad-outputs", f"expected the {case.role} to give every output of the subject but it {lacks}")
 
 

@@ -7,7 +7,8 @@ passes a `CaseComputation` of its own, which changes inputs, the call or the ari
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from os.path import realpath
 from pathlib import Path
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from precreg.errors import UserError
 from precreg.storage import find_project
 from precreg.subject import Call, describe_failure, leave_module_space, run_python
+from precreg.subject.torch import is_torch_module, run_torch, run_torch_layers
 from precreg.suite import locate_target
 from precreg.types import Case, Failure, Location, Reason
 
@@ -183,19 +185,37 @@ def find_model(spec: str, start: Path) -> Model:
 
 
 @np.errstate(all="ignore")
-def call_model(model: Model, inputs: Arrays, device: str | None) -> Arrays:
+def call_model(model: Model, inputs: Arrays, device: str | None, *, with_torch: bool = False) -> Arrays:
     """Call a model with inputs by name, which it may change, and return its outputs by name.
 
-    Overflow and the like raise no warnings, as in a case. Raises UserError: unknown-device and the other errors of
-    reading a device, idle-device, missing-module, missing-function, bad-outputs; model-failed for any exception of the
-    model.
+    A module of torch gets tensors, and so does a function `with_torch`. Overflow and the like raise no warnings, as in
+    a case. Raises UserError: unknown-device and the other errors of reading a device, idle-device, missing-module,
+    missing-function, bad-outputs; model-failed for any exception of the model.
     """
     arithmetic = None if device is None else _device_arithmetic(device, model.project)
     call = Call(inputs, {}, model.directory, model.project, arithmetic)
+    with _model_failures(model):
+        if device is not None:
+            return run_on_device(device, call, lambda call: run_python(model.target, call)).arrays
+        if with_torch or is_torch_module(model.target, call):
+            return run_torch({"torch": model.target}, call).arrays
+        return run_python(model.target, call).arrays
+
+
+@np.errstate(all="ignore")
+def call_layers(model: Model, inputs: Arrays, layers: Sequence[str]) -> tuple[Arrays, Arrays]:
+    """Call a module of torch, and return the outputs of the layers that match patterns, and its own outputs.
+
+    Raises UserError as `call_model` does, and unknown-node.
+    """
+    with _model_failures(model):
+        return run_torch_layers({"torch": model.target}, Call(inputs, {}, model.directory, model.project), layers)
+
+
+@contextmanager
+def _model_failures(model: Model) -> Iterator[None]:
     try:
-        if device is None:
-            return run_python(model.target, call).arrays
-        return run_on_device(device, call, lambda call: run_python(model.target, call)).arrays
+        yield
     except (UserError, KeyboardInterrupt):
         raise
     # BaseException: a model that calls sys.exit() must not end the command without a message.

@@ -205,7 +205,7 @@ class Escalation:
                 yield result
 
     def _run(self, tests: list[CaseTest], folder: Path) -> Iterator[CaseResult]:
-        self._draw(tests, PROBE_SEEDS, folder)
+        self._probe(tests, folder)
         yield from (self._without_test(test) for test in tests if test.problem is not None)
         tests = [test for test in tests if test.problem is None]
         for test in tests:
@@ -225,6 +225,25 @@ class Escalation:
                 else:
                     yield result
         yield from (self._unclear(test) for test in tests)
+
+    def _probe(self, tests: Sequence[CaseTest], folder: Path) -> None:
+        """Draw a few seeds of each case, which show the time of a seed."""
+        kept = [test for test in tests if test.cached]
+        self._draw(tests, PROBE_SEEDS, folder)
+        # The first seed of each worker also imports the user's modules, and torch takes seconds. With seeds of an
+        # earlier run the workers have run none yet.
+        self._draw_more([test for test in kept if self._seems_slow(test)], folder)
+        self._draw_more([test for test in tests if self._seems_slow(test)], folder)
+
+    def _seems_slow(self, test: CaseTest) -> bool:
+        """Return whether the seconds of a case allow one seed of it, and no look."""
+        test.plan(self._budget)
+        allows_seed = test.seconds <= self._budget.case_seconds and self._budget.seeds >= FIRST_LOOK
+        return test.problem is None and not test.planned and allows_seed
+
+    def _draw_more(self, tests: Sequence[CaseTest], folder: Path) -> None:
+        for test in tests:
+            self._draw([test], len(test.figures) + PROBE_SEEDS, folder)
 
     def _plan_again(self, tests: Sequence[CaseTest]) -> None:
         for test in tests:

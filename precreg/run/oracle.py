@@ -6,30 +6,41 @@ subject, and its files are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from precreg.arithmetic import format_of
 from precreg.run.computation import Arrays
 from precreg.run.oracle_process import OracleCall, OracleProcess
-from precreg.subject import Activity, Call, CaseFailed, enter_stage, inside_project, note_changes, subject_kind
-from precreg.types import Case
+from precreg.run.promotion import promote_inputs, promotion_explained, working_precision
+from precreg.subject import (
+    Activity,
+    Call,
+    CaseFailed,
+    Outputs,
+    enter_stage,
+    inside_project,
+    is_recorded,
+    kind_named,
+    note_changes,
+    subject_kind,
+)
+from precreg.types import Case, ReferenceDtype
 
 
 class OracleRun(NamedTuple):
     """The outputs of an oracle at each seed, and the files that its process opened so far; none if nobody noted them.
 
     `files` are relative to the project, and `opened` has the absolute paths of all files that are not installed.
+    `facts` name the libraries that computed.
     """
 
     outputs: list[Arrays]
     files: tuple[str, ...] = ()
     opened: frozenset[str] = frozenset()
+    facts: Mapping[str, str] = {}
 
 
 # The cases of a suite mostly open the same files.
@@ -62,43 +73,40 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     Raises CaseFailed, and errors of user code.
     """
     activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
-    call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project)
+    call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype)
     # Recorded files run no code.
-    if _process is None or case.oracle.kind == "files":
-        return OracleRun([_compute(call, place, each) for place, each in enumerate(inputs)])
+    if _process is None or is_recorded(case.oracle):
+        computed = [_compute(call, place, each) for place, each in enumerate(inputs)]
+        facts = {name: fact for outputs in computed for name, fact in outputs.facts.items()}
+        return OracleRun([outputs.arrays for outputs in computed], facts=facts)
     # The child enters each seed; it may die before.
     enter_stage(activity, seeds[0])
     reply = _process.call(call, inputs)
     note_changes(reply.left)
     if reply.failure is not None:
         raise CaseFailed(reply.failure)
-    return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened)
+    return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened, reply.facts)
 
 
-def _compute(call: OracleCall, place: int, inputs: Arrays) -> Arrays:
+def _compute(call: OracleCall, place: int, inputs: Arrays) -> Outputs:
     enter_stage(call.activity, call.seeds[place])
     # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
-    prepared = copy_inputs(inputs) if call.activity == Activity.GOLDEN else _promote_inputs(inputs)
-    own = Call(prepared, deepcopy(call.params), call.directory, call.project)
-    return subject_kind(call.oracle.kind)(call.oracle.spec, own).arrays
+    if call.activity == Activity.GOLDEN:
+        return _run(call, copy_inputs(inputs))
+    dtype = call.dtype or ReferenceDtype(
+        "float64" if kind_named(call.oracle.kind).widest == "float64" else "longdouble"
+    )
+    narrow_too = call.dtype is not None
+    with promotion_explained(inputs, dtype, narrow_too=narrow_too), working_precision(dtype):
+        return _run(call, promote_inputs(inputs, dtype, narrow_too=narrow_too))
+
+
+def _run(call: OracleCall, inputs: Arrays) -> Outputs:
+    own = Call(inputs, deepcopy(call.params), call.directory, call.project)
+    return subject_kind(call.oracle.kind)(call.oracle.spec, own)
 
 
 def copy_inputs(inputs: Arrays) -> Arrays:
     """Return copies of inputs with the layout of their elements."""
     # "K" keeps the layout: numpy adds rows and columns up in different orders and precisions.
     return {name: array.copy("K") for name, array in inputs.items()}
-
-
-def _promote_inputs(inputs: Arrays) -> Arrays:
-    return {name: array.astype(_reference_dtype(array.dtype)) for name, array in inputs.items()}
-
-
-@cache
-def _reference_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which a reference computes: float64, longdouble for float64 itself; integers stay."""
-    number_format = format_of(dtype.name)
-    if number_format is None:
-        return dtype
-    # finfo.nmant leaves out the leading bit, which `precision` counts.
-    wide = np.float64 if number_format.precision < np.finfo(np.float64).nmant + 1 else np.longdouble
-    return np.result_type(wide, np.complex64) if dtype.kind == "c" else np.dtype(wide)

@@ -398,7 +398,8 @@ def _suspicion(
 def _same_as_accepted(result: CaseResult, environment: Environment) -> bool | None:
     """Return whether an oracle gives the bits that its baseline has; None if that says nothing."""
     stored, execution = result.stored, result.outcome.execution
-    if stored is None or not stored.entry.oracle or not environment.has_accepted(stored.entry):
+    here = environment.of_case(execution)
+    if stored is None or not stored.entry.oracle or not here.has_accepted(stored.entry):
         return None
     entry = stored.entry
     seeds = min(len(entry.inputs), len(execution.inputs))

@@ -17,7 +17,7 @@ import struct
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
@@ -30,19 +30,21 @@ from numpy.typing import NDArray
 
 from precreg.run.channel import MAX_MESSAGE_BYTES, detach
 from precreg.run.computation import Arrays
-from precreg.run.processes import describe_exit, die_with_parent
+from precreg.run.processes import die_with_parent
 from precreg.subject import (
     Activity,
     CaseFailed,
     ImportKey,
     OpenedFiles,
+    Outputs,
+    describe_exit,
     describe_failure,
     describe_stage,
-    import_key,
+    import_keys,
     present_stage,
     watch_worker,
 )
-from precreg.types import Computation, Failure, Reason, StateChange
+from precreg.types import Computation, Failure, Reason, ReferenceDtype, StateChange
 
 # Children that stay. A suite with references in several modules would otherwise import these anew for each case.
 KEPT_CHILDREN = 4
@@ -72,6 +74,8 @@ class OracleCall(NamedTuple):
     params: dict[str, Any]
     directory: Path
     project: Path
+    # The dtype of a reference's inputs; None promotes each dtype to the next wider one.
+    dtype: ReferenceDtype | None = None
 
     @property
     def key(self) -> tuple[str, str, Path, Path]:
@@ -80,25 +84,26 @@ class OracleCall(NamedTuple):
         return self.oracle.kind, str(self.oracle.spec), self.directory, self.project
 
     @property
-    def import_key(self) -> ImportKey:
-        """Return the key of the module that the call imports."""
-        return import_key(self.oracle, self.directory)
+    def import_keys(self) -> tuple[ImportKey, ...]:
+        """Return the keys of what the call imports."""
+        return import_keys(self.oracle, self.directory)
 
 
 class OracleReply(NamedTuple):
     """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far.
 
-    `left` are the changes that the call left in its process.
+    `left` are the changes that the call left in its process. `facts` name the libraries that computed.
     """
 
     outputs: list[Arrays]
     opened: frozenset[str]
     left: tuple[StateChange, ...] = ()
     failure: Failure | None = None
+    facts: Mapping[str, str] = {}
 
 
 # Computes the outputs of a call for the inputs of the seed at a place.
-ComputeOracle = Callable[[OracleCall, int, Arrays], Arrays]
+ComputeOracle = Callable[[OracleCall, int, Arrays], Outputs]
 
 
 class _Child(NamedTuple):
@@ -160,13 +165,13 @@ class OracleProcess:
             child = self._child(key)
             try:
                 _send(child.socket, call, inputs)
-                (failure, opened, left, is_spoiled), outputs = _receive(child.socket)
+                (failure, opened, left, is_spoiled, facts), outputs = _receive(child.socket)
             # User code in the child can write anything, and then decoding raises anything.
             except Exception as error:
                 return self._call_again(call, inputs, self._describe_loss(key, child, error))
             if opened is not None:
                 self._opened[key] = opened
-            reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure)
+            reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure, facts)
             self._answered.add(key)
             if is_spoiled:
                 self._end(key)
@@ -291,12 +296,12 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
     opened, sent, watch = OpenedFiles(), -1, watch_worker()
     while True:
         call, inputs = _receive(connection)
-        watch.begin_case([call.import_key])
-        failure, outputs = None, list[Arrays]()
+        watch.begin_case(call.import_keys)
+        failure, computed = None, list[Outputs]()
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.
             with np.errstate(all="ignore"):
-                outputs = [compute(call, place, each) for place, each in enumerate(inputs)]
+                computed = [compute(call, place, each) for place, each in enumerate(inputs)]
         except CaseFailed as failed:
             failure = failed.failure
         except BaseException as error:
@@ -305,7 +310,9 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
         # Most calls open nothing new.
         new = len(opened) != sent
         sent = len(opened)
-        _send(connection, (failure, opened.paths() if new else None, left, watch.is_spoiled), outputs)
+        facts = {name: fact for outputs in computed for name, fact in outputs.facts.items()}
+        message = (failure, opened.paths() if new else None, left, watch.is_spoiled, facts)
+        _send(connection, message, [outputs.arrays for outputs in computed])
 
 
 def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> None:

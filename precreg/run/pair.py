@@ -7,18 +7,18 @@ other version judge the case's own seeds first. A case that passes them with oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from precreg.baseline import BaselineLookup, entry_from, explain_baseline, read_environment_facts
+from precreg.baseline import BaselineLookup, entry_from
 from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
 from precreg.run.other_version import OtherVersion
 from precreg.run.pair_cache import pair_key
-from precreg.run.pipeline import Plan, judge_outcome
+from precreg.run.pipeline import AcceptedBaselines, Plan, judge_outcome, prepare_cases
 from precreg.run.worker import CaseTask
 from precreg.run.workers import WorkerPool, run_in_workers
 from precreg.subject import TreePair
@@ -36,7 +36,7 @@ from precreg.types import (
     PairProblem,
     Reason,
 )
-from precreg.verdict import Policy, case_alpha
+from precreg.verdict import Policy, case_alpha, has_figures_alone
 
 # In one batch: enough to keep workers busy, few enough that both versions of a case run within seconds.
 CASES_PER_WORKER = 8
@@ -60,6 +60,7 @@ class SideBySide:
         """Prepare `plan.jobs` workers for each version; `project` is the project's folder in the checkout."""
         chain = plan.environment.chain
         self.batch = CASES_PER_WORKER * max(1, plan.jobs)
+        self._projects = (project, plan.project)
         self._own = WorkerPool(CaseTask(plan.project, chain), plan.jobs)
         self._other = WorkerPool(CaseTask(project, chain, trees), plan.jobs)
 
@@ -68,6 +69,8 @@ class SideBySide:
 
         Raises UserError (no-workers).
         """
+        for project in self._projects:
+            prepare_cases(cases, project)
         others = {outcome.case: outcome for outcome in self._other.run(cases)}
         for own in self._own.run(cases):
             yield OutcomePair(others[own.case], own)
@@ -111,9 +114,7 @@ def paired_results(
     If the other version has no usable outcome of a case, the accepted baseline judges and the result states the
     reason. Raises UserError (no-workers, not-writable), and errors of reading baselines before anything runs.
     """
-    chain, known = plan.environment.chain, read_environment_facts(plan.project)
-    found = {case.id: baselines.lookup(case.baseline_id, chain) for case in cases}
-    accepted = {id: explain_baseline(baseline, known, plan.environment) for id, baseline in found.items()}
+    accepted = AcceptedBaselines(plan.project, plan.environment, baselines).read(cases)
     side = SideBySide(plan, version.project, version.trees)
     open_: list[OpenCase] = []
     try:
@@ -136,7 +137,7 @@ class _RunBeside(NamedTuple):
     policy: Policy
     version: OtherVersion
     side: SideBySide
-    accepted: Mapping[str, Baseline | None]
+    accepted: AcceptedBaselines
 
     def batch(self, cases: Sequence[Case]) -> Iterator[tuple[Case, OutcomePair, CaseResult]]:
         """Yield cases with their outcomes and results; a case over its time budget runs a second time first."""
@@ -158,7 +159,7 @@ class _RunBeside(NamedTuple):
             yield case, pair, self._judge(case, pair)
 
     def _judge(self, case: Case, pair: OutcomePair) -> CaseResult:
-        result = judge_outcome(case, self.accepted[case.id], pair.own, self.plan.environment, self.policy)
+        result = self.accepted.judge(case, pair.own, self.policy)
         return judge_by_other(case, result, pair, self.plan, self.policy, self.version)
 
 
@@ -185,6 +186,7 @@ def escalated_results(
     """
     by_id = {case.id: (case, result) for case, result in changed}
     open_: list[OpenCase] = []
+    prepare_cases([case for case, _ in changed], version.project)
     began, limit = monotonic(), budget.run_seconds
     task = CaseTask(version.project, plan.environment.chain, version.trees)
     for done, other in enumerate(run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)), 1):
@@ -244,11 +246,14 @@ def goes_on(result: CaseResult) -> bool:
 
 def is_open(result: CaseResult) -> bool:
     """Return True for a case that passed with other bits, and has an output that fresh inputs judge."""
-    return result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED) and judges_pairs(result)
+    has_passed = result.verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.IMPROVED)
+    # Nothing computes the figures of a table on fresh inputs.
+    return has_passed and judges_pairs(result) and not has_figures_alone(result.outcome.comparisons)
 
 
 def _open_case(case: Case, result: CaseResult, pair: OutcomePair, plan: Plan, version: OtherVersion) -> OpenCase:
-    return OpenCase(case, result, pair_key(case, pair, (version.project, plan.project), plan.environment))
+    environment = plan.environment.of_case(pair.own.execution)
+    return OpenCase(case, result, pair_key(case, pair, (version.project, plan.project), environment))
 
 
 def _escalate(
@@ -270,7 +275,7 @@ def _escalate(
 
 def _baseline_of(case: Case, outcome: Outcome, plan: Plan, version: OtherVersion) -> Baseline:
     """Return the outcome of the other version in the place of a baseline."""
-    environment = plan.environment
+    environment = plan.environment.of_case(outcome.execution)
     entry = entry_from(outcome, environment.fingerprint, version.commit, environment.facts.get("cpu", ""))
     # Both versions ran HEAD's definition of the case, so the entry is not stale.
     entry = replace(entry, definition=case.baseline_definition)

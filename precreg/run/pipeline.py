@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from ctypes import c_longdouble, sizeof
+from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,14 +19,19 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
 from precreg.run.journal import Journal
 from precreg.run.worker import CaseRunner, CaseTask, run_in_process
+from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
+    NARROW_FACT,
     Baseline,
     Case,
     CaseResult,
     Comparison,
+    EmptyPasses,
     Environment,
     Layer,
+    NarrowPart,
+    NarrowReference,
     Outcome,
     Positions,
     Status,
@@ -31,13 +39,16 @@ from precreg.types import (
     ToleranceWarning,
     UnmetThreshold,
 )
-from precreg.verdict import Policy, acceptable_as_known_bad, is_acceptable, judge_case
+from precreg.verdict import Policy, acceptable_as_known_bad, is_acceptable, judge_case, unchecked_bounds
 
 # So many worker processes mean this process.
 IN_PROCESS = 0
 # Worst positions in the record of a case that passed. A person reads positions of cases that did not, so these keep
 # all; five are enough to see a pattern.
 KEPT_POSITIONS = 5
+# A long double of so many bytes, as on macOS with ARM, is float64, and numpy gives it this name.
+_FLOAT64_BYTES = 8
+_FLOAT64 = frozenset({"float64", "complex128"})
 
 
 class Plan(Struct, frozen=True):
@@ -74,6 +85,7 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner)
+    prepare_cases(cases, plan.project)
     if plan.jobs == IN_PROCESS:
         return run_in_process(cases, task)
     from precreg.run.workers import run_in_workers
@@ -81,22 +93,77 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     return run_in_workers(cases, task, plan.jobs)
 
 
+def prepare_cases(cases: Iterable[Case], project: Path) -> None:
+    """Build the programs of cases before the first one runs, so that no timeout of a case counts it."""
+    done: set[str] = set()
+    for case in cases:
+        for computation in (case.subject, case.oracle, case.benchmark):
+            # Rows of a matrix share their computations.
+            key = f"{case.directory} {computation!r}"
+            if computation is not None and key not in done:
+                done.add(key)
+                prepare_computation(computation, project / case.directory, project)
+
+
 def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: BaselineLookup) -> Iterator[CaseResult]:
     """Run, measure and judge cases; yield each result as it comes, in any order.
 
-    Baselines are read first, so one that cannot be read stops a run that has not begun.
+    Raises UserError as `run_cases` does, and for baselines that cannot be read.
     """
-    chain, known = plan.environment.chain, read_environment_facts(plan.project)
-    found = {case.id: (case, baselines.lookup(case.baseline_id, chain)) for case in cases}
-    by_id = {id: (case, explain_baseline(baseline, known, plan.environment)) for id, (case, baseline) in found.items()}
+    accepted = AcceptedBaselines(plan.project, plan.environment, baselines).read(cases)
+    by_id = {case.id: case for case in cases}
     for outcome in run_cases(cases, plan):
-        yield judge_outcome(*by_id[outcome.case], outcome, plan.environment, policy)
+        yield accepted.judge(by_id[outcome.case], outcome, policy)
+
+
+class AcceptedBaselines:
+    """The accepted baselines of cases, each by the chain of the environment in which the case computed."""
+
+    def __init__(self, project: Path, environment: Environment, baselines: BaselineLookup) -> None:
+        """Take the environment of the run, and the baselines of the project or of another commit."""
+        self._project, self._environment, self._baselines = project, environment, baselines
+        self._found: dict[tuple[str, str], Baseline | None] = {}
+        self._numbers: dict[tuple[str, ...], int] = {}
+
+    def read(self, cases: Iterable[Case]) -> AcceptedBaselines:
+        """Read those of the run's environment, so that a file that cannot be read stops a run that has not begun."""
+        for case in cases:
+            self.of(case, self._environment)
+        return self
+
+    def of(self, case: Case, environment: Environment) -> Baseline | None:
+        """Return the baseline of a case; None if it has none. Raises UserError for files that cannot be read."""
+        key = (case.id, environment.fingerprint)
+        if key not in self._found:
+            baseline = self._baselines.lookup(case.baseline_id, environment.chain)
+            self._found[key] = explain_baseline(baseline, self._known, environment)
+        return self._found[key]
+
+    def judge(self, case: Case, outcome: Outcome, policy: Policy) -> CaseResult:
+        """Judge an outcome by the tolerances and the baseline of its case."""
+        # Only the outcome shows whether the case computed on an accelerator, and on which one.
+        environment = self._environment.of_case(outcome.execution)
+        if environment.chain != self._environment.chain:
+            policy = replace(policy, baselines=self._number(environment.chain))
+        return judge_outcome(case, self.of(case, environment), outcome, self._environment, policy)
+
+    def _number(self, chain: tuple[str, ...]) -> int:
+        """Count the baselines of a run with cases on an accelerator: all of them share one error level."""
+        if chain not in self._numbers:
+            every = (*self._environment.chain, *chain)
+            self._numbers[chain] = self._baselines.number(tuple(dict.fromkeys(every)))
+        return self._numbers[chain]
+
+    @cached_property
+    def _known(self) -> dict[str, dict[str, str]]:
+        return read_environment_facts(self._project)
 
 
 def judge_outcome(
     case: Case, baseline: Baseline | None, outcome: Outcome, environment: Environment, policy: Policy
 ) -> CaseResult:
-    """Judge an outcome by the tolerances and the baseline of its case."""
+    """Judge an outcome by the tolerances and the baseline of its case; `environment` is the run's."""
+    environment = environment.of_case(outcome.execution)
     tolerances = {
         comparison.output: resolve_tolerance(case.layers, comparison.output, comparison.dtype, environment.chain)
         for comparison in outcome.comparisons
@@ -125,13 +192,17 @@ def judge_outcome(
     )
 
 
-def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[UnmetThreshold | ToleranceWarning, ...]:
+def run_warnings(
+    cases: Iterable[Case], results: Sequence[CaseResult]
+) -> tuple[UnmetThreshold | ToleranceWarning | NarrowReference | NarrowPart | EmptyPasses, ...]:
     """Return a warning for each mistake in the tolerances in use, with the first case that has it.
 
-    Unmet thresholds give one warning for the whole run.
+    Unmet thresholds give one warning for the whole run. Warnings about references that are no wider than outputs
+    follow, and one about goldens without a finite element.
     """
     # Cases of one suite share their layers, so one check for each set of outputs and dtypes is enough. The result of
     # a test-defined case comes without its case, and is checked by itself.
+    cases = tuple(cases)
     layers: defaultdict[str, tuple[Layer, ...]] = defaultdict(tuple, {case.id: case.layers for case in cases})
     first: dict[object, CaseResult] = {}
     for result in results:
@@ -140,7 +211,47 @@ def run_warnings(cases: Iterable[Case], results: Iterable[CaseResult]) -> tuple[
     thresholds = dict.fromkeys(fact for result in first.values() for fact in _unmet(result, layers[result.id]))
     # Reversed, so that the first case of a fact is the one that stays.
     found = {fact: result.id for result in reversed(first.values()) for fact in _warnings(result, layers[result.id])}
-    return (*thresholds, *(ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items()))
+    tolerances = (ToleranceWarning(case, fact, outputs) for (fact, outputs), case in found.items())
+    narrow = narrow_references(cases, results, sizeof(c_longdouble))
+    return (*thresholds, *tolerances, *narrow, *empty_passes(cases, results))
+
+
+def empty_passes(cases: Iterable[Case], results: Sequence[CaseResult]) -> Iterator[EmptyPasses]:
+    """Yield a warning that counts the cases whose golden wants outputs without a finite element, and got them."""
+    allowed = {case.id for case in cases if case.empty_passes}
+    sound = (each for each in results if each.id in allowed and each.verdict.status in (Status.PASSED, Status.PROPOSED))
+    found = [
+        result.id
+        for result in sound
+        if any(not comparison.counts.get("finite", 0) for comparison in result.outcome.comparisons)
+    ]
+    if found:
+        yield EmptyPasses(found[0], len(found))
+
+
+def narrow_references(
+    cases: Iterable[Case], results: Sequence[CaseResult], longdouble_bytes: int
+) -> Iterator[NarrowReference | NarrowPart]:
+    """Yield a warning for each cause of references that are no wider than float64 outputs, or are so in part."""
+    by_id = {case.id: case for case in cases}
+    asked = {id for id, case in by_id.items() if case.reference_dtype and case.reference_dtype.name == "float64"}
+    limited = {id for id, case in by_id.items() if kind_named(case.oracle.kind).widest == "float64"}
+    found: defaultdict[Literal["asked", "kind", "platform"], list[str]] = defaultdict(list)
+    for result in results:
+        compared = {each.reference_dtype for each in result.outcome.comparisons if each.dtype in _FLOAT64}
+        if result.role != "reference" or not compared or not _FLOAT64.issuperset(compared):
+            continue
+        if result.id in asked:
+            found["asked"].append(result.id)
+        elif result.id in limited:
+            found["kind"].append(result.id)
+        elif longdouble_bytes <= _FLOAT64_BYTES:
+            found["platform"].append(result.id)
+    for cause, ids in found.items():
+        yield NarrowReference(ids[0], len(ids), cause)
+    parts = [(each.id, part) for each in results if (part := each.outcome.execution.oracle_facts.get(NARROW_FACT))]
+    if parts:
+        yield NarrowPart(*parts[0], len(parts))
 
 
 def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[ToleranceFact, tuple[str, ...]]]:
@@ -148,6 +259,8 @@ def _warnings(result: CaseResult, layers: tuple[Layer, ...]) -> Iterator[tuple[T
     compared = {comparison.output: comparison for comparison in result.outcome.comparisons}
     outputs_of: defaultdict[ToleranceFact, list[str]] = defaultdict(list)
     for output, comparison in compared.items():
+        if unchecked := unchecked_bounds(comparison, result.tolerances[output]):
+            outputs_of[unchecked].append(output)
         magnitude = comparison.metrics.get("mean_magnitude")
         for fact in tolerance_warnings(result.tolerances[output], comparison.dtype, magnitude, result.role):
             outputs_of[fact].append(output)

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Set
 from contextlib import suppress
-from signal import SIGKILL, Signals
+from signal import SIGKILL
 from time import monotonic, sleep
 
 from precreg.subject import child_ids
@@ -60,14 +60,6 @@ def end_orphans(workers: Set[int]) -> None:
                 os.waitpid(pid, os.WNOHANG)
         if orphans == set(child_ids()) - workers:
             sleep(_END_POLL_S)
-
-
-def describe_exit(code: int) -> str:
-    """Write an exit code, or minus the signal that killed a process: "exited with code 5", "killed by SIGSEGV"."""
-    if code >= 0:
-        return f"exited with code {code}"
-    # Real-time signals have numbers without a name.
-    return f"killed by {Signals(-code).name if -code in list(Signals) else f'signal {-code}'}"
 
 
 def kill_group(pid: int) -> None:

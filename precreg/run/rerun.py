@@ -87,13 +87,13 @@ def find_disagreement(
     """
     # The rule of baselines judges, with the proposal as the baseline; expectations and time budgets do not apply.
     of_figures = replace(case, baseline_definition=case.definition, expect_failure=None, budget=Budget())
-    proposed = Baseline(entry, environment.label, "the proposal")
+    proposed = Baseline(entry, environment.of_case(outcome.execution).label, "the proposal")
     verdict = judge_outcome(of_figures, proposed, outcome, environment, Policy()).verdict
     if verdict.reason in (Reason.STALE, Reason.INPUTS_CHANGED):
         return Disagreement("changed", verdict)
     if verdict.reason is Reason.IDENTICAL:
         return None
-    repeats = case.deterministic and environment.has_seen(entry)
+    repeats = case.deterministic and environment.of_case(outcome.execution).has_seen(entry)
     if verdict.reason in (Reason.WITHIN_TOLERANCE, Reason.KNOWN_BAD):
         return Disagreement("bits", verdict) if repeats else None
     return Disagreement("verdict", verdict)

@@ -23,25 +23,31 @@ from precreg.baseline import (
     BASELINES_FOLDER,
     BaselineLookup,
     Baselines,
-    explain_baseline,
     find_cumulative_losses,
+    losses_elsewhere,
     pending_proposals,
-    read_environment_facts,
     sort_proposals,
     update_proposals,
 )
 from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
-from precreg.environment import count_processors, detect_environment, limit_blas_threads, project_name
+from precreg.environment import (
+    count_processors,
+    detect_environment,
+    limit_blas_threads,
+    project_name,
+    with_accelerators,
+)
 from precreg.errors import UserError
 from precreg.run.accepted_version import judge_changed_cases
 from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
+from precreg.run.orphans import add_orphans, add_vanished_rows
 from precreg.run.other_version import other_commit, other_version
 from precreg.run.pair import pair_budget, paired_results
-from precreg.run.pipeline import IN_PROCESS, Plan, judge_outcome, run_and_judge, run_warnings
+from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
-from precreg.subject import escape_surrogates, shadowing_files
+from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
@@ -51,9 +57,7 @@ from precreg.types import (
     ChosenRevision,
     GitState,
     OracleFact,
-    Orphan,
     Outcome,
-    Reason,
     RunRecord,
     RunWarning,
     SameOracles,
@@ -166,7 +170,8 @@ def run_session(
         from precreg.run.server import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
-    every = load_cases(request.project) if every is None else every
+    read = load_cases(request.project) if every is None else every
+    every = add_vanished_rows(read, request.project, request.environment)
     session = Session(request, outputs, every=every, began=began)
     cases = _select(session.criteria.cases, request)
     pending_proposals(request.project)  # a damaged file stops a run that has not begun
@@ -351,7 +356,8 @@ class Session:
             notices.append(UnwritableFolder(WORKING_FOLDER))
         notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
-        begun = replace(self.record, findings=(*self.record.findings, *self.criteria.unconfirmed(results)))
+        found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
+        begun = replace(self.record, findings=(*self.record.findings, *found))
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
@@ -380,6 +386,7 @@ def _remove_abandoned(project: Path, output: Path) -> None:
     for folder in (output, *working.glob("**/"), *baselines.glob("**/")):
         remove_abandoned_files(folder)
     remove_abandoned_checkouts()
+    forget_failed_builds(project)
 
 
 def _shadowing(project: Path, cases: Sequence[Case]) -> list[ShadowingFiles]:
@@ -401,7 +408,7 @@ def begin_record(project: Path, selection: dict[str, Any], *, environment: str |
         project=escape_surrogates(project_name(project, os.environ)),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         duration_s=0.0,
-        environment=detect_environment(environment),
+        environment=with_accelerators(detect_environment(environment)),
         git=git,
         selection={name: value for name, value in selection.items() if value},
         ci=ci,
@@ -448,17 +455,6 @@ def finish_record(
     )
 
 
-def add_orphans(record: RunRecord, every: Iterable[Case], baselines: Baselines) -> RunRecord:
-    """Add the baselines that no case of the project looks up, each with the new case of the same definition.
-
-    Only a run of every case can find them. Baselines of test-defined cases are no orphans: suites do not list these.
-    """
-    new = {result.definition: result.id for result in record.results if result.verdict.reason is Reason.NEW}
-    found = baselines.orphans({case.baseline_id for case in every}, record.environment.chain)
-    orphans = (Orphan(place.id, place.file, new.get(entry.definition, "")) for place, entry in found.items())
-    return replace(record, orphans=tuple(orphans))
-
-
 class CaseJudge:
     """Judge the cases of one project one by one, in this process; every file of baselines is read once."""
 
@@ -469,6 +465,7 @@ class CaseJudge:
         self.project, self.environment = project, detect_environment(environment)
         self.baselines: BaselineLookup = Baselines(project) if baselines is None else baselines
         self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
+        self._accepted = AcceptedBaselines(project, self.environment, self.baselines)
 
     def run(self, case: Case) -> CaseResult:
         """Run a case in this process, measure it and judge it. Timeouts are not enforced."""
@@ -476,16 +473,11 @@ class CaseJudge:
 
     def judge(self, case: Case, outcome: Outcome) -> CaseResult:
         """Judge a measured outcome. Raises UserError for baselines that cannot be read."""
-        return judge_outcome(case, self.baseline(case), outcome, self.environment, self.policy)
+        return self._accepted.judge(case, outcome, self.policy)
 
     def baseline(self, case: Case) -> Baseline | None:
-        """Look up the accepted baseline of a case; None if it has none."""
-        found = self.baselines.lookup(case.baseline_id, self.environment.chain)
-        return explain_baseline(found, self._facts, self.environment)
-
-    @cached_property
-    def _facts(self) -> dict[str, dict[str, str]]:
-        return read_environment_facts(self.project)
+        """Look up the accepted baseline of a case in the run's environment; None if it has none."""
+        return self._accepted.of(case, self.environment)
 
 
 def _git_state(project: Path) -> tuple[GitState | None, tuple[UnknownCommit, ...]]:

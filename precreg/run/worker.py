@@ -149,11 +149,15 @@ class CaseTask(NamedTuple):
 
 def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     """Yield the keys of the modules that a case imports in its worker: not those of its oracle."""
-    from precreg.subject import ANALYZER_IMPORT, import_key
+    from precreg.subject import ANALYZER_IMPORT, import_keys
+    from precreg.suite.inputs import PYTHON_KEY
 
     for computation in (case.subject, case.benchmark):
         if computation is not None:
-            yield import_key(computation, project / case.directory)
+            yield from import_keys(computation, project / case.directory)
+    for mapping in case.inputs.values():
+        if PYTHON_KEY in mapping:
+            yield str(project / case.directory), mapping[PYTHON_KEY]["function"].partition(":")[0]
     yield from ((ANALYZER_IMPORT, name) for name in case.analyzers)
 
 

@@ -69,7 +69,8 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
 
 def _is_padded(dtype: np.dtype[Any]) -> bool:
     # Of the long doubles, only the x87 format with its 63 bits of mantissa leaves bytes unused.
-    return dtype.char in "gG" and np.finfo(dtype).nmant == 63
+    # By its type: ml_dtypes gives the letter of a complex long double to float8_e4m3fnuz, too.
+    return dtype.type in (np.longdouble, np.clongdouble) and np.finfo(dtype).nmant == 63
 
 
 def _in_c_order(array: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
@@ -152,6 +153,16 @@ def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     return min(shape, default=0) >= 0 and largest <= maxsize and len(shape) <= _MOST_AXES
 
 
+def stored_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype of a name that a reader's own table has, from numpy or ml_dtypes."""
+    if hasattr(np, f"{name}_" if name == "bool" else name):
+        return np.dtype(name)
+    import ml_dtypes
+
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
+
+
 def is_ml_dtype(scalar: Any) -> bool:
     """Return whether a type is one of the scalar types that ml_dtypes adds to numpy."""
     return isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar.__module__.startswith("ml_dtypes")
@@ -162,6 +173,13 @@ def to_native_byte_order(array: Array) -> Array:
     ready: Array = np.require(array, array.dtype.newbyteorder("="), "A")
     ready.flags.writeable = False
     return ready
+
+
+def little_endian_bytes(array: Array) -> bytes:
+    """Return the elements in C order, little-endian: the content of a raw file."""
+    # dtype.str has the byte order of this machine, too, and ml_dtypes have none.
+    is_swapped = array.dtype.str.startswith(">")
+    return (array.astype(array.dtype.newbyteorder("<")) if is_swapped else array).tobytes("C")
 
 
 # The limit of numpy 1.26, the oldest supported version; numpy 2 allows 64.

@@ -203,8 +203,8 @@ def _describe_mismatch(shape: inspect.Type, value: Any, *, optional: bool) -> st
     words = "a list" if in_list else _KIND_WORDS[type(shape)]
     if type(value) not in ((list,) if in_list else _PYTHON_TYPES[type(shape)]):
         return f"{words} or null" if optional else words
-    if in_list:
-        return _describe_length(shape, len(value))
+    if isinstance(value, list):
+        return _describe_length(shape, len(value)) if in_list else _describe_least(shape, len(value))
     if isinstance(shape, inspect.StrType) and shape.pattern is not None and not re.search(shape.pattern, value):
         return f"{words} matching regex {shape.pattern!r}"
     if isinstance(shape, inspect.IntType | inspect.FloatType):
@@ -216,6 +216,12 @@ def _describe_mismatch(shape: inspect.Type, value: Any, *, optional: bool) -> st
     if isinstance(shape, inspect.FloatType) and isinstance(value, int) and abs(value) > sys.float_info.max:
         return "a finite number"
     return None
+
+
+def _describe_least(shape: Any, length: int) -> str | None:
+    """Return the expected length of a list in words, or None for a list that is long enough."""
+    least = shape.min_length or 0
+    return f"a list of length >= {least}" if length < least else None
 
 
 def _describe_length(shape: Any, length: int) -> str | None:

@@ -146,6 +146,12 @@ _TEMPORARY_FOLDER = re.compile(r"precreg-([0-9]{1,10})-.+")
 _LOCK_NAME = ".precreg-lock"
 
 
+def is_own_path(path: str) -> bool:
+    """Return whether precreg itself makes a path: in its working folder, or in a temporary folder."""
+    parts = path.split("/")
+    return WORKING_FOLDER in parts or any(map(_TEMPORARY_FOLDER.fullmatch, parts))
+
+
 def remove_abandoned_files(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder; do nothing if that fails."""
     with suppress(OSError):
@@ -162,7 +168,9 @@ def temporary_folder() -> Iterator[Path]:
     """Give a folder in the system's temporary folder. If this process is killed, a later run removes it."""
     from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix=f"precreg-{os.getpid()}-") as name, Path(name, _LOCK_NAME).open("wb") as stream:
+    # A process that a program left may still write into the folder: a later run removes it, then.
+    made = TemporaryDirectory(prefix=f"precreg-{os.getpid()}-", ignore_cleanup_errors=True)
+    with made as name, Path(name, _LOCK_NAME).open("wb") as stream:
         lock_file(stream)
         yield Path(name)
 
@@ -332,6 +340,8 @@ def files_matching(project: Path, pattern: str) -> Iterator[str]:
     fixed = fixed_folder(pattern)
     if os.path.isfile(project / pattern):
         yield pattern
+        if fixed == pattern:
+            return
     for folder, folders, files in os.walk(project / fixed):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths = (Path(folder, name).relative_to(project).as_posix() for name in files)

@@ -246,13 +246,7 @@ def _members(archive: zipfile.ZipFile, size: int, shown: str) -> dict[str, zipfi
 
 
 def _member(stream: IO[bytes], path: Path, info: zipfile.ZipInfo, shown: str) -> NpzMember:
-    stream.seek(info.header_offset)
-    signature, name, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
-    if signature != b"PK\x03\x04":
-        raise bad_array_file(shown, "a whole .npz file but its directory names a place where no member begins")
-    # The directory has an extra field too, of another length; only the local header gives the data's position.
-    stream.seek(name + extra, 1)
-    start = stream.tell()
+    start = member_start(stream, info, shown)
     deflated = info.compress_type == zipfile.ZIP_DEFLATED
     packed_head = stream.read(min(info.compress_size, _LONGEST_HEADER))
     # Deflated data may be longer than their beginning, which is all that the header needs.
@@ -262,6 +256,21 @@ def _member(stream: IO[bytes], path: Path, info: zipfile.ZipInfo, shown: str) ->
     check_npy_size(header, info.file_size - head.tell(), shown)
     packed = StoredArray(path, shown, np.dtype(np.uint8), (info.compress_size,), "C", start)
     return NpzMember(header, packed, head.tell(), info.file_size, info.CRC, deflated)
+
+
+def member_start(stream: IO[bytes], info: zipfile.ZipInfo, shown: str) -> int:
+    """Return the position of a member's data in an archive, and leave the stream there.
+
+    Raises:
+        UserError: bad-array-file.
+    """
+    stream.seek(info.header_offset)
+    signature, name, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
+    if signature != b"PK\x03\x04":
+        raise bad_array_file(shown, "a whole archive but its directory names a place where no member begins")
+    # The directory has an extra field too, of another length; only the local header gives the data's position.
+    stream.seek(name + extra, 1)
+    return stream.tell()
 
 
 def _arrays_by_name(found: list[tuple[str, NpzMember]], shown: str) -> dict[str, NpzMember]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.storage.array_file import StoredArray, fits_in_memory, open_array_file
+from precreg.storage.array_file import StoredArray, fits_in_memory, little_endian_bytes, open_array_file
 
 # The limit of the format's own reader.
 MAX_HEADER_BYTES = 100_000_000
@@ -39,6 +41,9 @@ _NUMPY = {
 }
 
 _ML_DTYPES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+_CODES = {np.dtype(dtype).name: code for code, dtype in _NUMPY.items()} | {
+    dtype: code for code, dtype in _ML_DTYPES.items()
+}
 
 
 class _Entry(NamedTuple):
@@ -71,6 +76,29 @@ def find_safetensors(path: Path, shown: str) -> dict[str, StoredArray]:
         name: StoredArray(path, f"{shown}:{name}", entry.dtype, entry.shape, "C", start + entry.begin)
         for name, entry in entries.items()
     }
+
+
+def write_safetensors(stream: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a .safetensors file of named arrays, in their order.
+
+    Raises:
+        UserError: bad-value, for a dtype that the format lacks, such as complex numbers.
+    """
+    header: dict[str, Any] = {}
+    end = 0
+    for name, array in arrays.items():
+        code = _CODES.get(array.dtype.name)
+        if code is None or name == _METADATA:
+            message = f"expected a name and dtype that .safetensors has but got {name} of dtype={array.dtype.name}"
+            raise UserError("bad-value", message)
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
+        end += array.nbytes
+    text = json.dumps(header).encode()
+    # Readers map the data, which numbers of 8 bytes want aligned.
+    text += b" " * (-len(text) % _LENGTH_BYTES)
+    stream.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
+    for array in arrays.values():
+        stream.write(little_endian_bytes(array))
 
 
 def _bad(shown: str, expectation: str) -> UserError:

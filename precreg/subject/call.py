@@ -1,74 +1,26 @@
-"""Which kinds of subject exist, which arguments do they take, and which outputs do they return?
+"""Which arguments does a computation take, and which outputs does it return?
 
-precreg has two kinds; installed packages add others with entry points of the group "precreg.subjects". A name must have
-exactly one provider. Suites check the names when they load, so this module imports numpy late.
+Suites check computations when they load, so this module imports numpy late.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from importlib import import_module
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
-from precreg.subject.surroundings import SurroundingsRestored
+from precreg.errors import UserError
+from precreg.subject.tensors import is_tensor, tensor_to_array
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from numpy.typing import NDArray
 
     from precreg.arithmetic.devices import Arithmetic
-
-
-class EntryPointGroup(NamedTuple):
-    """Describe a group of entry points: its name, the word for a member, the key in suites, and the error's slug."""
-
-    name: str
-    word: str
-    key: str
-    slug: str
-
-
-def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()) -> EntryPoint:
-    """Return the one entry point of that name. `ours` are precreg's own names, for the suggestion in the message.
-
-    Raises:
-        UserError: the group's slug, if no package or more than one provides the name.
-    """
-    # Reads the metadata of every installed package, which takes about 17 ms, so only names that are not ours get here.
-    from importlib.metadata import entry_points
-
-    installed = entry_points(group=group.name)
-    found = [point for point in installed if point.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        values = " and ".join(sorted(point.value for point in found))
-        raise UserError(group.slug, f"expected one {group.word} named {name} but got {values}")
-    near = nearest(name, {*ours, *installed.names})
-    raise UserError(group.slug, f"expected an installed {group.word} but got {group.key}={name}{near}")
-
-
-SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
-# precreg's own kinds and their functions. The names are reserved, and need no look at the installed packages.
-BUILT_IN_SUBJECTS = {"python": "precreg.subject.python:run_python", "files": "precreg.subject.python:run_files"}
-
-
-@cache
-def subject_entry_point(kind: str) -> EntryPoint:
-    """Return the entry point of a kind of subject from the one package that provides it.
-
-    Raises:
-        UserError: unknown-subject-kind.
-    """
-    return find_entry_point(SUBJECTS, kind, BUILT_IN_SUBJECTS)
 
 
 class Call(Struct, frozen=True):
@@ -87,26 +39,86 @@ class Call(Struct, frozen=True):
 
 
 class Outputs(NamedTuple):
-    """Hold arrays by output name, in their order, and the duration of the computation in seconds."""
+    """Hold arrays by output name, in their order, and the duration of the computation in seconds.
+
+    `facts` name the hardware and the libraries that computed, for the run record. The fact "accelerator" has a family
+    and a model, such as "cuda NVIDIA H100": the case then has the baselines and tolerances of that accelerator. A fact
+    whose name begins with "about_" only explains; any other one decides bits, and enters the fingerprint.
+    """
 
     arrays: dict[str, NDArray[Any]]
     # Each kind measures its own time, because only the kind knows where loading ends and computing begins.
     duration_s: float
+    facts: Mapping[str, str] = {}
 
 
 def name_outputs(returned: object) -> dict[str, NDArray[Any]]:
     """Name the arrays that a function returned: one is "out", a dict has its names, a sequence counts from "0".
 
-    Python numbers become 0-d float64 (or complex128) arrays. The arrays are C-order copies.
+    A dataclass has the names of its fields. Dicts, dataclasses, and sequences with tensors or with these in them get
+    dotted names, such as "hidden.0.key"; another sequence inside is one array, as numpy makes it. Python numbers become
+    0-d float64 (or complex128) arrays, and tensors of torch become arrays. None is left out inside of these, among
+    tensors, and in a dataclass. The arrays are C-order copies.
 
     Raises:
         UserError: bad-outputs, for any other value.
     """
-    if isinstance(returned, Mapping):
-        return {_name(name): _array(name, value) for name, value in returned.items()}
-    if isinstance(returned, tuple | list):
-        return {str(index): _array(index, value) for index, value in enumerate(returned)}
-    return {"out": _array("out", returned)}
+    found: dict[str, NDArray[Any]] = {}
+    for name, value in output_leaves(returned):
+        if name in found:
+            raise UserError("bad-outputs", f"expected a name for each output but got two of name={name!a}")
+        found[name] = _array(name, value)
+    return found
+
+
+def output_leaves(returned: object) -> Iterator[tuple[str, object]]:
+    """Yield the outputs of a result with their names, before they become arrays. Raises UserError (bad-outputs)."""
+    members = _members(returned, "")
+    if members is None:
+        yield "out", returned
+    else:
+        yield from _leaves("", returned, members, 1)
+
+
+# A result inside itself would never end.
+_MAX_DEPTH = 20
+
+
+def _members(value: object, place: str) -> list[tuple[str, object]] | None:
+    """Return the parts of a result by name; None for a value that is one output. `place` is its name, "" at the top."""
+    if isinstance(value, Mapping):
+        # Caches of keys and values count their layers.
+        return [(str(name) if place and type(name) is int else _name(name), item) for name, item in value.items()]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(each.name, getattr(value, each.name)) for each in fields(value)]
+    if isinstance(value, tuple | list) and (not place or any(map(_is_named, value))):
+        return [(str(index), item) for index, item in enumerate(value)]
+    return None
+
+
+def _is_named(value: object) -> bool:
+    """Return whether a member of a sequence is an output of its own, or several."""
+    if isinstance(value, tuple | list):
+        return any(map(_is_named, value))
+    return is_tensor(value) or isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
+
+
+def _leaves(place: str, value: object, members: list[tuple[str, object]], depth: int) -> Iterator[tuple[str, object]]:
+    if depth > _MAX_DEPTH:
+        raise UserError(
+            "bad-outputs", f"expected at most {_MAX_DEPTH} levels of outputs but got output {place[:40]}..."
+        )
+    # Modules return None in the place of what they were not asked for.
+    has_gaps = bool(place) or is_dataclass(value) or any(is_tensor(item) for _, item in members)
+    for name, item in members:
+        if item is None and has_gaps:
+            continue
+        inner = _name(f"{place}.{name}" if place else name)
+        parts = _members(item, inner)
+        if parts is None:
+            yield inner, item
+        else:
+            yield from _leaves(inner, item, parts, depth + 1)
 
 
 def require_numeric(output: object, array: NDArray[Any]) -> NDArray[Any]:
@@ -141,7 +153,7 @@ def _name(name: object) -> str:
     return name
 
 
-def _checked(outputs: Outputs) -> Outputs:
+def check_outputs(outputs: Outputs) -> Outputs:
     """Return the outputs of an installed kind, as `name_outputs` makes them: arrays of numbers under names.
 
     Raises:
@@ -155,7 +167,19 @@ def _checked(outputs: Outputs) -> Outputs:
         _name(name): require_numeric(name, value) if type(value) is np.ndarray else _array(name, value)
         for name, value in outputs.arrays.items()
     }
-    return Outputs(arrays, float(outputs.duration_s))
+    return Outputs(arrays, float(outputs.duration_s), _check_facts(outputs.facts))
+
+
+def _check_facts(facts: object) -> dict[str, str]:
+    """Return facts as texts of one line that JSON can store. Raises UserError: bad-outputs."""
+    if not isinstance(facts, Mapping):
+        raise UserError("bad-outputs", f"expected facts as a dict of texts but got {type(facts).__name__}")
+    return {_fact_text(name): _fact_text(value) for name, value in facts.items()}
+
+
+def _fact_text(value: object) -> str:
+    # JSON cannot store a lone surrogate.
+    return " ".join(str(value).split()).encode(errors="replace").decode()
 
 
 def _array(output: object, value: object) -> NDArray[Any]:
@@ -163,6 +187,8 @@ def _array(output: object, value: object) -> NDArray[Any]:
 
     if value is None:
         raise UserError("bad-outputs", f"expected an array but got None for output {output}")
+    if is_tensor(value):
+        return tensor_to_array(value, f"output {output}")
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         try:
             return np.array(value, dtype=np.float64)
@@ -172,12 +198,30 @@ def _array(output: object, value: object) -> NDArray[Any]:
     if _is_masked(value):
         advice = "fill the mask first, array.filled(...)"
         raise UserError("bad-outputs", f"expected an array but got a masked array for output {output}; {advice}")
+    mpmath = sys.modules.get("mpmath")
+    if mpmath is not None and isinstance(value, mpmath.matrix):
+        # numpy would take a matrix of mpmath as a flat sequence.
+        value = value.tolist()
     try:
         # A copy, because the function may keep its buffer and overwrite it in the next call.
         array = np.array(value, order="C")
     except (ValueError, TypeError, OverflowError) as error:
         raise UserError("bad-outputs", f"expected an array for output {output} but got {error}") from error
-    return require_numeric(output, array)
+    return require_numeric(output, _rounded_multiprecision(array))
+
+
+def _rounded_multiprecision(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers of mpmath as longdouble, rounded once each; any other array unchanged."""
+    # Only a reference that imported mpmath, or that precreg gave its numbers, can return them.
+    mpmath = sys.modules.get("mpmath")
+    if mpmath is None or array.dtype.kind != "O":
+        return array
+    numbers = (mpmath.mpf, mpmath.mpc, int, float)
+    if not all(isinstance(value, numbers) for value in array.flat):
+        return array
+    from precreg.arithmetic import from_mpmath
+
+    return from_mpmath(array)
 
 
 def _is_masked(value: object) -> bool:
@@ -185,91 +229,3 @@ def _is_masked(value: object) -> bool:
     # numpy imports numpy.ma lazily. If nothing has imported it, no masked array exists.
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)
-
-
-class Dependencies(NamedTuple):
-    """Name what a specification computes with, beside the package of its kind: modules, and paths or patterns of files.
-
-    Modules are searched like those of a Python subject. Paths are relative to the suite's folder, or absolute.
-    """
-
-    modules: Sequence[str] = ()
-    files: Sequence[str] = ()
-
-
-_DECLARATIONS = "precreg.dependencies"
-
-
-@cache
-def dependencies_entry_point(kind: str) -> EntryPoint | None:
-    """Return the entry point that declares the dependencies of a kind of subject; None if no package does.
-
-    Raises:
-        UserError: bad-dependencies, if more than one package does.
-    """
-    from importlib.metadata import entry_points
-
-    found = sorted(entry_points(group=_DECLARATIONS, name=kind), key=lambda point: point.value)
-    if len(found) > 1:
-        values = " and ".join(point.value for point in found)
-        raise UserError("bad-dependencies", f"expected one declaration for kind={kind} but got {values}")
-    return found[0] if found else None
-
-
-def declared_dependencies(kind: str, spec: Any, folder: Path) -> Dependencies | None:
-    """Return the dependencies that an installed kind declares for a specification; None without a declaration.
-
-    `folder` is the suite's. The declaration is a function of an installed package, and runs in this process.
-
-    Raises:
-        UserError: bad-dependencies.
-    """
-    point = dependencies_entry_point(kind)
-    if point is None:
-        return None
-    try:
-        with SurroundingsRestored():
-            declared = point.load()(spec, folder)
-    # Any code of a package may fail in any way, and the message names it.
-    except (Exception, SystemExit) as problem:
-        received = f"{point.value} raised {type(problem).__name__}: {problem}"
-        raise UserError("bad-dependencies", f"expected the dependencies of kind={kind} but {received}") from problem
-    if not isinstance(declared, Dependencies) or not all(map(_are_texts, declared)):
-        received = f"{point.value} returned {ascii(declared)[:100]}"
-        raise UserError("bad-dependencies", f"expected Dependencies with lists of texts but {received}")
-    return declared
-
-
-def _are_texts(names: object) -> bool:
-    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-
-
-# A kind runs a specification, as the suite gives it, on a call.
-SubjectKind = Callable[[Any, Call], Outputs]
-
-
-@cache
-def subject_kind(name: str) -> SubjectKind:
-    """Return the kind of that name, from precreg or from the one package that provides it.
-
-    Raises:
-        UserError: unknown-subject-kind.
-    """
-    if name in BUILT_IN_SUBJECTS:
-        module, _, function = BUILT_IN_SUBJECTS[name].partition(":")
-        built_in: SubjectKind = getattr(import_module(module), function)
-        return built_in
-    # Late, because suites check the names of kinds when they load, without numpy.
-    from precreg.subject.health import KIND_IMPORT, note_use, watch_import
-
-    key = (KIND_IMPORT, name)
-    with watch_import(key):
-        run: SubjectKind = subject_entry_point(name).load()
-
-    # Built-in kinds restore the surroundings themselves, so that no restoring counts in their measured time.
-    def restored(spec: Any, call: Call) -> Outputs:
-        note_use(key)
-        with SurroundingsRestored():
-            return _checked(run(spec, call))
-
-    return restored

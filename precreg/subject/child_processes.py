@@ -1,4 +1,4 @@
-"""Which processes did a call start and leave running below this one?"""
+"""Which processes did a call start and leave running below this one, and how did a process end?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from signal import Signals
 from time import monotonic, sleep
 
 # A child that a subject asked to end, and did not wait for, ends within milliseconds.
@@ -111,3 +112,11 @@ def _name_process(pid: int) -> str:
             return "a fork of this process"
     text = b" ".join(word for word in words if word).decode(errors="replace")
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:80] or f"process {pid}"
+
+
+def describe_exit(code: int) -> str:
+    """Write an exit code, or minus the signal that killed a process: "exited with code 5", "killed by SIGSEGV"."""
+    if code >= 0:
+        return f"exited with code {code}"
+    # Real-time signals have numbers without a name.
+    return f"killed by {Signals(-code).name if -code in list(Signals) else f'signal {-code}'}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from signal import SIG_UNBLOCK, SIGINT, default_int_handler, pthread_sigmask, signal
 from typing import Literal
 
@@ -32,7 +31,7 @@ from precreg.subject.surroundings import (
     note_every_interrupt,
     take_left_modes,
 )
-from precreg.types import Computation, StateChange, StateKind
+from precreg.types import StateChange, StateKind
 
 # A folder that has modules of its own, and the name of a module that a computation of a case names. In place of the
 # folder, a word for what an installed package provides.
@@ -42,13 +41,6 @@ KIND_IMPORT, ANALYZER_IMPORT = "kind of subject", "analyzer"
 # A change may concern every function of numpy, and a reader needs a few.
 _MAX_NAMES = 5
 _MAX_NAME = 80
-
-
-def import_key(computation: Computation, directory: Path) -> ImportKey:
-    """Return the key of the module that a computation imports; `directory` is the folder of its suite."""
-    if computation.kind == "python":
-        return str(directory), str(computation.spec).partition(":")[0]
-    return KIND_IMPORT, computation.kind
 
 
 class WorkerRetires(Exception):  # noqa: N818  (an event, not an error of ours)

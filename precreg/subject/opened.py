@@ -14,6 +14,8 @@ from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
+from precreg.storage import is_own_path
+
 # Longer lists are shortened to folders. Reviewers see the list of a baseline, and few references open 40 files.
 MAX_OPENED = 40
 
@@ -42,14 +44,15 @@ class OpenedFiles:
     def paths(self) -> frozenset[str]:
         """Return the absolute paths, links as they were written; files of installed packages are left out."""
         found = {_as_source(path) for path in self._paths}
-        return frozenset(path for path in found if not os.path.realpath(path).startswith(self._installed))
+        # With a slash, so that the installed folders themselves are left out, too.
+        return frozenset(path for path in found if not f"{os.path.realpath(path)}/".startswith(self._installed))
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         read = _READERS.get(event)
         if read is None:
             return
         for path in read(arguments):
-            if isinstance(path, str | bytes | os.PathLike):
+            if isinstance(path, str | bytes | os.PathLike) and not _is_path_hook(os.fsdecode(path)):
                 folder = FOLDER if event in _LISTING and not _called_by_imports() else ""
                 if folder or event not in _LISTING:
                     self._paths.add(os.path.abspath(os.fsdecode(path)) + folder)
@@ -60,6 +63,13 @@ def _installed_folders() -> Iterator[str]:
     yield from (os.path.dirname(sys.executable), "/proc", "/sys", "/dev", "/etc", "/usr/lib", "/usr/share")
     # precreg itself, wherever it is installed from.
     yield os.path.dirname(os.path.dirname(__file__))
+
+
+def _is_path_hook(path: str) -> bool:
+    """Return whether a path is a name that setuptools puts on sys.path for the imports of an editable package."""
+    # importlib.metadata takes each entry of sys.path for a folder.
+    name = path.rpartition("/")[2]
+    return name.startswith("__editable__.") and name.endswith(".__path_hook__")
 
 
 def _opened(arguments: tuple[Any, ...]) -> Iterator[Any]:
@@ -133,10 +143,12 @@ def _relative(paths: Collection[str], root: str) -> Iterator[str]:
     for path in paths:
         folder = FOLDER if path.endswith(FOLDER) else ""
         for spelling in {os.path.normpath(path), os.path.realpath(path)}:
+            inner = spelling.removeprefix(f"{root}/")
             if spelling == root and folder:
                 yield f".{FOLDER}"
-            elif spelling.startswith(f"{root}/"):
-                yield spelling.removeprefix(f"{root}/") + folder
+            # The files of builds and calls have other names on each machine.
+            elif inner != spelling and not is_own_path(inner):
+                yield inner + folder
 
 
 def touches(opened: Collection[str], changed: Collection[str]) -> tuple[str, ...]:

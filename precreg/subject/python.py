@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from inspect import Parameter, signature
+from itertools import takewhile
+from pathlib import Path
 from pkgutil import iter_modules
 from time import perf_counter_ns
 from types import ModuleType
@@ -18,7 +21,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.errors import UserError, nearest
-from precreg.storage import read_npy, read_npz, resolve_inside
+from precreg.storage import read_recorded, read_single, resolve_inside
+from precreg.subject.built_in import EVERY_MEMBER, FileSpec
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
 from precreg.subject.health import note_use, watch_import
 from precreg.subject.module_space import ModuleSpace, enter_module_space, leave_module_space
@@ -36,23 +40,54 @@ def run_python(spec: str, call: Call) -> Outputs:
     """
     space = enter_module_space(call.directory, call.project)
     try:
-        function = _find_function(spec, space)
+        function = find_function(spec, space)
         with SurroundingsRestored():
+            ordered = _unnamed_arguments(function)
             started = perf_counter_ns()
-            returned = _call(function, call)
+            returned = _call(function, call, ordered)
             duration_s = (perf_counter_ns() - started) / 1e9
         return Outputs(name_outputs(returned), duration_s)
     finally:
         leave_module_space()
 
 
-def _call(function: Callable[..., Any], call: Call) -> Any:
-    """Call a function with inputs and params by keyword; a numpy ufunc takes its inputs by position."""
+def call_function(target: str, directory: Path, project: Path, *arguments: Any, **named: Any) -> Any:
+    """Call `module:function` with other arguments than a subject has, and return its value.
+
+    Raises UserError (missing-module, missing-function), and the function's own exceptions.
+    """
+    space = enter_module_space(directory, project)
+    try:
+        function = find_function(target, space)
+        with SurroundingsRestored():
+            return function(*arguments, **named)
+    finally:
+        leave_module_space()
+
+
+def _unnamed_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters that a function takes by position alone, such as `a` of numpy.linalg.cholesky."""
+    # A function of C may have no signature, and a callable of the user's a wrong one.
+    try:
+        parameters = signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return ()
+    return tuple(each.name for each in parameters if each.kind is Parameter.POSITIONAL_ONLY)
+
+
+def _call(function: Callable[..., Any], call: Call, ordered: tuple[str, ...]) -> Any:
+    """Call a function with inputs and params by keyword, apart from those that it takes by position alone.
+
+    A numpy ufunc takes all of its inputs by position, in their order.
+    """
     if call.arithmetic is not None:
         call = replace(call, inputs=_simulate_inputs(call.inputs, call.arithmetic), arithmetic=None)
     if isinstance(function, np.ufunc):
         return function(*call.inputs.values(), **call.params)
-    return function(**call.inputs, **call.params)
+    named = {**call.inputs, **call.params}
+    # The first one that is missing ends the list: those behind it have no place.
+    first = [named.pop(name) for name in [*takewhile(named.__contains__, ordered)]]
+    return function(*first, **named)
 
 
 def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:
@@ -63,7 +98,12 @@ def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) ->
     }
 
 
-def _find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+def find_function(spec: str, space: ModuleSpace) -> Callable[..., Any]:
+    """Return what `module:name` names, and import the module at its first use in the entered space.
+
+    Raises:
+        UserError: missing-module, taken-name, missing-function.
+    """
     module_name, _, attribute = spec.partition(":")
     key = (space.path[0], module_name)
     if spec not in space.functions:
@@ -113,22 +153,25 @@ def _find_attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
     return function
 
 
-# In place of an output's name: every array of an .npz file, under its own name.
-EVERY_MEMBER = "*"
-
-
-def run_files(spec: dict[str, str], call: Call) -> Outputs:
-    """Read each output's .npy file, or with the name "*" every array of an .npz file. The duration is 0.
+def run_files(spec: FileSpec, call: Call) -> Outputs:
+    """Read each output's file, or with the name "*" every array of an archive. The duration is 0.
 
     Paths are relative to the project. A missing file gives no output, which the verdict reports as missing_output.
 
     Raises:
-        UserError: bad-array-file, outside-project.
+        UserError: outside-project, and the errors of the reader of the format.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    for output, name in spec.items():
-        path = resolve_inside(call.project, name)
+    for output, given in spec.items():
+        file = given if isinstance(given, str) else given["path"]
+        path = resolve_inside(call.project, file)
         if not path.exists():
             continue
-        arrays |= read_npz(path, name) if output == EVERY_MEMBER else {output: read_npy(path, name)}
+        if output == EVERY_MEMBER:
+            arrays |= read_recorded(path, file)
+        elif isinstance(given, str):
+            arrays[output] = read_single(path, file)
+        else:
+            shape = None if "shape" not in given else tuple(given["shape"])
+            arrays[output] = read_single(path, file, given["dtype"], shape, given.get("byte_order", "little"))
     return Outputs({output: require_numeric(output, array) for output, array in arrays.items()}, 0.0)

@@ -7,6 +7,7 @@ repeats.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -151,6 +152,8 @@ DETAIL_LENGTH = 4000
 # The first words of a report of faulthandler.
 _CRASH = "Fatal Python error: "
 _MACHINERY = (*(f"{package.__path__[0]}{os.sep}" for package in (precreg, importlib)), "<frozen importlib")
+# Frames between those of precreg and the user's: precreg enters contexts before it calls user code.
+_BEFORE_USER = (*_MACHINERY, contextlib.__file__)
 
 
 class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
@@ -159,6 +162,14 @@ class CaseFailed(Exception):  # noqa: N818  (an event, not an error of ours)
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+def unavailable(message: str) -> CaseFailed:
+    """Make the end of a case that cannot run here: it is skipped, and the run prints the message.
+
+    A message names the missing thing and the remedy, such as "needs cuda, but torch finds no GPU: use on: cpu".
+    """
+    return CaseFailed(Failure(Reason.UNAVAILABLE, message))
 
 
 # The interrupts from the keyboard; None while nothing notes them, so that any KeyboardInterrupt may come from there.
@@ -215,12 +226,24 @@ def blame_failures(reason: Reason) -> Iterator[None]:
 def describe_failure(error: BaseException, reason: Reason) -> Failure:
     """Describe an exception in one line, with the part of its traceback that lies in user code."""
     if isinstance(error, UserError):
-        cause = error.__cause__ if reason is Reason.ANALYZER_ERROR else None
-        return Failure(reason, escape_surrogates(error.message), escape_surrogates(f"{error}\n{_traceback(cause)}"))
+        # The user's own exception, in an analyzer or in a function that makes an input.
+        has_cause = reason is Reason.ANALYZER_ERROR or error.slug == "bad-input"
+        detail = f"{error}\n{error.detail}{_traceback(error.__cause__ if has_cause else None)}"
+        return Failure(reason, escape_surrogates(error.message), escape_surrogates(detail))
     if isinstance(error, SystemExit):
         return Failure(reason, escape_surrogates(f"exited with {error.code or 0}"))
-    message = " ".join(traceback.format_exception_only(error)[-1].split())[:MESSAGE_LENGTH]
-    return Failure(reason, escape_surrogates(message), escape_surrogates(_traceback(error)))
+    return Failure(reason, escape_surrogates(_one_line(error)), escape_surrogates(_traceback(error)))
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the type and the message of an exception, and its notes after them."""
+    notes = [str(note) for note in getattr(error, "__notes__", ())]
+    printed = "".join(traceback.format_exception_only(error)).rstrip()
+    for note in reversed(notes):
+        printed = printed.removesuffix(note).rstrip()
+    # The first lines of a syntax error are its place and its text.
+    last = printed[printed.rfind(type(error).__qualname__) :] if isinstance(error, SyntaxError) else printed
+    return " ".join("; ".join([last, *notes]).split())[:MESSAGE_LENGTH]
 
 
 def _traceback(error: BaseException | None) -> str:
@@ -261,6 +284,6 @@ def _is_machinery(line: str) -> bool:
 
 
 def _frames_of_user(frames: TracebackType | None) -> TracebackType | None:
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_MACHINERY):
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_BEFORE_USER):
         frames = frames.tb_next
     return frames

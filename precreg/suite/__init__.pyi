@@ -13,6 +13,7 @@ from .load import require_depends as require_depends
 from .load import require_unique_suite as require_unique_suite
 from .load import suite_files as suite_files
 from .matrix import case_name as case_name
+from .node_tests import node_test_folders as node_test_folders
 from .recorded import folders_searched as folders_searched
 from .schema import json_schema as json_schema
 from .schema import tolerances_schema as tolerances_schema
@@ -23,3 +24,4 @@ from .select import no_case_error as no_case_error
 from .select import select_cases as select_cases
 from .select import select_names as select_names
 from .select import shard_cases as shard_cases
+from .table import is_unread as is_unread

@@ -14,22 +14,22 @@ from functools import lru_cache
 from importlib.util import find_spec
 from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from precreg.errors import UserError, nearest
-from precreg.storage import KeyPath, Source, format_value, names_bound, parse_module, path_beside_suite
-from precreg.subject import BUILT_IN_SUBJECTS, subject_entry_point
+from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
+from precreg.subject import kind_named, kinds_among, read_spec, reference_spec
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Parameters, require_known
+from precreg.suite.matrix import Parameters, reference_names, require_known, resolve_params, substitute
 from precreg.types import Computation, Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
 
-# The packages that precreg imports. They may be in sys.modules before a suite's module is imported, and Python would
-# then take the package in place of a module with the same name.
+# The packages that precreg imports, those of extras included. They may be in sys.modules before a suite's module is
+# imported, and Python would then take the package in place of a module with the same name.
 _INSTALLED = (
-    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes msgspec numpy packaging pytest rich "
-    "sqlalchemy xxhash yaml"
+    "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes mpmath msgspec numpy onnx onnxruntime "
+    "packaging pyarrow pytest rich sqlalchemy torch xxhash yaml"
 )
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
 
@@ -161,56 +161,109 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
+class SuitePlace(NamedTuple):
+    """The place of a specification in a suite, as a kind of subject sees it."""
+
+    source: Source
+    key: str
+    kind: str
+    value: Any
+    folder: str
+    project: Path
+
+    @property
+    def directory(self) -> Path:
+        """The folder of the suite."""
+        return self.project / self.folder
+
+    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
+        """Make an error with the line of the value."""
+        return self.source.error(slug, message, *self._path(keys))
+
+    def require_file(self, path: str, *keys: str | int) -> str:
+        """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
+        return existing_file(self.source, self._path(keys), path, self.folder, self.project)
+
+    def require_function(self, target: str, *keys: str | int) -> None:
+        """Check that `module:function` exists. Raises: bad-value, missing-module, taken-name, missing-function."""
+        locate_target(target, self.folder, self.project, self.source.where(*self._path(keys)))
+
+    def _path(self, keys: tuple[str | int, ...]) -> KeyPath:
+        if not isinstance(self.value, dict):
+            return (self.key,)
+        # An option stands beside the key of the kind, and anything else below it.
+        is_option = bool(keys) and keys[0] != self.kind and keys[0] in self.value
+        return (self.key, *keys) if is_option else (self.key, self.kind, *keys)
+
+
+def computation_reader(
+    suite: Suite, key: str, project: Path, parameters: list[str]
+) -> Callable[[Parameters], Computation]:
+    """Return a function from a row of the matrix to the computation that a key of the suite names.
+
+    `$name` in a specification stands for a parameter of the matrix or a key of params, as in inputs. Raises UserError:
+    unknown-reference, cyclic-reference. The function raises the errors of `read_computation`.
+    """
+    source, given = suite.source, getattr(suite.file, key)
+    expect_mapping(source, suite.file.params, "params")
+    known = {*parameters, *suite.file.params}
+    require_known(source, given, known, key)
+    require_known(source, suite.file.params, known, "params")
+    params = resolve_params(source, suite.file.params, parameters)
+    # A matrix parameter hides a key of params with the same name.
+    filled = substitute(given, {name: value for name, value in params.items() if name not in parameters})
+    names = sorted({name for name, _ in reference_names(filled)})
+    read: dict[str, Computation] = {}
+
+    def computation(row: Parameters) -> Computation:
+        values = {name: row[name] for name in names}
+        # Rows share a computation if they agree on the names in it; repr() distinguishes 1, 1.0 and True.
+        at = repr(list(values.values()))
+        if at not in read:
+            read[at] = read_computation(source, key, substitute(filled, values), suite.directory, project)
+        return read[at]
+
+    return computation
+
+
 def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
-    """Return the computation that a key of a suite names as module:function or {KIND: spec}.
+    """Return the computation that a key of a suite names as module:function or {KIND: spec, OPTION: value, ...}.
 
-    Raises UserError: bad-value, unknown-subject-kind, missing-module, missing-function, outside-project, missing-file.
+    Raises UserError: bad-value, unknown-key, unknown-subject-kind, missing-module, missing-function, outside-project,
+    missing-file, and other errors of an installed kind.
     """
-    kind, spec = _split_kind(source, key, value)
-    path = (key, kind) if isinstance(value, dict) else (key,)
-    if kind == "python":
-        if not isinstance(spec, str):
-            raise source.error("bad-value", f"expected module:function but got {key}={format_value(spec)}", *path)
-        locate_target(spec, directory, project, source.where(*path))
-    if kind == "files":
-        return file_computation(_read_paths(source, path, spec, directory, project))
-    return Computation(kind, spec)
+    kind = _kind_of(source, key, value)
+    place = SuitePlace(source, key, kind, value, directory, project)
+    options = {name: item for name, item in value.items() if name != kind} if isinstance(value, dict) else {}
+    spec = value[kind] if isinstance(value, dict) else value
+    return Computation(kind, read_spec(kind, spec, options, place))
 
 
-def file_computation(paths: str | dict[str, str]) -> Computation:
-    """Return the computation that reads recorded arrays. Paths are relative to the project.
-
-    A single path gives one array named "out", or every array of an .npz file. A mapping gives the path of each array.
-    """
-    if isinstance(paths, str):
-        paths = {"*" if paths.endswith(".npz") else "out": paths}
-    return Computation("files", paths)
+def default_reference(suite: Suite, subject: Computation) -> Computation:
+    """Return the reference that the kind of a subject has for a suite without one. Raises UserError: missing-key."""
+    spec = reference_spec(subject)
+    if spec is None:
+        raise suite.source.error("missing-key", "expected reference: or golden: but neither is there", "suite")
+    return Computation(subject.kind, spec)
 
 
-def _split_kind(source: Source, key: str, value: Any) -> tuple[str, Any]:
+def _kind_of(source: Source, key: str, value: Any) -> str:
+    """Return the kind that a value has as its only key, or among the options of the kind."""
     if isinstance(value, str):
-        return "python", value
-    if not isinstance(value, dict) or len(value) != 1:
-        raise source.error(
-            "bad-value", f"expected module:function or {{KIND: spec}} but got {key}={format_value(value)}", key
-        )
-    kind, spec = next(iter(value.items()))
-    if kind not in BUILT_IN_SUBJECTS:
-        try:
-            subject_entry_point(kind)
-        except UserError as error:
-            raise source.error(error.slug, error.message, key, kind) from None
-    return kind, spec
-
-
-def _read_paths(source: Source, path: KeyPath, spec: Any, directory: str, project: Path) -> str | dict[str, str]:
-    if isinstance(spec, str):
-        return existing_file(source, path, spec, directory, project)
-    if not isinstance(spec, dict) or not spec or not all(isinstance(item, str) for item in spec.values()):
-        raise source.error(
-            "bad-value", f"expected a path, or a path per output, but got files={format_value(spec)}", *path
-        )
-    return {name: existing_file(source, (*path, name), item, directory, project) for name, item in spec.items()}
+        return "python"
+    if not isinstance(value, dict) or not value:
+        expected = "module:function or {KIND: spec}"
+        raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", key)
+    kinds = kinds_among([*value])
+    if len(kinds) > 1:
+        message = f"expected one kind of subject but got {key} with {' and '.join(kinds)}"
+        raise source.error("bad-value", message, key, kinds[1])
+    kind = kinds[0] if kinds else next(iter(value))
+    try:
+        kind_named(kind)
+    except UserError as error:
+        raise source.error(error.slug, error.message, key, kind) from None
+    return str(kind)
 
 
 def existing_file(source: Source, path: KeyPath, file: str, directory: str, project: Path) -> str:

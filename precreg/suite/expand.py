@@ -20,9 +20,17 @@ from msgspec.structs import replace
 
 from precreg.errors import nearest
 from precreg.storage import expect_mapping, format_value
-from precreg.suite.computations import device_chooser, existing_file, read_computation
+from precreg.subject import requirements_of
+from precreg.suite.computations import (
+    computation_reader,
+    default_reference,
+    device_chooser,
+    existing_file,
+    locate_target,
+)
+from precreg.suite.figure_layers import require_recorded, with_own_figures_off
 from precreg.suite.files import CaseEntry
-from precreg.suite.inputs import File, is_drawn, parse_input, resolve_pick
+from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
 from precreg.suite.load import Suite, depends_patterns, load_suites
 from precreg.suite.matrix import (
     Parameters,
@@ -34,10 +42,13 @@ from precreg.suite.matrix import (
     resolve_params,
     substitute,
 )
+from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
+from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.select import list_names
+from precreg.suite.table import table_points
 from precreg.tolerance import read_layers, require_analyzers
-from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Role
+from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
 # and none matches by accident.
@@ -53,11 +64,13 @@ def definition_digest(
     inputs: dict[str, dict[str, Any]],
     params: dict[str, Any],
     device: str | None = None,
+    reference_dtype: ReferenceDtype | None = None,
 ) -> str:
     """Return the digest of a computation: VERSION, a colon and 32 hex digits (128 bits of SHA-256).
 
-    The digest covers subject, oracle, inputs, params and the name of the device. It leaves out tolerances, budget,
-    tags, seeds, repeats, the names of suite and case, and the code. The order of keys does not matter.
+    The digest covers subject, oracle, inputs, params, the name of the device, and a given dtype of the reference. It
+    leaves out tolerances, budget, tags, seeds, repeats, the names of suite and case, and the code. The order of keys
+    does not matter.
     """
     content: dict[str, Any] = {
         "subject": [subject.kind, subject.spec],
@@ -69,6 +82,8 @@ def definition_digest(
     }
     if device is not None:  # without a device the key is left out, so that digests from before devices still match
         content["device"] = device
+    if reference_dtype is not None:
+        content["reference_dtype"] = [reference_dtype.name, reference_dtype.digits]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"{DEFINITION_VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
 
@@ -136,8 +151,12 @@ def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments
 def _check_inputs(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
     where = {name: suite.source.where("inputs", name) for name in inputs}
     inputs = {name: resolve_pick(name, mapping, where[name]) for name, mapping in inputs.items()}
+    inputs = {name: gather_arguments(name, mapping, where[name]) for name, mapping in inputs.items()}
     for name, mapping in inputs.items():
         distribution = parse_input(name, mapping, where[name]).distribution
+        if isinstance(distribution, PythonInput):
+            place = suite.source.where("inputs", name, PYTHON_KEY)
+            locate_target(distribution.function, suite.directory, project, place)
         if isinstance(distribution, File):
             existing_file(suite.source, ("inputs", name, "file"), distribution.path, suite.directory, project)
     return inputs
@@ -158,7 +177,7 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
     the errors of reading a device.
     """
-    points = recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+    points = _points(suite, project)
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
@@ -172,18 +191,33 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     return _assign_baselines(suite, project, _apply_overrides(suite, cases))
 
 
+def _points(suite: Suite, project: Path) -> list[RecordedPoint]:
+    if suite.file.onnx_tests is not None:
+        return node_test_points(suite, project)
+    if suite.file.table:
+        return table_points(suite, project)
+    return recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+
+
 def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
-    file, source = suite.file, suite.source
-    subject = read_computation(source, "subject", file.subject, suite.directory, project)
-    oracle = read_computation(source, _oracle_role(suite), getattr(file, _oracle_role(suite)), suite.directory, project)
-    benchmark = None
-    if file.benchmark is not None:
-        benchmark = read_computation(source, "benchmark", file.benchmark, suite.directory, project)
-    return [RecordedPoint(row, subject, oracle, benchmark) for row in matrix_rows(source, file.matrix)]
+    rows = matrix_rows(suite.source, suite.file.matrix)
+    parameters, role = list(rows[0]), _oracle_role(suite)
+    subject = computation_reader(suite, "subject", project, parameters)
+    oracle = computation_reader(suite, role, project, parameters)
+    benchmark = computation_reader(suite, "benchmark", project, parameters)
+
+    def point(row: Parameters) -> RecordedPoint:
+        computed = subject(row)
+        judged_by = default_reference(suite, computed) if getattr(suite.file, role) is None else oracle(row)
+        return RecordedPoint(row, computed, judged_by, None if suite.file.benchmark is None else benchmark(row))
+
+    return [point(row) for row in rows]
 
 
 def _oracle_role(suite: Suite) -> Role:
-    return "golden" if suite.file.golden is not None or (suite.file.files and suite.file.files.golden) else "reference"
+    file = suite.file
+    has_golden = file.golden is not None or file.onnx_tests is not None or (file.files and file.files.golden)
+    return "golden" if has_golden else "reference"
 
 
 def _make_case(
@@ -194,7 +228,8 @@ def _make_case(
     device: str | None = None,
 ) -> Case:
     file, role, name = suite.file, _oracle_role(suite), case_name(point.parameters)
-    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device)
+    dtype = read_reference_dtype(suite, point.oracle)
+    definition = definition_digest(point.subject, point.oracle, role, inputs, params, device, dtype)
     return Case(
         id=f"{suite.id}/{name}",
         tier=suite.tier,
@@ -218,14 +253,24 @@ def _make_case(
         exact=file.exact,
         deterministic=file.deterministic,
         category=file.category,
-        requires=file.requires,
+        requires=_requirements(file.requires, point, dtype),
         tags=file.tags,
         analyzers=file.analyzers,
         budget=Budget(file.budget.time_ratio),
         expect_failure=file.reason,
         device=device,
         benchmark=point.benchmark,
+        reference_dtype=dtype,
+        empty_passes=file.onnx_tests is not None,
     )
+
+
+def _requirements(given: tuple[str, ...], point: RecordedPoint, dtype: ReferenceDtype | None) -> tuple[str, ...]:
+    """Return what a case requires: what its suite names, and what the kinds of its computations need."""
+    computations = [each for each in (point.subject, point.oracle, point.benchmark) if each is not None]
+    needed = (requirement for each in computations for requirement in requirements_of(each))
+    numbers = ("mpmath",) if dtype is not None and dtype.name == "mpmath" else ()
+    return tuple(dict.fromkeys((*given, *needed, *numbers)))
 
 
 def _default_seeds(inputs: Arguments) -> int:
@@ -285,7 +330,11 @@ def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntr
 def _read_case_layers(suite: Suite, index: int) -> list[Layer]:
     path = ("cases", index, "tolerance")
     layers = list(read_layers("case", suite.source, path, suite.file.cases[index].tolerance))
-    require_analyzers(layers, suite.file.analyzers)
+    if suite.file.table is None:
+        require_analyzers(layers, suite.file.analyzers)
+    else:
+        require_recorded(suite.source, suite.file.table, layers)
+        return [*with_own_figures_off(suite.file.table, layers)]
     return layers
 
 

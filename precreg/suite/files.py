@@ -35,6 +35,30 @@ class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
     reference: Annotated[Text | None, Meta(description="The same, computed in higher precision")] = None
     golden: Annotated[Text | None, Meta(description="Outputs to match, in the output dtype")] = None
     benchmark: Annotated[Text | None, Meta(description="Outputs of a second implementation")] = None
+    dtype: Annotated[Text | None, Meta(description="The dtype of raw .bin files, or a $placeholder")] = None
+    reference_dtype: Annotated[Text | None, Meta(description="The dtype of the oracle's raw files")] = None
+    shape: Annotated[Any, Meta(description="The shape of raw files: [4, 64], 4x64 or a $placeholder")] = None
+    byte_order: Annotated[Literal["little", "big"] | None, Meta(description="Of raw files; default: little")] = None
+
+
+class TableEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """Name a table of recorded figures, such as that of a sweep on hardware: every row is a case."""
+
+    file: Annotated[Text, Meta(description="CSV or Parquet file, relative to the suite's folder")]
+    name: Annotated[
+        tuple[Text, ...], Meta(min_length=1, description="Columns that name a row; they are the case's parameters")
+    ]
+    metrics: Annotated[Any, Meta(description="Columns of figures by metric; own ones with better: lower or higher")]
+    count: Annotated[Text | None, Meta(description="The column with the number of elements behind the figures")] = None
+    dtype: Annotated[Text | None, Meta(description="The dtype of all rows, or its column; default: column dtype")] = (
+        None
+    )
+    dtypes: Annotated[Any, Meta(description="The dtype of each other spelling in that column")] = field(
+        default_factory=dict
+    )
+    delimiter: Annotated[
+        Literal["comma", "semicolon", "tab"] | None, Meta(description="Of a CSV file; the header shows it otherwise")
+    ] = None
 
 
 class BudgetEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,10 +124,17 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     category: Annotated[Name | None, Meta(description="Operator category, a layer of the tolerance pyramid")] = None
     subject: Annotated[Any, Meta(description=f"The computation under test: {ABOUT_COMPUTATION}")] = None
     reference: Annotated[Any, Meta(description=f"The same in higher precision: {ABOUT_COMPUTATION}")] = None
+    reference_dtype: Annotated[
+        Any, Meta(description="The dtype of the reference's inputs: float64, longdouble, mpmath, or {mpmath: DIGITS}")
+    ] = None
     golden: Annotated[Any, Meta(description=f"Values to match, in the output dtype: {ABOUT_COMPUTATION}")] = None
     benchmark: Annotated[Any, Meta(description=f"A second implementation for ratios: {ABOUT_COMPUTATION}")] = None
     device: Annotated[str | None, Meta(description="The simulated device on which the subject runs")] = None
     files: Annotated[FilesEntry | None, Meta(description="Recorded outputs in place of a subject")] = None
+    onnx_tests: Annotated[
+        Any, Meta(description="A folder of ONNX backend tests, or {folder: PATH, include: [...], exclude: [...]}")
+    ] = None
+    table: Annotated[TableEntry | None, Meta(description="Recorded figures in place of a subject")] = None
     matrix: Annotated[Any, Meta(description="Values per parameter; include adds rows, exclude removes rows")] = field(
         default_factory=dict
     )

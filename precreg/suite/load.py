@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.measure import analyzer_entry_point
+from precreg.measure import OWN_FIGURES, analyzer_target
 from precreg.storage import (
     DEVICES_FOLDER,
     Source,
@@ -30,7 +30,9 @@ from precreg.storage import (
     resolve_inside,
     yaml_files,
 )
+from precreg.suite.figure_layers import figures_layer, require_recorded, with_own_figures_off
 from precreg.suite.files import SuiteFile, TolerancesFile
+from precreg.suite.roles import check_roles
 from precreg.tolerance import (
     SHIPPED_LAYERS,
     THRESHOLDS_VARIABLE,
@@ -73,7 +75,12 @@ class Foundation(Struct, frozen=True):
     thresholds: dict[Tier, tuple[Layer, ...]] = {}
 
     def pyramid(
-        self, tier: Tier, category: str | None, own: Sequence[Layer], analyzers: Collection[str] = ()
+        self,
+        tier: Tier,
+        category: str | None,
+        own: Sequence[Layer],
+        analyzers: Collection[str] = (),
+        shipped: Sequence[Layer] = SHIPPED_LAYERS,
     ) -> tuple[Layer, ...]:
         """Return every layer for a suite with `own` layers, from the shipped layers up.
 
@@ -84,7 +91,7 @@ class Foundation(Struct, frozen=True):
         # Later layers win, so the order is from general to special. PRECISION_THRESHOLDS is last: the
         # caller of the run sets it, and it applies over everything in the repository.
         layers = (
-            *SHIPPED_LAYERS,
+            *shipped,
             *self.default,
             *self.tiers.get(tier, ()),
             *self.categories.get(category or "", ()),
@@ -171,6 +178,11 @@ def _nearest_path(pattern: str, project: Path) -> str:
     return nearest(wanted, (entry.name for entry in (project / folder).iterdir()))
 
 
+# The standard of ONNX's own runner. Integers, bools and the bytes of strings must be equal.
+_EXACT = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+_NODE_TEST_TOLERANCE = {"standard": "onnx-backend-1", **{dtype: {"rtol": 0.0, "atol": 0.0} for dtype in _EXACT}}
+
+
 def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     """Read one suite from a path below suites/ of the project.
 
@@ -182,11 +194,19 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     tier = _tier_of_path(shown)
     source = read_yaml(path, shown)
     file = convert_source(source, SuiteFile)
-    _check_roles(source, file)
+    check_roles(source, file)
     _check_requirements(source, file.requires)
     _check_analyzers(source, file.analyzers)
     own = tuple(read_layers("suite", source, ("tolerance",), file.tolerance))
-    layers = foundation.pyramid(tier, file.category, own, file.analyzers)
+    if file.onnx_tests is not None:
+        # Settings of the suite come later, and win.
+        own = (*read_layers("onnx_tests", source, ("onnx_tests",), _NODE_TEST_TOLERANCE), *own)
+    if file.table is None:
+        layers = foundation.pyramid(tier, file.category, own, file.analyzers)
+    else:
+        require_recorded(source, file.table, own)
+        shipped = (*SHIPPED_LAYERS, figures_layer(file))
+        layers = with_own_figures_off(file.table, foundation.pyramid(tier, file.category, own, OWN_FIGURES, shipped))
     return Suite(tier, shown.rpartition("/")[0], source, file, layers)
 
 
@@ -197,59 +217,6 @@ def _tier_of_path(shown: str) -> Tier:
             return tier
     message = f"expected a suite in suites/{{{','.join(TIERS)}}}/ but got file={shown}{nearest(folder, TIERS)}"
     raise UserError("bad-value", message, file=shown, line=1)
-
-
-def _check_roles(source: Source, file: SuiteFile) -> None:
-    """Require a subject with a reference or golden, or files in their place, and reasons for known failures."""
-    if file.files is not None:
-        _check_recorded(source, file)
-        _require_one_oracle(
-            source, [key for key in ("reference", "golden") if getattr(file.files, key) is not None], "files"
-        )
-    elif file.subject is None:
-        raise source.error("missing-key", "expected subject: or files: but neither is there", "suite")
-    else:
-        _require_one_oracle(source, [key for key in ("reference", "golden") if getattr(file, key) is not None])
-    _check_expectation(source, file.expect, file.reason)
-    for index, entry in enumerate(file.cases):
-        _check_expectation(source, entry.expect, entry.reason, "cases", index)
-    _check_determinism(source, file)
-
-
-def _check_determinism(source: Source, file: SuiteFile) -> None:
-    """Refuse `exact: true` together with `deterministic: false`, because repeats of such cases may differ in bits."""
-    loose: list[tuple[str | int, ...]] = [("deterministic",)] if not file.deterministic else []
-    loose += [("cases", at, "deterministic") for at, entry in enumerate(file.cases) if entry.deterministic is False]
-    if file.exact and loose:
-        raise source.error("bad-value", "expected exact: true or deterministic: false but got both", *loose[0])
-
-
-def _check_recorded(source: Source, file: SuiteFile) -> None:
-    """Refuse keys that have no meaning for recorded files, because precreg draws no inputs and calls no function."""
-    # The check reads the file and not the struct, because the struct does not show if a value is a default.
-    keys = ("subject", "reference", "golden", "benchmark", "inputs", "params", "device", "study", "seeds", "repeats")
-    for key in keys:
-        if key in source.data:
-            raise source.error("bad-value", f"expected {key} or files but got both", key)
-    for index, entry in enumerate(file.cases):
-        if entry.seeds is not None:
-            message = f"expected no seeds for recorded files but got seeds={entry.seeds}"
-            raise source.error("bad-value", message, "cases", index, "seeds")
-
-
-def _require_one_oracle(source: Source, given: list[str], *path: str) -> None:
-    if len(given) == 2:
-        raise source.error("bad-value", "expected reference or golden but got both", *path, "golden")
-    if not given:
-        raise source.error("missing-key", "expected reference: or golden: but neither is there", *(path or ("suite",)))
-
-
-def _check_expectation(source: Source, expect: str | None, reason: str | None, *path: str | int) -> None:
-    if expect == "fail" and not reason:
-        raise source.error("missing-key", "expected reason: beside expect but got expect=fail alone", *path, "expect")
-    if reason and expect != "fail":
-        message = f"expected expect: fail beside reason but got reason={reason} without it"
-        raise source.error("missing-key", message, *path, "reason")
 
 
 def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:
@@ -265,7 +232,7 @@ def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
             message = f"expected each analyzer once but got analyzer={name} again"
             raise source.error("bad-value", message, "analyzers", index)
         try:
-            analyzer_entry_point(name)
+            analyzer_target(name)
         except UserError as error:
             raise source.error(error.slug, error.message, "analyzers", index) from None
 
@@ -291,7 +258,7 @@ def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> F
     Raises UserError: the errors of `read_suite`, and bad-thresholds.
     """
     written = _read_tolerances(project)
-    thresholds = read_thresholds(environ.get(THRESHOLDS_VARIABLE, ""), looser=written.looser_thresholds)
+    thresholds = read_thresholds(environ.get(THRESHOLDS_VARIABLE, ""), project, looser=written.looser_thresholds)
     return replace(written, thresholds=thresholds)
 
 

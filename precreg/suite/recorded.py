@@ -12,11 +12,22 @@ from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from precreg.errors import nearest
-from precreg.storage import Source, format_value, path_beside_suite, require_path, resolve_inside
-from precreg.suite.computations import file_computation
+from precreg.errors import UserError, nearest
+from precreg.storage import (
+    ARRAY_SUFFIXES,
+    MSPROBE_FILE,
+    RAW,
+    Source,
+    format_value,
+    is_array_file,
+    natural_order,
+    path_beside_suite,
+    require_path,
+    resolve_inside,
+)
+from precreg.subject import files_spec, read_raw_options
 from precreg.suite.load import Suite
-from precreg.suite.matrix import Parameters, matrix_rows
+from precreg.suite.matrix import Parameters, matrix_rows, require_known, substitute
 from precreg.types import Computation, Role
 
 # The parameter for the * of a pattern. Placeholders in braces have names of their own.
@@ -53,7 +64,8 @@ class _Pattern(NamedTuple):
         """Return the matching files in the order of their paths, with the parameters of each."""
         # The glob finds candidates quickly. Only the expression says which part of a path belongs to which parameter.
         expression = re.compile(_regex(self.text))
-        paths = sorted(path.relative_to(project).as_posix() for path in project.glob(self.glob))
+        found = (path.relative_to(project).as_posix() for path in project.glob(self.glob))
+        paths = sorted(found, key=natural_order)
         matches = ((path, expression.fullmatch(path)) for path in paths)
         return {path: match.groupdict() for path, match in matches if match and (project / path).is_file()}
 
@@ -83,7 +95,7 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     free = [name for name in actual.parameters if name not in choices[0] and name not in oracle.parameters]
     versions = _drop_duplicates({name: row[name] for name in free} for row in recorded.values())
     points = [
-        _make_point(actual, oracle, parameters)
+        _make_point(suite, actual, oracle, parameters)
         for choice in choices
         for version in versions
         for reference in references.values()
@@ -106,7 +118,33 @@ def _add_benchmarks(
             message = f"expected benchmark={wanted} but it is not there{nearest(wanted, known)}"
             raise suite.source.error("no-recorded-files", message, "files", "benchmark")
         resolve_inside(project, wanted, file=where.file, line=where.line)
-    return [point._replace(benchmark=file_computation(pattern.path(point.parameters))) for point in points]
+    return [
+        point._replace(benchmark=_file_computation(suite, pattern, point.parameters, "benchmark")) for point in points
+    ]
+
+
+def _file_computation(suite: Suite, pattern: _Pattern, row: Parameters, key: str) -> Computation:
+    """Return the computation that reads the file of a row; `key` is that of the pattern."""
+    path, source = pattern.path(row), suite.source
+
+    def error(slug: str, message: str, *keys: str | int) -> UserError:
+        name = keys[0] if keys else key
+        return source.error(slug, message, "files", "reference_dtype" if name == "dtype" and is_oracle else name)
+
+    is_oracle = key != "actual" and suite.file.files is not None and suite.file.files.reference_dtype is not None
+    raw = read_raw_options(_raw_options(suite, row, is_oracle=is_oracle), error) if path.endswith(RAW) else {}
+    return Computation("files", files_spec(path, raw, error))
+
+
+def _raw_options(suite: Suite, row: Parameters, *, is_oracle: bool) -> dict[str, Any]:
+    """Return how the raw files of a row are read; $name stands for a placeholder of the patterns."""
+    entry = suite.file.files
+    assert entry is not None
+    dtype = entry.reference_dtype if is_oracle else entry.dtype
+    given = {"dtype": dtype, "shape": entry.shape, "byte_order": entry.byte_order}
+    for key, value in given.items():
+        require_known(suite.source, value, row.keys(), "files", key)
+    return {key: substitute(value, row) for key, value in given.items() if value is not None}
 
 
 def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
@@ -131,7 +169,7 @@ def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> Recor
     """
     _check_names(suite.source, suite.file.baseline_of, "baseline_of")
     _, actual, oracle = _read_patterns(suite, project)
-    return _make_point(actual, oracle, parameters)
+    return _make_point(suite, actual, oracle, parameters)
 
 
 def _read_patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Pattern]:
@@ -142,9 +180,11 @@ def _read_patterns(suite: Suite, project: Path) -> tuple[Role, _Pattern, _Patter
     return role, actual, _read_pattern(suite, project, role, str(getattr(entry, role)))
 
 
-def _make_point(actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
+def _make_point(suite: Suite, actual: _Pattern, oracle: _Pattern, parameters: Parameters) -> RecordedPoint:
     return RecordedPoint(
-        parameters, file_computation(actual.path(parameters)), file_computation(oracle.path(parameters))
+        parameters,
+        _file_computation(suite, actual, parameters, "actual"),
+        _file_computation(suite, oracle, parameters, "reference"),
     )
 
 
@@ -155,10 +195,9 @@ def _read_pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
     names = tuple(match[1] or STEM for match in _HOLE.finditer(text))
     if len(set(names)) < len(names):
         raise suite.source.error("bad-value", f"expected each placeholder once but got {key}={text}", "files", key)
-    if not text.endswith((".npy", ".npz")):
-        raise suite.source.error(
-            "bad-value", f"expected a pattern of .npy or .npz files but got {key}={text}", "files", key
-        )
+    if not is_array_file(text):
+        expected = f"a pattern of {', '.join(ARRAY_SUFFIXES)} or {MSPROBE_FILE} files"
+        raise suite.source.error("bad-value", f"expected {expected} but got {key}={text}", "files", key)
     folder, rest = _split_folder(text)
     # After a placeholder, the folder is unknown and so is the target of "..".
     if ".." in rest.split("/"):

@@ -15,7 +15,7 @@ import msgspec
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.measure import ANALYZER_NAME_PATTERN, METRICS, baseline_metrics, relative_errors
 from precreg.suite.files import ABOUT_TOLERANCE, NoteEntry, SuiteFile, TolerancesFile
-from precreg.suite.inputs import DISTRIBUTIONS, FROM_KEY, PICK_KEY
+from precreg.suite.inputs import ARGUMENTS_KEY, DISTRIBUTIONS, FROM_KEY, PICK_KEY, PYTHON_KEY
 from precreg.tolerance import NO_BOUNDS, STANDARDS
 from precreg.types import CUMULATIVE_LOSS, GAIN, GROWTH_DOWN, GROWTH_UP, PAIRED_LOSS, RULES, Growth
 
@@ -44,9 +44,7 @@ _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 def json_schema() -> Schema:
     """Return the JSON Schema of a suite file."""
     root, definitions = _generate(SuiteFile)
-    computation = {
-        "anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]
-    }
+    computation = {"anyOf": [{"type": "string", "pattern": ":"}, {"type": "object", "minProperties": 1}]}
     _narrow(root, "subject", computation)
     _narrow(root, "reference", computation)
     _narrow(root, "golden", computation)
@@ -58,8 +56,19 @@ def json_schema() -> Schema:
     _narrow(root, "tolerance", _ref("Tolerance"))
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))
     _narrow(definitions["GrowthEntry"], "metric", {"enum": list(relative_errors()), "default": Growth("").metric})
+    _narrow(definitions["TableEntry"], "metrics", _table_metrics_schema())
+    _narrow(definitions["TableEntry"], "dtypes", {"type": "object", "additionalProperties": {"enum": [*DTYPE_NAMES]}})
     _narrow(definitions["TradeOffEntry"], "notes", {"type": "object", "additionalProperties": _ref("NoteEntry")})
-    root["oneOf"] = [{"required": ["files"]}, *({"required": ["subject", role]} for role in ("reference", "golden"))]
+    root["oneOf"] = [
+        *({"required": [key]} for key in ("files", "table", "onnx_tests")),
+        *({"required": ["subject", role]} for role in ("reference", "golden")),
+        # A kind of subject may bring the reference.
+        {
+            "required": ["subject"],
+            "properties": {"subject": {"type": "object"}},
+            "not": {"anyOf": [{"required": ["reference"]}, {"required": ["golden"]}]},
+        },
+    ]
     root |= _REASONED
     definitions["CaseEntry"] |= _REASONED
     definitions |= {
@@ -96,6 +105,13 @@ def _narrow(schema: Schema, name: str, narrower: Schema) -> None:
     schema["properties"][name] = {"description": schema["properties"][name]["description"], **narrower}
 
 
+def _table_metrics_schema() -> Schema:
+    column = {"type": "string", "pattern": r"\S"}
+    options = {"column": column, "of": column, "better": {"enum": ["lower", "higher"]}, "unit": column}
+    figure = {"anyOf": [column, {"type": "object", "properties": options, "additionalProperties": False}]}
+    return {"type": "object", "minProperties": 1, "additionalProperties": figure}
+
+
 def _matrix_schema() -> Schema:
     value = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
     row = {"type": "object", "minProperties": 1, "additionalProperties": value}
@@ -115,6 +131,7 @@ def _input_schema() -> Schema:
     # Keys beside a distribution are shape and dtype, and `from` where `pick` names the distribution. The counts of
     # properties below then mean: exactly one distribution.
     named = {name: {"description": kind.__doc__, **_ref(kind.__name__)} for name, kind in DISTRIBUTIONS.items()}
+    named[PYTHON_KEY] = {"anyOf": [named[PYTHON_KEY], {"type": "string", "pattern": ":"}]}
     choice = {"type": "object", "properties": named, "minProperties": 1, "maxProperties": 1}
     return {
         "type": "object",
@@ -125,11 +142,12 @@ def _input_schema() -> Schema:
             PICK_KEY: {"type": "string", "description": "The name of one of `from`, as a rule a parameter: $values"},
             FROM_KEY: {"type": "object", "additionalProperties": {**choice, "additionalProperties": False}},
             **named,
+            ARGUMENTS_KEY: {"type": "object", "description": "Arguments of the function that python names"},
         },
         "required": ["shape", "dtype"],
         "minProperties": 3,
-        "dependentRequired": {PICK_KEY: [FROM_KEY], FROM_KEY: [PICK_KEY]},
-        "if": {"required": [PICK_KEY]},
+        "dependentRequired": {PICK_KEY: [FROM_KEY], FROM_KEY: [PICK_KEY], ARGUMENTS_KEY: [PYTHON_KEY]},
+        "if": {"anyOf": [{"required": [PICK_KEY]}, {"required": [ARGUMENTS_KEY]}]},
         "then": {"maxProperties": 4},
         "else": {"maxProperties": 3},
         "additionalProperties": False,

@@ -10,8 +10,10 @@ but only a looser one.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from os.path import abspath
+from pathlib import Path
 from sys import float_info
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,7 +22,7 @@ from msgspec.structs import replace
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, nearest
 from precreg.measure import METRICS, analyzer_of, baseline_metrics, metrics_like
-from precreg.storage import KeyPath, Source, expect_mapping, format_value
+from precreg.storage import KeyPath, Source, expect_mapping, format_value, read_yaml
 from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
 from precreg.tolerance.standard import format_standard
 from precreg.tolerance.standards import NO_BOUNDS, find_standard
@@ -46,6 +48,11 @@ from precreg.types import (
 TOLERANCES_FILE = "suites/tolerances.yaml"
 
 THRESHOLDS_VARIABLE = "PRECISION_THRESHOLDS"
+
+# In front of the path of a file that has the thresholds.
+THRESHOLDS_FILE_MARK = "@"
+# The place of a value of thresholds, by the keys that lead to it.
+_Where = Callable[[tuple[str, ...]], Location]
 
 _GROUPS = ("outputs", "environments")
 _KEYS = ("rtol", "atol", *METRICS, "standard", "regression", *_GROUPS, *DTYPE_NAMES)
@@ -255,17 +262,34 @@ def _is_requested(metric: str, analyzers: Collection[str]) -> bool:
     return analyzer is None or analyzer in analyzers
 
 
-def read_thresholds(text: str, *, looser: bool) -> dict[Tier, tuple[Layer, ...]]:
+def read_thresholds(text: str, project: Path = Path(), *, looser: bool) -> dict[Tier, tuple[Layer, ...]]:
     """Return the layers that the text of the variable adds in each tier; none for an empty text.
 
-    With `looser`, a bound also replaces a tighter one. Raises UserError (bad-thresholds) with the line of invalid JSON,
-    or with the path of an invalid value, as in `unit.float16.rtol`.
+    A text `@FILE` names a file with the same content in YAML or JSON. With `looser`, a bound also replaces a tighter
+    one. Raises UserError: bad-thresholds, with the line of invalid JSON or of the file, and with the path of an invalid
+    value, as in `unit.float16.rtol`; the errors of `read_yaml`.
     """
     if not text.strip():
         return {}
     override: Override = "always" if looser else "tighter"
-    found = list(_threshold_layers(_parse_json(text), (), (*DTYPE_NAMES, *TIERS), override))
+    if text.startswith(THRESHOLDS_FILE_MARK):
+        source = _read_thresholds_file(Path(text.removeprefix(THRESHOLDS_FILE_MARK)), project)
+        given, where = _as_pairs(source.data), lambda path: source.where(*path)
+    else:
+        given, where = _parse_json(text), lambda path: Location(THRESHOLDS_VARIABLE)
+    found = list(_threshold_layers(given, (), (*DTYPE_NAMES, *TIERS), override, where))
     return {tier: tuple(layer for path, layer in found if _tier_of(path) in (None, tier)) for tier in TIERS}
+
+
+def _read_thresholds_file(path: Path, project: Path) -> Source:
+    """Read a file of thresholds; messages name it relative to the project, if it lies inside."""
+    absolute = Path(abspath(path))
+    inside = absolute.is_relative_to(project)
+    return read_yaml(absolute, absolute.relative_to(project).as_posix() if inside else str(path))
+
+
+def _as_pairs(value: Any) -> Any:
+    return _Pairs((key, _as_pairs(item)) for key, item in value.items()) if isinstance(value, dict) else value
 
 
 def _tier_of(path: tuple[str, ...]) -> str | None:
@@ -283,12 +307,14 @@ def unmet_thresholds(layers: Sequence[Layer], tolerance: Tolerance, dtype: str) 
     matched = "match_ratio" in holding or any(bound.metric == "match_ratio" for bound in alternatives)
     # Among overrides the later wins, so only the last limit of each metric matters.
     given = [layer for layer in layers if layer.override is not None and layer.dtype in (None, dtype)]
-    last = {metric: (float(limit), layer.name) for layer in given for metric, limit in layer.bounds.items()}
-    for metric, (limit, name) in last.items():
+    last = {metric: (float(limit), layer) for layer in given for metric, limit in layer.bounds.items()}
+    for metric, (limit, layer) in last.items():
+        name, file = layer.name, layer.source.file
+        shown = "" if file == THRESHOLDS_VARIABLE else file
         if metric in CLOSENESS_KEYS and not matched:
-            yield UnmetThreshold(metric, limit, name, "unmatched")
-        elif holding[metric].source.file != THRESHOLDS_VARIABLE and is_tighter(metric, holding[metric].limit, limit):
-            yield UnmetThreshold(metric, limit, name, "looser")
+            yield UnmetThreshold(metric, limit, name, "unmatched", shown)
+        elif holding[metric].source.file != file and is_tighter(metric, holding[metric].limit, limit):
+            yield UnmetThreshold(metric, limit, name, "looser", shown)
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -306,25 +332,25 @@ def _parse_json(text: str) -> Any:
         raise UserError("bad-thresholds", f"expected JSON but got: {problem}", file=THRESHOLDS_VARIABLE) from None
 
 
-def _read_mapping(value: Any, path: tuple[str, ...]) -> dict[str, Any]:
+def _read_mapping(value: Any, path: tuple[str, ...], where: _Where) -> dict[str, Any]:
     """Return a JSON object as a dict; raise UserError (bad-thresholds) for another value or a repeated key."""
     if not isinstance(value, _Pairs):
-        _refuse("a mapping from metric, rtol, atol, dtype or tier", path, value)
+        _refuse("a mapping from metric, rtol, atol, dtype or tier", path, value, where)
     mapping: dict[str, Any] = {}
     for key, item in value:
         if key in mapping:
-            _refuse("each key once", (*path, key), item, " a second time")
+            _refuse("each key once", (*path, key), item, where, " a second time")
         mapping[key] = item
     return mapping
 
 
 def _threshold_layers(
-    value: Any, path: tuple[str, ...], groups: tuple[str, ...], override: Override
+    value: Any, path: tuple[str, ...], groups: tuple[str, ...], override: Override, where: _Where
 ) -> Iterator[tuple[tuple[str, ...], Layer]]:
     """Yield the layer of the limits in a mapping, then the layers of its groups, which are mappings themselves."""
-    mapping = _read_mapping(value, path)
+    mapping = _read_mapping(value, path, where)
     bounds: dict[str, float | str] = {
-        key: _read_limit(key, item, (*path, key), groups) for key, item in mapping.items() if key not in groups
+        key: _read_limit(key, item, (*path, key), groups, where) for key, item in mapping.items() if key not in groups
     }
     if bounds:
         dtype = next((name for name in path if name in DTYPE_NAMES), None)
@@ -332,38 +358,44 @@ def _threshold_layers(
             path,
             Layer(
                 ", ".join((_THRESHOLDS_LAYER, *path)),
-                Location(THRESHOLDS_VARIABLE),
+                where(path),
                 bounds,
                 dtype=dtype,
+                lines={key: line for key in bounds if (line := where((*path, key)).line)},
                 override=override,
             ),
         )
     # A tier may hold dtypes; a dtype holds limits alone.
     for group in (group for group in groups if group in mapping):
-        yield from _threshold_layers(mapping[group], (*path, group), DTYPE_NAMES if group in TIERS else (), override)
+        yield from _threshold_layers(
+            mapping[group], (*path, group), DTYPE_NAMES if group in TIERS else (), override, where
+        )
 
 
-def _read_limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...]) -> float:
-    known = (*CLOSENESS_KEYS, *METRICS, *groups, *_metrics_like_threshold(key))
+def _read_limit(key: str, value: Any, path: tuple[str, ...], groups: tuple[str, ...], where: _Where) -> float:
+    known = (*CLOSENESS_KEYS, *METRICS, *groups, *_metrics_like_threshold(key, path, where))
     if key not in known:
-        _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, nearest(key, known))
+        _refuse("a metric, rtol, atol, a dtype or, outermost, a tier", path, value, where, nearest(key, known))
     if expected := limit_problem(key, value):
-        _refuse(expected, path, value)
+        _refuse(expected, path, value, where)
     return float(value)
 
 
-def _metrics_like_threshold(metric: str) -> tuple[str, ...]:
+def _metrics_like_threshold(metric: str, path: tuple[str, ...], where: _Where) -> tuple[str, ...]:
     """Return all metrics of the analyzer whose prefix a metric has."""
     try:
         return metrics_like(metric)
     except UserError as error:
-        raise UserError(error.slug, error.message, file=THRESHOLDS_VARIABLE) from None
+        place = where(path)
+        raise UserError(error.slug, error.message, file=place.file, line=place.line or None) from None
 
 
-def _refuse(expected: str, path: tuple[str, ...], value: Any, more: str = "") -> NoReturn:
+def _refuse(expected: str, path: tuple[str, ...], value: Any, where: _Where, more: str = "") -> NoReturn:
     name = json.dumps(".".join(path))[1:-1]  # a key may have any character, even a line break
     got = f"{format_value(name) or THRESHOLDS_VARIABLE}={_format_json(value)}"
-    raise UserError("bad-thresholds", f"expected {expected} but got {got}{more}", file=THRESHOLDS_VARIABLE)
+    place = where(path)
+    message = f"expected {expected} but got {got}{more}"
+    raise UserError("bad-thresholds", message, file=place.file, line=place.line or None)
 
 
 def _format_json(value: Any) -> str:

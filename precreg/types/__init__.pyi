@@ -20,6 +20,7 @@ from .case import LongSum as LongSum
 from .case import Noise as Noise
 from .case import Note as Note
 from .case import Override as Override
+from .case import ReferenceDtype as ReferenceDtype
 from .case import Role as Role
 from .case import Scalar as Scalar
 from .case import Study as Study
@@ -32,6 +33,7 @@ from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_DIGITS as SHARE_DIGITS
 from .metric import SHARE_RANGE as SHARE_RANGE
+from .metric import Direction as Direction
 from .metric import Family as Family
 from .metric import Metric as Metric
 from .metric import MetricDescription as MetricDescription
@@ -78,8 +80,11 @@ from .pair import PairFact as PairFact
 from .pair import RoundingShare as RoundingShare
 from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
 from .pair import WorseOnFreshInputs as WorseOnFreshInputs
+from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
+from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX
+from .record import NARROW_FACT as NARROW_FACT
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
 from .record import TEST_DEFINED_PREFIX as TEST_DEFINED_PREFIX
 from .record import AcceptedValue as AcceptedValue
@@ -107,8 +112,14 @@ from .record import PairProblem as PairProblem
 from .record import PresentVersionFailed as PresentVersionFailed
 from .record import RunRecord as RunRecord
 from .record import UnsteadyVersion as UnsteadyVersion
+from .record import case_chain as case_chain
 from .record import decisive_facts as decisive_facts
+from .record import facts_fingerprint as facts_fingerprint
 from .record import is_test_defined as is_test_defined
+from .recorded import AbsentFigures as AbsentFigures
+from .recorded import FigureMoved as FigureMoved
+from .recorded import NonFiniteFigures as NonFiniteFigures
+from .recorded import RecordedFigures as RecordedFigures
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput
@@ -184,6 +195,7 @@ from .warning import ComparisonWarning as ComparisonWarning
 from .warning import CriteriaFact as CriteriaFact
 from .warning import CumulativeLoss as CumulativeLoss
 from .warning import DeclarationDropped as DeclarationDropped
+from .warning import EmptyPasses as EmptyPasses
 from .warning import ExpectFailureAdded as ExpectFailureAdded
 from .warning import FindingKind as FindingKind
 from .warning import FirstBaseline as FirstBaseline
@@ -195,6 +207,8 @@ from .warning import LooserTime as LooserTime
 from .warning import LossFact as LossFact
 from .warning import LoweredCount as LoweredCount
 from .warning import MissingBenchmark as MissingBenchmark
+from .warning import NarrowPart as NarrowPart
+from .warning import NarrowReference as NarrowReference
 from .warning import Orphan as Orphan
 from .warning import PooledLoss as PooledLoss
 from .warning import RtolBelowUlp as RtolBelowUlp
@@ -210,6 +224,7 @@ from .warning import StoredText as StoredText
 from .warning import ThresholdsFreed as ThresholdsFreed
 from .warning import ToleranceFact as ToleranceFact
 from .warning import ToleranceWarning as ToleranceWarning
+from .warning import UncheckedBounds as UncheckedBounds
 from .warning import UnclaimedFiles as UnclaimedFiles
 from .warning import UnknownCommit as UnknownCommit
 from .warning import UnlistedDtype as UnlistedDtype

@@ -97,6 +97,13 @@ class Computation(Struct, frozen=True):
     spec: Any
 
 
+class ReferenceDtype(Struct, frozen=True):
+    """The dtype in which a reference gets its floating inputs; `digits` are the decimal digits of mpmath, else 0."""
+
+    name: Literal["float64", "longdouble", "mpmath"]
+    digits: int = 0
+
+
 class Layer(Struct, frozen=True):
     """One layer of the tolerance pyramid: settings by metric (or rtol, atol, standard), and their place.
 
@@ -220,6 +227,10 @@ class Case(Struct, frozen=True):
     # A second implementation: metrics that need a benchmark divide by its errors. The definition leaves it out, because
     # no figure of a baseline depends on it.
     benchmark: Computation | None = None
+    # The dtype in which the reference gets its inputs; None promotes each dtype to the next wider one.
+    reference_dtype: ReferenceDtype | None = None
     # Paths and patterns of further files that a change of the case's results may come from, relative to the project.
     # The definition leaves them out.
     depends: tuple[str, ...] = ()
+    # An output without a finite element passes if the golden has the same: empty, or infinite in the same places.
+    empty_passes: bool = False

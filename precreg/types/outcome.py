@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from precreg.types.case import Noise, Scalar
 from precreg.types.metric import MetricDescription
+from precreg.types.recorded import RecordedFigures
 from precreg.types.verdict import Reason, RepeatDifference
 
 # The parts of a process that a case may change for the cases after it.
@@ -65,7 +66,8 @@ class Execution(Struct, frozen=True):
     the outputs whose repeats differ in any bit, in the subject's order, and `differences` has an entry for each. An
     execution without outputs has a `failure`. `left` are the changes that the case left in its process. `oracle` has a
     digest of all outputs of the reference or golden per seed, and `oracle_files` the project's files that its process
-    opened, none if nobody noted them.
+    opened, none if nobody noted them. `facts` name the hardware and the libraries that computed, as the subject's kind
+    gave them, and `oracle_facts` are those of the reference or golden.
     """
 
     inputs: tuple[str, ...] = ()
@@ -77,6 +79,8 @@ class Execution(Struct, frozen=True):
     left: tuple[StateChange, ...] = ()
     oracle: tuple[str, ...] = ()
     oracle_files: tuple[str, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    oracle_facts: dict[str, str] = field(default_factory=dict)
 
 
 class Positions(Struct, frozen=True):
@@ -159,6 +163,8 @@ class Comparison(Struct, frozen=True):
     described: tuple[MetricDescription, ...] = ()
     # The errors of a second implementation against the same reference, by metric; None without a benchmark.
     benchmark: dict[str, float] | None = None
+    # The place of recorded figures; None where arrays were compared.
+    figures: RecordedFigures | None = None
 
     def __post_init__(self) -> None:
         """Refuse positions outside the output. Raises ValueError."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
-from precreg.types.outcome import Comparison, Histogram, Outcome
+from precreg.types.outcome import Comparison, Execution, Histogram, Outcome
 from precreg.types.pair import BenchmarkDifference, PairedFigure, PairEnd, RoundingShare
 from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
 from precreg.types.warning import ComparisonWarning, Orphan, RunFinding, RunWarning, StoredText
@@ -156,9 +159,44 @@ class Baseline(Struct, frozen=True):
 FACTS_WITHOUT_EFFECT_ON_BITS = frozenset({"os", "cpu", "python_version", "thread_variables", "kernel_variables"})
 
 
+# Names of further such facts, which a kind of subject gives, begin so: about_memory, about_clock.
+EXPLAINING_PREFIX = "about_"
+
+
 def decisive_facts(facts: Mapping[str, str]) -> dict[str, str]:
     """Return the facts that can change a result's bits, sorted by name."""
-    return {name: facts[name] for name in sorted(facts) if name not in FACTS_WITHOUT_EFFECT_ON_BITS}
+    return {
+        name: facts[name]
+        for name in sorted(facts)
+        if name not in FACTS_WITHOUT_EFFECT_ON_BITS and not name.startswith(EXPLAINING_PREFIX)
+    }
+
+
+def facts_fingerprint(decisive: Mapping[str, str]) -> str:
+    """Return the fingerprint of an environment with these decisive facts: eight hexadecimal digits of a digest."""
+    # Eight digits keep a baseline readable. A project has few environments, so collisions are improbable.
+    return sha256(repr(sorted(decisive.items())).encode()).hexdigest()[:8]
+
+
+# A kind of subject gives this fact if it computed on an accelerator: the family and the model, "cuda NVIDIA H100".
+ACCELERATOR_FACT = "accelerator"
+# A kind of subject gives this fact of a reference that it computed in lower precision in part, and names the part.
+NARROW_FACT = "narrow"
+# The family of the labels of machines without an accelerator.
+_CPU_FAMILY = "cpu"
+_MAX_LABEL = 200
+
+
+def case_chain(chain: tuple[str, ...], facts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the environments whose baselines and tolerances apply to a case, by the chain of the run and its facts.
+
+    A case on an accelerator has the chain of the accelerator: its model, its family and generic. The chain of the run
+    stays for all other cases, and wherever the user gave a label that is no processor's.
+    """
+    model = re.sub(r"[^a-z0-9._]+", "-", facts.get(ACCELERATOR_FACT, "").lower()).strip("-._")[:_MAX_LABEL]
+    if not model or chain[0].partition("-")[0] != _CPU_FAMILY:
+        return chain
+    return tuple(dict.fromkeys((model, model.partition("-")[0], chain[-1])))
 
 
 class Environment(Struct, frozen=True):
@@ -189,6 +227,21 @@ class Environment(Struct, frozen=True):
     def decisive(self) -> dict[str, str]:
         """The facts that can change a result's bits; the fingerprint is their digest."""
         return decisive_facts(self.facts)
+
+    def of_case(self, execution: Execution) -> Environment:
+        """Return the environment in which a case of the run computed: with the facts of its kind, and by its chain."""
+        given = execution.facts
+        if all(self.facts.get(name) == fact for name, fact in given.items()):
+            return self
+        facts = {**self.facts, **given}
+        chain = case_chain(self.chain, given)
+        # A fact that only explains leaves the fingerprint as it is, which a stored record may have from elsewhere.
+        decisive = decisive_facts(facts)
+        if decisive == self.decisive:
+            return replace(self, label=chain[0], chain=chain, facts=facts)
+        return replace(
+            self, label=chain[0], chain=chain, fingerprint=facts_fingerprint(decisive), facts=facts, former=()
+        )
 
 
 class GitState(Struct, frozen=True):

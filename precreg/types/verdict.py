@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from precreg.types.case import Bound, Fact, Location, Scalar
 from precreg.types.pair import PairFact
+from precreg.types.recorded import AbsentFigures, FigureMoved, NonFiniteFigures
 
 
 class Reason(StrEnum):
@@ -141,7 +142,7 @@ class NoCommonName(Fact, frozen=True, tag="no_common_name"):
     reference: SideContents
 
 
-AbsenceFact = AbsentOutput | NothingCompared | AbsentArray | NoCommonName
+AbsenceFact = AbsentOutput | NothingCompared | AbsentArray | NoCommonName | AbsentFigures
 
 
 class OtherShape(Fact, frozen=True, tag="other_shape"):
@@ -186,7 +187,7 @@ class NoFinitePair(Fact, frozen=True, tag="no_finite_pair"):
     """An output without a pair of finite elements."""
 
 
-StructureFact = OtherShape | OtherDtype | NonFiniteElements | NoElement | NoFinitePair
+StructureFact = OtherShape | OtherDtype | NonFiniteElements | NonFiniteFigures | NoElement | NoFinitePair
 
 
 class BrokenLimit(Struct, frozen=True, omit_defaults=True):
@@ -352,6 +353,7 @@ RegressionFact = (
     | MetricImproved
     | SmallOutputGrew
     | MaximaGrew
+    | FigureMoved
     | TimeGrew
     | UndeclaredDifference
 )
@@ -390,7 +392,7 @@ class LargestRatio(Struct, frozen=True):
 class UnjudgedOutputs(Struct, frozen=True):
     """Outputs that the statistic does not judge."""
 
-    cause: Literal["few_samples", "statistic_off"]
+    cause: Literal["few_samples", "statistic_off", "figures_alone"]
     outputs: tuple[str, ...]
 
 

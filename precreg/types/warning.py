@@ -81,7 +81,15 @@ class UnmatchedOutput(Fact, frozen=True, tag="unmatched_output"):
     outputs: tuple[str, ...] = ()
 
 
-ToleranceFact = UnlistedDtype | RtolBelowUlp | AtolBelowHalfUlp | VacuousTolerance | UnmatchedOutput
+class UncheckedBounds(Fact, frozen=True, tag="unchecked_bounds"):
+    """Bounds that nothing checks, because the table of a case has no figure of their metrics."""
+
+    metrics: tuple[str, ...]
+    source: Location
+    table: str
+
+
+ToleranceFact = UncheckedBounds | UnlistedDtype | RtolBelowUlp | AtolBelowHalfUlp | VacuousTolerance | UnmatchedOutput
 
 
 class ToleranceWarning(Fact, frozen=True, tag="tolerance"):
@@ -105,6 +113,8 @@ class UnmetThreshold(Fact, frozen=True, tag="unmet_threshold"):
     limit: float
     layer: str
     cause: Literal["unmatched", "looser"]
+    # The file that has the threshold; empty for the variable.
+    file: str = ""
 
 
 class UnknownCommit(Fact, frozen=True, tag="unknown_commit"):
@@ -168,8 +178,38 @@ class ShadowingFiles(Fact, frozen=True, tag="shadowing_files"):
     others: int = 0
 
 
+class NarrowReference(Fact, frozen=True, tag="narrow_reference"):
+    """References that are no wider than the float64 outputs of their cases: the first case, and the number of cases.
+
+    The suite asked for float64, the kind of the reference has no wider dtype, or longdouble is float64 on the platform.
+    """
+
+    case: str
+    cases: int
+    cause: Literal["asked", "kind", "platform"]
+
+
+class NarrowPart(Fact, frozen=True, tag="narrow_part"):
+    """References that their kind computed in lower precision in part: the first case, the part, the number of cases."""
+
+    case: str
+    part: str
+    cases: int
+
+
+class EmptyPasses(Fact, frozen=True, tag="empty_passes"):
+    """Cases with outputs without a finite element, as the golden wants them: the first case, and the number of cases.
+
+    Nothing but shapes, dtypes, and the places of NaN and infinities was compared in these outputs.
+    """
+
+    case: str
+    cases: int
+
+
 _ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles
-RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | StoredText
+_ReferenceWarning = NarrowReference | NarrowPart | EmptyPasses
+RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | _ReferenceWarning | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
 

@@ -27,8 +27,10 @@ from pathlib import Path
 from time import time_ns
 from typing import Any, NamedTuple
 
-from precreg.measure import analyzer_entry_point
+from precreg.measure import analyzer_target
 from precreg.storage import (
+    MSPROBE_FILE,
+    MSPROBE_FOLDER,
     ImportedName,
     files_matching,
     files_named,
@@ -46,9 +48,20 @@ from precreg.subject import (
     Dependencies,
     declared_dependencies,
     dependencies_entry_point,
+    recorded_paths,
     subject_entry_point,
+    target_of,
 )
-from precreg.suite import Suite, expand_suite, folders_searched, load_suites, possible_files, search_path
+from precreg.suite import (
+    Suite,
+    expand_suite,
+    folders_searched,
+    load_suites,
+    node_test_folders,
+    possible_files,
+    search_path,
+)
+from precreg.suite.inputs import PYTHON_KEY
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
 from precreg.vcs.dependency_index import (
@@ -168,7 +181,9 @@ def _own_files(case: Case, project: Path) -> Iterator[Path]:
         yield from (project / path for path in device_table_paths(case.device))
     for computation in _computations(case):
         if computation.kind == "files":
-            yield from (project / path for path in computation.spec.values())
+            yield from (project / path for path in recorded_paths(computation.spec))
+        elif computation.kind == "table" and "file" in computation.spec:
+            yield project / computation.spec["file"]
 
 
 def _computations(case: Case) -> Iterator[Computation]:
@@ -180,7 +195,7 @@ def _computations(case: Case) -> Iterator[Computation]:
 def _named_by(case: Case, project: Path) -> Iterator[Path]:
     """Yield the paths that texts in the options of inputs, and of subjects of other kinds, could mean."""
     for computation in _computations(case):
-        if computation.kind not in ("files", "python"):
+        if computation.kind not in ("files", "python", "table"):
             yield from paths_in(computation.spec, case.directory, project)
     yield from paths_in(list(case.inputs.values()), case.directory, project)
 
@@ -197,15 +212,18 @@ def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
 def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     """Yield the modules that a case names, each with the folder where its search begins."""
     for computation in _computations(case):
-        if computation.kind == "python":
-            yield computation.spec.partition(":")[0], case.directory
-        elif computation.kind not in BUILT_IN_SUBJECTS:
+        if (target := target_of(computation)) is not None:
+            yield target.partition(":")[0], case.directory
+        if computation.kind not in BUILT_IN_SUBJECTS:
             yield subject_entry_point(computation.kind).module, case.directory
             point = dependencies_entry_point(computation.kind)
             if point is not None:
                 yield point.module, case.directory
+    for mapping in case.inputs.values():
+        if PYTHON_KEY in mapping:
+            yield mapping[PYTHON_KEY]["function"].partition(":")[0], case.directory
     for analyzer in case.analyzers:
-        yield analyzer_entry_point(analyzer).module, case.directory
+        yield analyzer_target(analyzer).partition(":")[0], case.directory
     for declared in _declarations(case, project):
         if declared is not None:
             yield from ((module, case.directory) for module in declared.modules)
@@ -215,8 +233,11 @@ def _patterns(case: Case, project: Path) -> frozenset[str]:
     """Return the paths and patterns of files that the suite names, and that installed kinds declare."""
     declared = (each.files for each in _declarations(case, project) if each is not None)
     places = (normpath(project / case.directory / file) for files in declared for file in files)
+    recorded = (path for each in _computations(case) if each.kind == "files" for path in recorded_paths(each.spec))
+    # The tensors of a dump are files of their own.
+    dumps = (path.removesuffix(MSPROBE_FILE) for path in recorded if path.rpartition("/")[2] == MSPROBE_FILE)
     inside = (Path(place).relative_to(project).as_posix() for place in places if Path(place).is_relative_to(project))
-    return frozenset(case.depends).union(inside)
+    return frozenset(case.depends).union(inside, (f"{folder}{MSPROBE_FOLDER}/*" for folder in dumps))
 
 
 def _has_unknown_dependencies(case: Case, project: Path) -> bool:
@@ -225,12 +246,8 @@ def _has_unknown_dependencies(case: Case, project: Path) -> bool:
 
 
 def _declarations(case: Case, project: Path) -> list[Dependencies | None]:
-    """Return the declarations of the installed kinds of a case, and None for each kind without one."""
-    return [
-        _declaration(each.kind, json.dumps(each.spec), project / case.directory)
-        for each in _computations(case)
-        if each.kind not in BUILT_IN_SUBJECTS
-    ]
+    """Return the declarations of the kinds of a case, and None for each installed kind without one."""
+    return [_declaration(each.kind, json.dumps(each.spec), project / case.directory) for each in _computations(case)]
 
 
 # Rows of a matrix share their specifications, whose texts are keys: a specification itself may be a list or a dict.
@@ -244,8 +261,9 @@ def _declaring_files(declared: Dependencies | None, case: Case, project: Path) -
     if declared is None:
         return
     yield from (project / case.directory / fixed_folder(file) for file in declared.files)
-    points = (dependencies_entry_point(each.kind) for each in _computations(case) if each.kind not in BUILT_IN_SUBJECTS)
-    packages = {point.module.partition(".")[0] for point in points if point is not None}
+    kinds = {each.kind for each in _computations(case)} - BUILT_IN_SUBJECTS.keys()
+    points = (dependencies_entry_point(kind) or subject_entry_point(kind) for kind in kinds)
+    packages = {point.module.partition(".")[0] for point in points}
     for name, module in list(sys.modules.items()):
         origin = getattr(module, "__file__", None)
         if name.partition(".")[0] in packages and origin is not None:
@@ -415,7 +433,7 @@ def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) 
     for path in frozenset(named).union(*(dependency_paths(case, project) for case in cases)):
         trail.follow(str(path))
     for suite in suites:
-        for folder in folders_searched(suite, project):
+        for folder in (*folders_searched(suite, project), *node_test_folders(suite, project)):
             trail.follow_and_list(folder)
     return trail
 

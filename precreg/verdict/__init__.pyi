@@ -13,6 +13,7 @@ from .limits import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
 from .limits import allowed_ratio as allowed_ratio
 from .limits import satisfies_bound as satisfies_bound
 from .limits import seed_means as seed_means
+from .limits import unchecked_bounds as unchecked_bounds
 from .pair import Look as Look
 from .pair import PairedOutput as PairedOutput
 from .pair import SeedPair as SeedPair
@@ -28,6 +29,7 @@ from .power import LossReason as LossReason
 from .power import PowerGap as PowerGap
 from .power import detectable_losses as detectable_losses
 from .power import has_few_samples as has_few_samples
+from .recorded_figures import has_figures_alone as has_figures_alone
 from .regression import case_alpha as case_alpha
 from .regression import find_regressions as find_regressions
 from .regression import gather_evidence as gather_evidence

@@ -213,13 +213,14 @@ def _findings(
     # With other inputs the accepted state says nothing, and a declared failure has a rule of its own.
     has_state = entry is not None and not unknown and case.expect_failure is None
     known = (entry.known if entry is not None and has_state else None) or KnownBad()
-    found, mismatches = excuse_mismatches(structural_findings(outcome, case.role, entry), outcome, known)
+    structural = structural_findings(outcome, case.role, entry, empty_passes=case.empty_passes)
+    found, mismatches = excuse_mismatches(structural, outcome, known)
     found = found or [*_nondeterminism(case, outcome)]
     if found:
         return ExcusedFindings(found, mismatches)
     broken = (
         finding
-        for comparison in outcome.comparisons
+        for comparison in _measured(case, outcome)
         for finding in broken_bounds(comparison, tolerances[comparison.output])
     )
     inaccurate, allowed = excuse_bounds(broken, known)
@@ -239,6 +240,13 @@ def _findings(
     return ExcusedFindings(inaccurate + lost or better or [*_not_regressed(case, outcome, outputs, entry)], excused)
 
 
+def _measured(case: Case, outcome: Outcome) -> Iterator[Comparison]:
+    """Yield the comparisons that have metrics: those of wanted-empty outputs have none."""
+    for comparison in outcome.comparisons:
+        if comparison.counts.get("n", 0) or not case.empty_passes:
+            yield comparison
+
+
 def _evidence(
     case: Case,
     outcome: Outcome,
@@ -253,6 +261,7 @@ def _evidence(
     return [
         gather_evidence(comparisons, entry, tolerances[name], case.role, same_environment=same_environment, alpha=alpha)
         for name, comparisons in comparisons_by_output(outcome).items()
+        if not case.empty_passes or any(comparison.counts.get("finite", 0) for comparison in comparisons)
     ]
 
 

@@ -47,9 +47,11 @@ from precreg.types import (
     Role,
     SmallOutputGrew,
     Tolerance,
+    UncheckedBounds,
     growth_key,
     split_growth_key,
 )
+from precreg.verdict.recorded_figures import is_row_gone, unusable_figures
 from precreg.verdict.statistics import SEED_MAXIMA
 
 # Thresholds apply only if all seeds together measured at least this many finite pairs. The mean of fewer, such as a
@@ -78,14 +80,20 @@ ROUNDING_FLOOR_ULP = 0.05
 ROUNDING_FLOOR_MAX_ULP = 1.0
 
 
-def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | None) -> Iterator[Finding]:
-    """Yield the findings that make measurements meaningless, whatever the tolerance: nothing passes by absence."""
+def structural_findings(
+    outcome: Outcome, role: Role, entry: BaselineEntry | None, *, empty_passes: bool = False
+) -> Iterator[Finding]:
+    """Yield the findings that make measurements meaningless, whatever the tolerance: nothing passes by absence.
+
+    `empty_passes` is the case's: the golden wants outputs without a finite element.
+    """
     for name in outcome.missing:
         yield _hard(Reason.MISSING_OUTPUT, AbsentOutput(role), name)
     if not outcome.comparisons and not outcome.missing:
         yield _hard(Reason.MISSING_OUTPUT, NothingCompared())
     for comparison in outcome.comparisons:
-        yield from unmeasurable_findings(comparison, role)
+        found = unmeasurable_findings(comparison, role)
+        yield from (each for each in found if not (empty_passes and each.reason is Reason.EMPTY))
     if entry is not None:
         yield from _against_baseline(outcome, entry)
 
@@ -93,6 +101,9 @@ def structural_findings(outcome: Outcome, role: Role, entry: BaselineEntry | Non
 def unmeasurable_findings(comparison: Comparison, role: Role) -> Iterator[Finding]:
     """Yield the findings that make one pair meaningless: shape, dtype, NaN and infinities, no finite element."""
     name, seed, counts = comparison.output, comparison.seed, comparison.counts
+    if comparison.figures is not None:
+        yield from unusable_figures(comparison)
+        return
     if comparison.shape != comparison.reference_shape:
         shapes = OtherShape(comparison.reference_shape, comparison.shape, "oracle")
         yield _hard(Reason.SHAPE_MISMATCH, shapes, name, seed=seed)
@@ -117,6 +128,8 @@ def _against_baseline(outcome: Outcome, entry: BaselineEntry) -> Iterator[Findin
     for name, accepted in entry.outputs.items():
         if name not in current and name not in outcome.missing:
             yield _hard(Reason.MISSING_OUTPUT, AbsentOutput("baseline"), name)
+        elif name in current and is_row_gone(current[name]):
+            continue
         elif name in current and current[name].dtype != accepted.dtype:
             yield _hard(Reason.DTYPE_MISMATCH, OtherDtype(accepted.dtype, current[name].dtype, "baseline"), name)
         elif name in current and current[name].shape != accepted.shape:
@@ -146,6 +159,17 @@ def broken_bounds(comparison: Comparison, tolerance: Tolerance) -> Iterator[Find
         yield _no_alternative(comparison, tolerance, branches)
 
 
+def unchecked_bounds(comparison: Comparison, tolerance: Tolerance) -> UncheckedBounds | None:
+    """Return the bounds whose metrics a table lacks; None if all are checked."""
+    if comparison.figures is None:
+        return None
+    every = (*tolerance.bounds, *(bound for branch in tolerance.alternatives for bound in branch))
+    left = [bound for bound in every if bound.metric not in comparison.figures.metrics]
+    if not left:
+        return None
+    return UncheckedBounds(tuple(bound.metric for bound in left), left[0].source, comparison.figures.file)
+
+
 def satisfies_bound(bound: Bound, value: float, described: Iterable[MetricDescription]) -> bool:
     """Return whether a value keeps a bound: at most the limit, or at least if higher is better; NaN never does.
 
@@ -160,6 +184,9 @@ def satisfies_bound(bound: Bound, value: float, described: Iterable[MetricDescri
 
 def _broken(comparison: Comparison, bounds: Sequence[Bound]) -> Iterator[Bound]:
     for bound in bounds:
+        # A shared layer may bound metrics that a table lacks; a warning of the run counts these (`unchecked_bounds`).
+        if comparison.figures is not None and bound.metric not in comparison.figures.metrics:
+            continue
         current = comparison.metrics.get(bound.metric)
         if current is None or not satisfies_bound(bound, current, comparison.described):
             yield bound

@@ -70,6 +70,7 @@ class LossReason(StrEnum):
     FEW_SEEDS = "few_seeds"
     FEW_SAMPLES = "few_samples"
     STATISTIC_OFF = "statistic_off"
+    FIGURES_ALONE = "figures_alone"
     UNKNOWN_SPREAD = "unknown_spread"
 
 
@@ -144,12 +145,22 @@ def detectable_losses(
             seeds, test_alpha, tolerances[name], case.role, same_environment, nondeterministic=not case.deterministic
         )
         bounds = _bounds(tolerances[name])
-        if certain := _certain(case, accepted, terms):
+        if case.subject.kind == "table":
+            thresholds = {name: 1 + growth for name, growth in sorted(_recorded_growths(accepted, terms).items())}
+            loss = DetectableLoss(name, None, LossReason.FIGURES_ALONE)
+            found.append(replace(loss, bounds=bounds, thresholds=thresholds))
+        elif certain := _certain(case, accepted, terms):
             found.append(DetectableLoss(name, 1.0, certain, rule="hard", bounds=bounds))
         else:
             loss = _detectable_loss(name, accepted, entry.groups.get(name, ()), terms)
             found.append(replace(loss, bounds=bounds, thresholds=_thresholds(accepted, entry.described, terms)))
     return tuple(found)
+
+
+def _recorded_growths(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, float]:
+    """Return the allowed growth of each figure that the baseline has."""
+    known = (name for name, values in accepted.metrics.items() if values and values[0] is not None)
+    return {name: terms.tolerance.regression[name] for name in known if name in terms.tolerance.regression}
 
 
 def _bounds(tolerance: Tolerance) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ from precreg.verdict.limits import (
     small_output_findings,
     ulps_in_metric_unit,
 )
+from precreg.verdict.recorded_figures import has_figures_alone, moved_figures
 from precreg.verdict.statistics import (
     INTERVAL_ALPHA,
     MATCH_MEASURE,
@@ -179,6 +180,9 @@ def gather_evidence(
 
 def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
     """Yield the findings of all three rules by which an output regressed."""
+    if has_figures_alone(output.comparisons):
+        yield from _moved_figures(output, improved=False)
+        return
     lost = [*_exactness_lost(output), *_match_ratio_lost(output)]
     yield from lost
     yield from (_finding(output, ratio, Reason.REGRESSED) for ratio in output.ratios if _is_worse(output, ratio))
@@ -192,6 +196,11 @@ def find_regressions(output: OutputEvidence) -> Iterator[Finding]:
         excused = maximum and (improved or _is_environment_maximum(output, found))
         if not (lost or excused):
             yield found
+
+
+def _moved_figures(output: OutputEvidence, *, improved: bool) -> Iterator[Finding]:
+    (row,) = output.comparisons
+    return moved_figures(row, output.entry.outputs[output.output], output.tolerance, improved=improved)
 
 
 def _mean_error_improved(output: OutputEvidence) -> bool:
@@ -243,6 +252,9 @@ def find_improvement(output: OutputEvidence) -> Finding | None:
 
 def find_improvements(output: OutputEvidence) -> Iterator[Finding]:
     """Yield the improvement by the statistic, or to exactness, and those by thresholds for gains."""
+    if has_figures_alone(output.comparisons):
+        yield from _moved_figures(output, improved=True)
+        return
     found = find_improvement(output)
     if found is not None:
         yield found
@@ -375,9 +387,11 @@ def _with_larger_maximum(output: OutputEvidence, ratio: ErrorRatio) -> RatioMove
 
 def unjudged_outputs(outputs: Sequence[OutputEvidence]) -> tuple[UnjudgedOutputs, ...]:
     """Return the outputs whose errors have no ratio to the baseline's, by cause."""
-    unjudged: dict[Literal["few_samples", "statistic_off"], list[str]] = {}
+    unjudged: dict[Literal["few_samples", "statistic_off", "figures_alone"], list[str]] = {}
     for output in outputs:
-        if not _error_ratios(output):
+        if has_figures_alone(output.comparisons):
+            unjudged.setdefault("figures_alone", []).append(output.output)
+        elif not _error_ratios(output):
             is_on = STATISTIC in output.tolerance.regression
             unjudged.setdefault("few_samples" if is_on else "statistic_off", []).append(output.output)
     return tuple(UnjudgedOutputs(cause, tuple(names)) for cause, names in unjudged.items())

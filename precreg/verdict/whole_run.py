@@ -46,6 +46,7 @@ from precreg.types import (
 )
 from precreg.verdict.judge import digests_agree
 from precreg.verdict.limits import MIN_ELEMENTS, ROUNDING_FLOOR_ULP, growth_metrics, seed_means
+from precreg.verdict.recorded_figures import has_figures_alone
 from precreg.verdict.regression import RUN_ALPHA
 from precreg.verdict.statistics import INTERVAL_ALPHA, MIN_SAMPLES, error_ratios, mean_with_error, t_half_width, t_sf
 
@@ -207,7 +208,8 @@ def _suite(result: CaseResult) -> str:
 def _log_ratios(result: CaseResult, environment: Environment) -> Iterator[tuple[CasePool, tuple[float, float]]]:
     """Yield the pools of a case, each with the mean log ratio over its outputs and its minimum relevant growth."""
     baseline = result.baseline
-    if baseline is None or not environment.has_seen(baseline.entry) or not _is_judged(result):
+    here = environment.of_case(result.outcome.execution)
+    if baseline is None or not here.has_seen(baseline.entry) or not _is_judged(result):
         return
     logs: defaultdict[CasePool, list[float]] = defaultdict(list)
     for output, accepted in baseline.entry.outputs.items():
@@ -268,6 +270,8 @@ class UnseenKind(StrEnum):
     NO_POWER = "no_power"
     # The ratio for small outputs alone judges an output whose bits changed.
     SMALL_OUTPUTS = "small_outputs"
+    # A ratio alone judges figures of a table, whose noise is unknown.
+    FIGURES_ALONE = "figures_alone"
     # The baseline is from another environment, and no other version of the code judged here.
     WIDER_LIMITS = "wider_limits"
     # Fresh inputs neither proved nor excluded a loss.
@@ -300,6 +304,8 @@ def unseen_kind(result: CaseResult) -> UnseenKind | None:
         return UnseenKind.NOT_CLEAR
     if verdict.reason not in _OTHER_BITS or end is not None:
         return None
+    if has_figures_alone(result.outcome.comparisons):
+        return UnseenKind.FIGURES_ALONE
     of_outputs = [_unseen_output(result, name, unjudged) for name, unjudged in _unjudged_outputs(result)]
     if UnseenKind.NO_POWER in of_outputs:
         return UnseenKind.NO_POWER

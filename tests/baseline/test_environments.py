@@ -10,6 +10,7 @@ from precreg.baseline.environments import (
     add_environment_facts,
     differing_facts,
     environment_difference,
+    expected_environment,
     explain_baseline,
     propose_environment_facts,
     prune_environment_facts,
@@ -17,9 +18,12 @@ from precreg.baseline.environments import (
 )
 from precreg.baseline.store import lock_baselines
 from precreg.errors import UserError
-from precreg.types.record import Baseline, Environment
+from precreg.types.case import Computation
+from precreg.types.outcome import Execution
+from precreg.types.record import Baseline, Environment, decisive_facts
 from precreg.types.verdict import ChangedEnvironment, EnvironmentFact, SameDescription, UnknownEnvironment
 from tests.baseline.samples import ENTRY
+from tests.verdict.made import case
 
 FACTS = {
     "blas": "openblas 0.3",
@@ -205,3 +209,16 @@ def test_the_file_is_json(tmp_path):
     assert json.loads((tmp_path / ACCEPTED_ENVIRONMENTS_FILE).read_text())["environments"] == {
         'a"b': {"cpu": 'Intel "R"\\'}
     }
+
+
+def test_before_a_run_the_accepted_facts_of_its_kind_stand_for_those_of_a_case():
+    computed = HERE.of_case(Execution(facts={"device": "cpu", "driver": "550.54", "about_clock": "3"}))
+    baseline = Baseline(replace(ENTRY, fingerprint=computed.fingerprint), "generic", "a.json")
+    known = {computed.fingerprint: decisive_facts(computed.facts)}
+    torch, python = case(subject=Computation("torch", {"torch": "k:f"})), case()
+    assert expected_environment(torch, baseline, known, HERE).has_seen(baseline.entry)
+    assert expected_environment(python, baseline, known, HERE) is HERE
+    assert expected_environment(torch, None, known, HERE) is HERE
+    newer = replace(HERE, facts={**HERE.facts, "numpy": "2.5.1"})
+    expected = expected_environment(torch, baseline, known, newer)
+    assert explain_baseline(baseline, known, expected).difference == ChangedEnvironment((NUMPY,))

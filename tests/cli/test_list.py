@@ -1,6 +1,7 @@
 import json
 
 from precreg.cli import options as selecting
+from precreg.tolerance import THRESHOLDS_VARIABLE
 from precreg.types.case import TIERS
 from tests.e2e.command import ROOT, precreg
 
@@ -19,6 +20,15 @@ def test_selections_narrow_each_other():
     assert tagged == ["unit/numpy_arctan2/1.23.5-unit_square", "unit/numpy_arctan2/1.24.4-unit_square"]
 
 
+def test_a_model_is_the_suite_of_that_name():
+    suites = precreg(ROOT, "list", "--tier", "model").stdout.split()
+    name = suites[0].split("/")[1]
+    by_model = precreg(ROOT, "list", "--tier", "model", "--model", name).stdout
+    assert by_model == precreg(ROOT, "list", "--suite", f"model/{name}").stdout != ""
+    done = precreg(ROOT, "list", "--model", f"{name}x")
+    assert (done.returncode, f'did you mean "{name}"' in done.stderr) == (2, True), done.stderr
+
+
 def test_verbose_says_what_a_case_is():
     shown = precreg(ROOT, "list", "-v", "unit/apply_adam/float32-768x768-swapped").stdout
     assert "kernels.apply_adam:apply_adam against golden kernels.apply_adam_oracles:golden" in shown
@@ -33,3 +43,4 @@ def test_json_has_everything():
 
 def test_the_tiers_that_can_be_asked_for_are_those_there_are():
     assert selecting.TIER_CHOICES == TIERS
+    assert selecting._THRESHOLDS == THRESHOLDS_VARIABLE

@@ -82,11 +82,15 @@ def started(project, *arguments, **variables):
     )
 
 
+# Their modules import packages of extras, which may be absent.
+_WITH_EXTRAS = ("precreg.subject.torch.", "precreg.subject.onnx.")
+
+
 @cache
 def _load_all():
     """Import what commands import late, once and not in each fork."""
     for module in pkgutil.walk_packages(precreg_package.__path__, "precreg."):
-        if not module.name.endswith(("_core", "__main__")):
+        if not module.name.endswith(("_core", "__main__")) and not module.name.startswith(_WITH_EXTRAS):
             importlib.import_module(module.name)
     for name in ("git", "jinja2", "junit_xml", "rich.progress", "sqlalchemy.dialects.sqlite", "yaml", "pytest"):
         importlib.import_module(name)
@@ -123,8 +127,9 @@ def _become(command, function, project, variables, out, err):
         sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
         # Collections of garbage would walk over, and so copy, all that the tests have in memory.
         gc.freeze()
-        # Cases that tests ran in this process left the folder of their project on the path.
+        # Cases that tests ran in this process left the folder of their project on the path, and its modules.
         leave_module_space()
+        _forget_modules_of_tests()
         sys.path.insert(0, str(project))
         sys.argv = [command[2], *command[3:]]
         try:
@@ -138,6 +143,15 @@ def _become(command, function, project, variables, out, err):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _forget_modules_of_tests():
+    """Forget modules that tests wrote and imported: those of this project may have the same names."""
+    written, lasting = f"{os.path.realpath(tempfile.gettempdir())}/", (f"{ROOT}/", f"{sys.prefix}/")
+    for name, module in list(sys.modules.items()):
+        file = os.path.realpath(getattr(module, "__file__", None) or "/")
+        if file.startswith(written) and not file.startswith(lasting):
+            del sys.modules[name]
 
 
 def git(folder, *arguments):

@@ -271,6 +271,17 @@ def test_a_budget_of_0_leaves_a_case_unclear_and_strict_makes_that_an_error(proj
     assert done.stdout.splitlines()[-1] == "exit 2: 2 cases could not be judged: 2 not_clear"
 
 
+def test_the_import_of_a_slow_library_uses_up_no_budget(tmp_path):
+    """Two seeds of a worker that imports for two seconds take more than the 20th part of the budget each."""
+    slow = KERNEL.replace("import numpy as np\n", "from time import sleep\n\nimport numpy as np\n\nsleep(2)\n", 1)
+    folder = repository(with_suite(tmp_path / "project", SUITE.replace("[2, 5]", "[5]"), slow))
+    accept(folder)
+    change(kernel(folder), SUBJECT, LOSS)
+    done = precreg(folder, *AUTO)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert {reason for reason, _ in ends(folder).values()} == {"regressed"}
+
+
 def test_a_subject_that_does_not_repeat_is_named(tmp_path):
     """Each call adds in another order: as good as before, and of 50 rows some have other bits in every run."""
     folder = repository(with_suite(tmp_path / "project", SUITE.replace("[2, 5]", "[50, 60]"), KERNEL))

@@ -79,3 +79,53 @@ def test_a_mistake_in_the_variable_stops_a_run_before_any_case(project):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("PRECISION_THRESHOLDS:1: error[bad-thresholds]: expected JSON")
     assert not (project / "reports").exists()
+
+
+def test_a_file_has_the_thresholds_of_the_variable(project):
+    (project / "strict.yaml").write_text("unit:\n  float16:\n    max_ulp: 0.01\n")
+    done = precreg(project, "run", "--config", "strict.yaml")
+    assert done.returncode == 1
+    assert "must be at most 0.01 (thresholds, unit, float16, strict.yaml:3)" in done.stdout
+    by_file = [result["verdict"]["reason"] for result in record(project)["results"]]
+    precreg(project, "run", PRECISION_THRESHOLDS='{"unit": {"float16": {"max_ulp": 0.01}}}')
+    assert by_file == [result["verdict"]["reason"] for result in record(project)["results"]]
+    (project / "strict.json").write_text('{"unit": {"float16": {"max_ulp": 0.01}}}')
+    assert precreg(project, "run", "--config", project / "strict.json").returncode == 1
+    shown = precreg(project, "explain", "float16-32", "--config", "strict.yaml").stdout
+    assert "strict.yaml:3" in shown
+
+
+def test_a_looser_file_is_named_in_the_warning(project):
+    (project / "loose.yaml").write_text("max_ulp: 64\n")
+    said = "loose.yaml: max_ulp=64 (thresholds) is looser than some bounds, and does not hold there"
+    assert said in precreg(project, "run", "--config", "loose.yaml").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("unit:\n  max_upl: 4\n", "strict.yaml:2: error[bad-thresholds]: expected a metric, rtol, atol, a dtype or"),
+        ("max_ulp: high\n", "strict.yaml:1: error[bad-thresholds]: "),
+        ("max_ulp: 1\nmax_ulp: 2\n", "strict.yaml:2: error[duplicate-key]: "),
+        ("- max_ulp\n", "strict.yaml:1: error[bad-thresholds]: expected a mapping"),
+        ("", "strict.yaml:1: error[bad-thresholds]: expected a mapping"),
+        ("max_ulp: [\n", "strict.yaml:2: error[yaml-syntax]: "),
+        ("signs.flip: 1\n", "strict.yaml:1: error[unknown-analyzer]: "),
+    ],
+)
+def test_a_mistake_in_the_file_has_its_line(project, text, said):
+    (project / "strict.yaml").write_text(text)
+    done = precreg(project, "run", "--config", "strict.yaml")
+    assert (done.returncode, done.stderr.startswith(said)) == (2, True), done.stderr
+
+
+def test_a_file_beside_the_variable_is_an_error(project):
+    (project / "strict.yaml").write_text("max_ulp: 1\n")
+    done = precreg(project, "list", "--config", "strict.yaml", PRECISION_THRESHOLDS='{"max_ulp": 4}')
+    assert done.returncode == 2
+    assert "expected --config or the variable PRECISION_THRESHOLDS but got both" in done.stderr
+
+
+def test_a_file_that_is_absent_is_an_error(project):
+    done = precreg(project, "run", "--config", "none.yaml")
+    assert (done.returncode, "none.yaml" in done.stderr, "Traceback" in done.stderr) == (2, True, False)

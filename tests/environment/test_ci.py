@@ -33,7 +33,7 @@ def test_the_page_has_the_severity_of_every_reason():
     assert said == SEVERITIES
 
 
-TARGETS = ("browser", "pipeline", "postgresql", "packaging")
+TARGETS = ("extras", "browser", "pipeline", "postgresql", "packaging")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -44,7 +44,7 @@ def test_what_a_target_needs_and_lacks_is_said_and_fails_in_ci(tmp_path, target,
         found = subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True, text=True, check=True)
         (tmp_path / tool).symlink_to(found.stdout.strip())
     variables = {"PATH": str(tmp_path), "CI": ci, "HOME": os.environ.get("HOME", "/")}
-    command = ["make", "--no-print-directory", "-o", ".venv/.installed-dev", target]
+    command = ["make", "--no-print-directory", "-o", ".venv/.installed-dev", f"EXTRAS={tmp_path / 'none'}", target]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert said.format(target) in done.stdout + done.stderr

@@ -39,7 +39,9 @@ def read_one(reader, project, data):
     except UserError as error:
         if reader.is_file and not error.file:
             return "failed", f"no file in: {error}"
-        if reader.has_lines and not error.line and error.slug not in ("duplicate-suite", "outside-project"):
+        # A suite may name another file that is damaged, such as a table.
+        is_text = error.file is None or error.file.endswith((".yaml", ".yml"))
+        if reader.has_lines and is_text and not error.line and error.slug not in ("duplicate-suite", "outside-project"):
             return "failed", f"no line in: {error}"
         str(error).encode(errors="backslashreplace")
         return error.slug, ""

@@ -27,6 +27,7 @@ from precreg.baseline.text import render_baseline
 from precreg.cli.main import precreg as command
 from precreg.cli.report import entry_power
 from precreg.comparison.pairing import RawFormat, read_mapping, read_side
+from precreg.errors import UserError
 from precreg.history.drift import DriftSettings, judge_series, look_back
 from precreg.history.store import open_history
 from precreg.report.files import write_reports
@@ -35,8 +36,14 @@ from precreg.report.summaries import render_run_terminal
 from precreg.run.journal import JournalHeader, resume_journal, start_journal
 from precreg.run.pair_cache import PAIRS_FOLDER, DrawnSeeds, PairCache
 from precreg.storage.array_file import find_raw
+from precreg.storage.msprobe_dump import MSPROBE_FILE, MSPROBE_FOLDER, find_msprobe_dump
 from precreg.storage.npy import read_npy, read_npz
 from precreg.storage.safetensors import find_safetensors
+from precreg.storage.tensor_proto import find_tensor_proto
+from precreg.storage.torch_file import find_torch_tensors
+from precreg.subject.command.files import read_outputs
+from precreg.subject.onnx.external_data import external_files
+from precreg.subject.table import find_row
 from precreg.suite.expand import load_cases
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
 from precreg.vcs.dependency_index import INDEX_FILE, no_case_affected
@@ -45,6 +52,8 @@ from tests.e2e.command import ROOT, copy_of, precreg
 from tests.e2e.test_road import BASELINE, ROAD
 from tests.fuzz.mutate import Lines
 from tests.run.test_journal import OUTCOMES
+from tests.storage.test_tensor_proto import field, proto
+from tests.storage.torch_files import tensor, write_torch_file
 from tests.suite.test_expand import FULL
 
 SUITE = "suites/unit/s.yaml"
@@ -76,6 +85,102 @@ READING = (
     b"faults\n--list\n--fault\ntruncate",
     b"compare\nx.npy\ny.npy\n--select\nx*\n--max\nmax_ulp=4",
 )
+
+
+# A suite of each kind of subject, with its options.
+KINDS = (
+    """\
+suite: s
+subject:
+  command: ["{build}/k", "{inputs.x}", "{outputs.y}", "{params.eps}", $n]
+  format: bin
+  inputs: {x: {file: input/x.bin, format: bin}}
+  outputs: {y: {dtype: float32, like: x}, z: {file: z.npy, dtype: bfloat16, shape: [4, $n]}}
+  environment: {DEVICE: 0, FOLDER: "{folder}"}
+  folder: "{build}"
+  build: {command: [[cc, kernels.py, "{sources}"], [make]], sources: ["*.py"], produces: [k, "{suite}/k"], timeout: 60}
+  version: ["{build}/k", --version]
+golden: {command: [cp, "{inputs.x}", "{outputs.y}"], outputs: {y: {}}}
+matrix: {n: [1, 2]}
+inputs: {x: {shape: [4], dtype: float32, normal: {}}}
+params: {eps: 1e-5}
+""",
+    """\
+suite: s
+subject:
+  torch: kernels:naive
+  "on": cpu
+  autocast: bfloat16
+  compile: true
+  mode: train
+  deterministic: true
+  tf32: false
+  seed: 3
+  gradients: [inputs, parameters]
+inputs: {x: {shape: [4], dtype: float8_e4m3fn, python: "kernels:exact", args: {a: 1}}}
+""",
+    """\
+suite: s
+subject:
+  onnx: model.onnx
+  optimization: basic
+  providers: [{CPUExecutionProvider: {a: b}}]
+  outputs: [y]
+  nodes: ["h*"]
+  deterministic: true
+  threads: 2
+  free_dimensions: {n: 4}
+inputs: {x: {shape: [4, 4], dtype: float32, spd: {condition: 10}}}
+""",
+    """\
+suite: s
+subject: {onnx: model.onnx, precision: float64, fallback: float32}
+inputs: {x: {shape: [4, 4], dtype: float32, probabilities: {}}}
+""",
+    """\
+suite: s
+subject: kernels:naive
+reference: {python: "kernels:exact"}
+reference_dtype: {mpmath: 80}
+inputs:
+  a: {shape: [4, 4], dtype: float64, orthogonal: {}}
+  b: {shape: [4, 4], dtype: float32, mask: {kind: causal, additive: true}}
+  c: {shape: [4], dtype: int64, tokens: {vocabulary: 30, exponent: 1.5}}
+  d: {shape: [4, 8], dtype: float16, images: {normalized: true}}
+  e: {shape: [4], dtype: float32, python: {function: "kernels:exact", args: {n: [1, {a: b}]}}}
+  f: {shape: [4], dtype: float32, sorted: {low: -1, high: 2, descending: true}}
+  g: {shape: [4], dtype: float32, sparse: {density: 0.5, std: 2}}
+""",
+    """\
+suite: s
+table:
+  file: t.csv
+  name: [op, dtype]
+  count: n
+  dtypes: {b: bfloat16}
+  delimiter: comma
+  metrics: {max_ulp: m, equal_share: {column: e, of: n}, cycles: {better: lower, unit: clocks}}
+tolerance: {max_ulp: 3, lower.cycles: 9, regression: {lower.cycles: 0.5, equal_share: "off"}}
+""",
+    """\
+suite: s
+files: {actual: "a/*.bin", reference: "a/*.bin", dtype: float32, reference_dtype: float64, shape: [4], byte_order: big}
+tolerance: none
+""",
+)
+TABLE = 'op,dtype,n,e,m,cycles\n"exp, fast",b,16,15,1.5,1e3\nlog,float32,16,16,,nan\n"a ""b""",b,1,1,0,7\n'
+PLAIN_TABLE = TABLE.replace("exp, fast", "exp")
+TABLES = (TABLE, "\ufeff" + PLAIN_TABLE.replace(",", ";"), PLAIN_TABLE.replace(",", "\t"))
+NUMBERS = np.arange(6, dtype=np.float32)
+DUMP = {
+    "task": "tensor",
+    "data": {
+        "Module.a.forward.0": {
+            "input_args": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [6], "data_name": "a.0.npy"}],
+            "output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 3], "data_name": "b.0.pt"}],
+        }
+    },
+}
 
 
 class Reader(NamedTuple):
@@ -260,6 +365,62 @@ def safetensors(project, data):
     return [array.load() for array in find_safetensors(put(project, "x.safetensors", data), "x.safetensors").values()]
 
 
+def kinds(project, data):
+    for name, content in {"kernels.py": KERNELS, "t.csv": TABLE, "model.onnx": "", "a/x.bin": "0" * 16}.items():
+        put(project, f"suites/unit/{name}", content.encode())
+    put(project, SUITE, data)
+    return load_cases(project, {})
+
+
+def table(project, data):
+    """Read a table as suites and cases do."""
+    put(project, "suites/unit/t.csv", data)
+    put(project, SUITE, KINDS[5].replace("  delimiter: comma\n", "").encode())
+    return [find_row(case.subject.spec, project) for case in load_cases(project, {})]
+
+
+def torch_file(project, data):
+    return [array.load() for array in find_torch_tensors(put(project, "x.pt", data), "x.pt").values()]
+
+
+def torch_pickle(project, data):
+    """Read a damaged pickle in an archive that is right."""
+    found = find_torch_tensors(write_torch_file(project / "x.pt", data, NUMBERS.tobytes()), "x.pt")
+    return [array.load() for array in found.values()]
+
+
+def tensor_proto(project, data):
+    return find_tensor_proto(put(project, "x.pb", data), "x.pb").load()
+
+
+def msprobe(project, data):
+    put(project, f"dump/{MSPROBE_FOLDER}/a.0.npy", saved(np.save, NUMBERS))
+    place = put(project, f"dump/{MSPROBE_FOLDER}/b.0.pt", b"")
+    write_torch_file(place, tensor((2, 3), (3, 1)), NUMBERS.tobytes())
+    found = find_msprobe_dump(put(project, f"dump/{MSPROBE_FILE}", data), MSPROBE_FILE)
+    return [array.load() for array in found.values()]
+
+
+def external(project, data):
+    return external_files(put(project, "model.onnx", data))
+
+
+def program_output(project, data):
+    """Read what a program wrote, in each format, with a declaration and without one."""
+    declared = {"dtype": "float32", "shape": [4]}
+    (project / "call").mkdir(exist_ok=True)
+    folder = (project / "call").resolve()
+    for options in ({"file": "y.bin"} | declared, {"file": "y.npy"}, {"file": "y.safetensors"} | declared):
+        put(folder, options["file"], data)
+        try:
+            read_outputs({"outputs": {"y": options}}, {}, folder)
+        except UserError as error:
+            last = error
+        else:
+            return
+    raise last
+
+
 def raw(project, data):
     return find_raw(put(project, "x.bin", data), "x.bin", np.dtype("float32"), (4,)).load()
 
@@ -367,6 +528,9 @@ def make_readers(folder):
     shipped = [path.read_text() for path in sorted((ROOT / "suites/unit").glob("*.yaml"))[::5]]
     # A suite of recorded files needs their folders.
     suites = [text for text in shipped if "\nfiles:" not in text]
+    torch_seed = write_torch_file(folder / "x.pt", tensor((2, 3), (3, 1)), NUMBERS.tobytes()).read_bytes()
+    location = field(13, field(1, b"location") + field(2, b"weights/w.bin"))
+    initializer = field(8, b"w") + location + field(14, 1)
     conditions = {"schema": 1, "precreg": "0.1.0", "python": "3", "project": "/", "suites": ["suites/unit/s.yaml"]}
     dependencies = {"conditions": conditions, "dependencies": ["a"], "paths": {"a": [1, 2]}, "packages": {"b": None}}
     pushed = f"refs/heads/a {'1' * 40} refs/heads/a {'0' * 40}\n"
@@ -397,6 +561,19 @@ def make_readers(folder):
         "compare": Reader(compared, binary(saved(np.savez, a=x, b=x[:1]))),
         "safetensors": Reader(safetensors, binary(tensors)),
         "raw": Reader(raw, binary(x.tobytes())),
+        "kinds": Reader(kinds, with_plain(*KINDS), has_lines=True),
+        "table": Reader(table, binary(*(text.encode() for text in TABLES))),
+        "torch file": Reader(torch_file, binary(torch_seed)),
+        "torch pickle": Reader(
+            torch_pickle, binary(tensor((2, 3), (3, 1)), b"(X\x01\0\0\0a" + tensor((6,), (1,)) + b"d")
+        ),
+        "tensor proto": Reader(
+            tensor_proto,
+            binary(proto([2, 3], 1, field(9, NUMBERS.tobytes())), proto([2], 1, field(4, NUMBERS[:2].tobytes()))),
+        ),
+        "msprobe": Reader(msprobe, with_json(json.dumps(DUMP).encode())),
+        "external data": Reader(external, binary(field(7, field(5, initializer)))),
+        "program output": Reader(program_output, binary(x.tobytes(), saved(np.save, x), tensors), is_file=False),
         "pair cache": Reader(pair_cache, binary(msgspec.msgpack.encode(DrawnSeeds(1.0, ("a",), ({},))))),
         "index": Reader(index, with_json(json.dumps(dependencies).encode())),
         "pushes": Reader(pushes, binary(pushed.encode()), is_file=False),

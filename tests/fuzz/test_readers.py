@@ -14,7 +14,8 @@ INPUTS = 150
 NAMES = (
     *("suite", "tolerances", "device", "allow.yaml", "mapping", "thresholds", "baseline", "power", "proposals", "seen"),
     *("environments", "record", "journal", "export", "database", "rows", "npy", "bfloat16", "npz", "compare"),
-    *("safetensors", "raw", "pair cache", "index", "pushes", "arguments", "hook"),
+    *("safetensors", "raw", "kinds", "table", "torch file", "torch pickle", "tensor proto", "msprobe", "external data"),
+    *("program output", "pair cache", "index", "pushes", "arguments", "hook"),
 )
 
 
@@ -43,4 +44,12 @@ def test_a_damaged_file_is_read_or_refused_with_its_name(readers, name, tmp_path
     assert failures == []
     assert ends.total() == FEW.get(name, INPUTS)
     # A reader that refuses everything, or nothing, meets no input that gets past its first check.
-    assert len(ends) > 1 or name in ("pair cache", "index", "hook", "arguments", "bfloat16")
+    assert len(ends) > 1 or name in (
+        "pair cache",
+        "index",
+        "hook",
+        "arguments",
+        "bfloat16",
+        "external data",
+        "torch pickle",
+    )

@@ -109,6 +109,21 @@ def test_provenance_names_the_files_and_why_the_baseline_was_accepted():
     assert describe.describe_provenance(proposed()) == ["suite     suites/unit/row_sum.yaml:1"]
 
 
+def test_provenance_has_the_facts_of_the_kinds_that_computed():
+    result = regressed()
+    execution = replace(
+        result.outcome.execution,
+        facts={"torch": "2.13.0", "accelerator": "cuda NVIDIA H100"},
+        oracle_facts={"torch": "2.13.0", "device": "cpu"},
+    )
+    lines = describe.describe_provenance(replace(result, outcome=replace(result.outcome, execution=execution)))
+    assert lines[1:] == [
+        "suite     suites/unit/row_sum.yaml:1, on cuda NVIDIA H100",
+        "facts     torch 2.13.0, accelerator cuda NVIDIA H100",
+        "reference torch 2.13.0, device cpu",
+    ]
+
+
 def test_the_tail_of_a_failure_is_its_end_and_bounded():
     lines = describe.failure_tail(crashed(detail="\n".join(f"line {i}" for i in range(100))))
     assert lines[-1] == "line 99"

@@ -119,3 +119,13 @@ def test_accepted_cases_without_power_are_counted_and_some_are_named():
         "  unit/s/0, unit/s/1, unit/s/2, unit/s/3, unit/s/4 and 2 more",
         "  set more seeds (5 or more) and accept again, or let runs pair (--pair auto); limits: precreg power unit/s/0",
     ]
+
+
+def test_rows_of_a_table_need_other_advice():
+    lines = describe_powerless(["unit/s/a, b"], 9, figures_alone=True).splitlines()
+    assert lines == [
+        "warning: 1 of 9 cases judged by figures alone: no statistic knows their noise",
+        "  unit/s/a, b",
+        "  a ratio judges; to see small losses, keep the arrays, or watch the history: precreg drift; "
+        "limits: precreg power 'unit/s/a, b'",
+    ]

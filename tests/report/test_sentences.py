@@ -28,6 +28,7 @@ from precreg.types.pair import (
     WorseOnFreshInputs,
 )
 from precreg.types.record import Environment
+from precreg.types.recorded import AbsentFigures, FigureMoved, NonFiniteFigures
 from precreg.types.verdict import (
     AbsentArray,
     AbsentOutput,
@@ -394,6 +395,27 @@ SENTENCES = [
         UnclearOnFreshInputs(COMMIT, 0, "run_seconds"),
         {},
         "bits changed, and the budget allowed no seed beside 1a2b3c4d; --pair-run-seconds allows more",
+    ),
+    (
+        AbsentFigures(("max_ulp", "mean_ulp"), Location("sweep.csv", 7)),
+        {},
+        "the row has no figure of max_ulp, mean_ulp (sweep.csv:7): its cell is empty",
+    ),
+    (
+        AbsentFigures((), Location("sweep.csv", 0)),
+        {},
+        "sweep.csv has no row of this case, and its baseline has one "
+        "(the sweep ended early, or the row was removed: precreg baseline prune)",
+    ),
+    (
+        NonFiniteFigures({"max_ulp": "nan"}, Location("sweep.csv", 7)),
+        {},
+        "the row has figures that are not finite: max_ulp is nan (sweep.csv:7)",
+    ),
+    (
+        FigureMoved(),
+        {"metric": "max_ulp", "current": 3.0, "baseline": 2.0, "ratio": 1.5, "limit": 1.1},
+        "the error max_ulp grew to 1.5 times the baseline's (2 -> 3; allowed 1.1 times), by figures alone",
     ),
     (
         UnclearOnFreshInputs(COMMIT, 2, "case_seconds"),

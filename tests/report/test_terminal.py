@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from precreg.report.summaries import explain_result, render_brief, render_run_terminal
 from precreg.types.record import TEST_DEFINED_PREFIX
+from precreg.types.verdict import Reason, Status
 from precreg.types.warning import StoredText
 from tests.report.golden import RECORD, WRITTEN, expected, settled
 from tests.report.made import (
@@ -24,6 +25,8 @@ from tests.report.made import (
     regressed,
     road,
     run_of,
+    skipped,
+    verdict,
 )
 
 
@@ -218,3 +221,21 @@ def test_figures_are_told_once_and_the_rule_with_them():
 def test_a_rule_without_figures_is_named():
     hard = replace(STATISTIC, message="its bits are not the baseline's", output="", metric="", rule="hard")
     assert explain_result(judged_by(hard))[1] == "rule      hard"
+
+
+def test_cases_that_miss_the_same_are_one_line():
+    missing = verdict(Reason.UNAVAILABLE, Status.SKIPPED, "needs torch, which is not installed")
+    of_torch = [skipped(name, verdict=missing) for name in ("a", "b")]
+    alone = skipped("on-npu")
+    record = run_of(passed("good"), alone, *of_torch)
+    lines = render_run_terminal(record, colour=False).splitlines()
+    suite = f"{alone.tier}/{alone.suite}"
+    assert f"SKIPPED  2 cases of {suite}   needs torch, which is not installed" in lines
+    assert [line for line in lines if "SKIPPED" in line and "on-npu" in line]
+    assert not [line for line in lines if f"{suite}/a" in line]
+    every = render_run_terminal(record, colour=False, verbose=True)
+    assert f"SKIPPED  {suite}/a   unavailable" in every
+    many = [skipped(f"case{number}", suite=f"suite{number:02}", verdict=missing) for number in range(12)]
+    text = render_run_terminal(run_of(passed("good"), *many), colour=False)
+    assert "SKIPPED  12 cases of" in text
+    assert "suite07 and 4 more   needs torch" in text

@@ -36,6 +36,19 @@ def test_an_exception_is_one_line(error, message):
     assert (failure.reason, failure.message) == (Reason.SUBJECT_ERROR, message)
 
 
+def test_notes_follow_the_message():
+    error = ValueError("wrong")
+    error.add_note("first\nnote")
+    error.add_note("second")
+    assert failure_of(error).message == "ValueError: wrong; first note; second"
+
+
+def test_a_syntax_error_is_named_by_its_message():
+    with pytest.raises(SyntaxError) as caught:
+        compile("def f(:", "user.py", "exec")
+    assert failure_of(caught.value).message == "SyntaxError: invalid syntax"
+
+
 def test_what_no_record_could_hold_is_written_out():
     assert failure_of(ValueError("\udcff")).message == "ValueError: \\udcff"
 

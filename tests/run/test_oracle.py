@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
+from precreg.run.promotion import promote_inputs
 from precreg.run.worker import CaseTask, run_in_process
 from precreg.run.workers import run_in_workers
+from precreg.subject.call import Outputs
 from precreg.subject.stage import Activity
 from precreg.subject.surroundings import CaseFailed
-from precreg.types.case import Computation
+from precreg.types.case import Computation, ReferenceDtype
 from precreg.types.verdict import Reason
 
 CHAIN = ("cpu-x86_64", "cpu", "generic")
@@ -146,7 +148,7 @@ def test_oracles_of_more_modules_than_children_stay_are_all_served(project, case
 
 
 def test_a_lost_process_is_noticed():
-    process = OracleProcess(lambda _call, _place, arrays: arrays)
+    process = OracleProcess(lambda _call, _place, arrays: Outputs(arrays, 0.0))
     call = OracleCall(Computation("python", "one:f"), Activity.REFERENCE, (0,), {}, Path("/"), Path("/"))
     assert process.call(call, [{"x": CUBE}]).outputs[0]["x"].tolist() == CUBE.tolist()
     assert not process.is_lost
@@ -172,3 +174,23 @@ def test_a_broken_reply_of_a_reference_costs_its_own_case(run, case):
     first, again, last = run([case(*broken, name="a"), case(*broken, name="b"), case("double", "double", name="c")])
     assert [each.failure.reason for each in (first, again)] == [Reason.REFERENCE_ERROR] * 2
     assert last.failure is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "widest", "expected"),
+    [
+        ("float32", "longdouble", "float64"),
+        ("float32", "float64", "float64"),
+        ("float64", "longdouble", "longdouble"),
+        ("float64", "float64", "float64"),
+        ("complex64", "float64", "complex128"),
+        ("complex128", "float64", "complex128"),
+        ("complex128", "longdouble", "clongdouble"),
+        ("longdouble", "float64", "longdouble"),
+        ("clongdouble", "float64", "clongdouble"),
+        ("int32", "float64", "int32"),
+    ],
+)
+def test_a_kind_may_limit_the_inputs_of_its_references(dtype, widest, expected):
+    promoted = promote_inputs({"x": np.ones(1, dtype)}, ReferenceDtype(widest), narrow_too=False)
+    assert promoted["x"].dtype == np.dtype(expected)

@@ -14,6 +14,7 @@ from precreg.run.pipeline import KEPT_POSITIONS, Plan, run_and_judge, run_warnin
 from precreg.suite.expand import load_cases
 from precreg.suite.select import shard_cases
 from precreg.types.verdict import Reason, Status
+from precreg.types.warning import EmptyPasses
 from precreg.verdict.judge import Policy
 from tests.e2e.command import with_suite
 
@@ -145,3 +146,19 @@ def test_a_warning_of_some_outputs_names_them(tmp_path):
         found[bounds] = describe_warning(fact)
     assert found["atol: 1e3, rtol: 1e-5"].startswith("unit/pair/default: near: a result that is wrong")
     assert found["rtol: 1"].startswith("unit/pair/default: a result that is wrong"), "it is said of all"
+
+
+def test_goldens_without_a_finite_element_are_counted_where_they_pass(tmp_path):
+    suite = "suite: void\nsubject: k:void\ngolden: k:void\nmatrix: {n: [0, 0.5, 1]}\nparams: {n: $n}\n"
+    kernel = "import numpy as np\n\n\ndef void(x, n):\n    return [x[:0], x * np.inf, x][int(2 * n)]\n"
+    inputs = "inputs: {x: {shape: [4], dtype: float32, uniform: {low: 1, high: 2}}}\n"
+    project = with_suite(tmp_path, suite + inputs, kernel)
+    cases = load_cases(project)
+    plan, nothing = Plan(project, detect_environment("cpu-test")), Baselines(project)
+    assert [*run_warnings(cases, [*run_and_judge(cases, plan, Policy(), nothing)])] == []
+    allowed = [replace(case, empty_passes=True) for case in cases]
+    (fact,) = run_warnings(allowed, [*run_and_judge(allowed, plan, Policy(), nothing)])
+    assert fact == EmptyPasses(cases[0].id, 2)
+    assert describe_warning(fact).startswith(
+        "unit/void/n=0 and 1 more: the golden has outputs without a finite element"
+    )

@@ -10,12 +10,12 @@ from precreg.baseline.store import Baselines
 from precreg.errors import UserError
 from precreg.report.findings import add_messages
 from precreg.run import session as composer
+from precreg.run.orphans import add_orphans
 from precreg.run.session import (
     CaseJudge,
     RunOutputs,
     RunRequest,
     Session,
-    add_orphans,
     begin_record,
     finish_record,
     run_session,

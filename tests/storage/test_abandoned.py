@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from precreg.storage.files import abandoned_folders, lock_file, remove_abandoned_files, temporary_folder
+from precreg.storage.files import abandoned_folders, is_own_path, lock_file, remove_abandoned_files, temporary_folder
 from precreg.vcs.repository import remove_abandoned_checkouts
 from tests.e2e.command import git, repository
 
@@ -117,3 +117,10 @@ def test_a_checkout_of_a_killed_run_leaves_gits_list(temporary, tmp_path):
     assert not folder.exists()
     assert git(project, "worktree", "list").count("\n") == 1
     assert (tmp_path / "users" / "file").exists()
+
+
+def test_own_paths_are_those_of_the_working_folder_and_of_temporary_folders(temporary):
+    with temporary_folder() as folder:
+        assert is_own_path(f"{folder.relative_to(temporary.parent)}/call/output/y.bin")
+    assert is_own_path(".precreg/builds/abc/kernel")
+    assert not is_own_path("suites/unit/precreg-kernel.c")

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save, save_file
 
 from precreg.errors import UserError
-from precreg.storage.safetensors import MAX_HEADER_BYTES, find_safetensors
+from precreg.storage.safetensors import MAX_HEADER_BYTES, find_safetensors, write_safetensors
 
 PLAIN = st.sampled_from(["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"])
 ARRAYS = PLAIN.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0, max_side=4)))
@@ -158,3 +158,28 @@ def test_damaged_files_give_arrays_or_a_refusal(folder, data):
     with contextlib.suppress(UserError):
         for stored in find_safetensors(path, "damaged").values():
             stored.load().sum()
+
+
+@settings(deadline=None)
+@given(arrays=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), ARRAYS))
+def test_the_safetensors_package_reads_what_is_written(folder, arrays):
+    arrays.pop("__metadata__", None)
+    path = folder / "b.safetensors"
+    # A transposed array has the same elements in another order in memory.
+    arrays = {name: array.T for name, array in arrays.items()}
+    with path.open("wb") as stream:
+        write_safetensors(stream, arrays)
+    with safe_open(path, "np") as theirs:
+        assert set(theirs.keys()) == set(arrays)
+        for name, array in arrays.items():
+            read = theirs.get_tensor(name)
+            assert (read.dtype, read.shape, read.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [("x", np.zeros(2, np.complex64)), ("x", np.zeros(2, np.longdouble)), ("__metadata__", np.zeros(2))],
+)
+def test_what_the_format_lacks_is_not_written(folder, name, array):
+    with (folder / "c.safetensors").open("wb") as stream, pytest.raises(UserError, match=r"that \.safetensors has"):
+        write_safetensors(stream, {name: array})

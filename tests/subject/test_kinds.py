@@ -1,7 +1,7 @@
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject.call import BUILT_IN_SUBJECTS, subject_entry_point, subject_kind
+from precreg.subject.kind import BUILT_IN_SUBJECTS, subject_entry_point, subject_kind
 from precreg.suite.expand import load_cases
 
 SUITE = "suite: s\nsubject: {KIND: anything}\nreference: numpy:sin\n"

@@ -57,6 +57,11 @@ def noted(folder, code):
         ("__import__('pa' + 'ck')", ["pack/__init__.py"]),
         ("open('link.txt').read()", ["deep/b.txt", "link.txt"]),
         ("os.listdir('deep')", ["deep/"]),
+        (
+            "sys.path[:2] = ['__editable__.own-1.0.finder.__path_hook__']; "
+            "from importlib.metadata import entry_points; entry_points()",
+            [],
+        ),
         ("os.listdir()", ["./"]),
         ("[*Path('deep').glob('*.txt')]", ["deep/"]),
         ("import glob; glob.glob('deep/*')", ["deep/"]),
@@ -78,6 +83,13 @@ def test_what_a_process_opens_lists_or_imports(folder, code, files):
 def test_a_module_has_its_text_in_the_list_also_when_its_cache_is_loaded(folder):
     py_compile.compile(str(folder / "module.py"))
     assert noted(folder, "import module") == ["module.py"]
+
+
+def test_the_folder_of_installed_programs_is_left_out(folder):
+    code = f"os.listdir({str(Path(sys.executable).parent)!r}); os.listdir('deep')\n"
+    text = START.format(folder=str(folder)) + code + "print(json.dumps(sorted(opened.paths())))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [f"{folder}/deep/"]
 
 
 def test_many_files_are_their_folders():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.subject import call as kinds
+from precreg.subject import kind as kinds
 from precreg.subject.call import Outputs, name_outputs
 
 

@@ -29,6 +29,21 @@ def test_a_ufunc_gets_its_inputs_in_order(call):
     assert outputs.arrays["out"].dtype == np.float32
 
 
+def test_parameters_without_a_keyword_get_their_inputs_by_position(write, call):
+    write("suites/unit/power.py", "def f(base, exponent=2.0, /, *, scale=1.0):\n    return scale * base**exponent\n")
+    assert value("power:f", call(inputs={"exponent": np.array(3.0), "base": np.array(2.0)})) == 8
+    assert value("power:f", call(inputs={"base": np.array(5.0)}, params={"scale": 2.0})) == 50
+    # numpy.linalg.cholesky(a, /, *, upper=False)
+    root = run_python("numpy.linalg:cholesky", call(inputs={"a": np.array([[4.0]])}, params={"upper": True}))
+    assert root.arrays["out"].tolist() == [[2.0]]
+
+
+def test_an_input_behind_a_missing_one_has_no_position(write, call):
+    write("suites/unit/power.py", "def f(base, exponent, /):\n    return base**exponent\n")
+    with pytest.raises(TypeError, match="exponent"):
+        run_python("power:f", call(inputs={"exponent": np.array(3.0)}))
+
+
 def test_the_time_is_that_of_the_function_and_not_of_its_import(write, call):
     write("suites/unit/slow.py", "import time\ntime.sleep(0.5)\ndef f():\n    time.sleep(0.02)\n    return 1.0\n")
     assert 0.02 <= run_python("slow:f", call()).duration_s < 0.5

@@ -46,7 +46,7 @@ def lines(text):
         ("- suite\n", "bad-value", 1, ["expected a mapping"]),
         ("# empty\n", "bad-value", 1, ["expected a mapping but the file is empty"]),
         # what is held against what
-        ("suite: s\nreference: kernels:exact\n", "missing-key", 1, ["subject: or files:"]),
+        ("suite: s\nreference: kernels:exact\n", "missing-key", 1, ["subject:, files: or table:"]),
         ("suite: s\nsubject: kernels:naive\n", "missing-key", 1, ["reference: or golden:"]),
         (lines("golden: kernels:exact\n"), "bad-value", 4, ["expected reference or golden but got both"]),
         (lines("files: {actual: a.npy, golden: b.npy}\n"), "bad-value", 2, ["expected subject or files but got both"]),

@@ -113,7 +113,7 @@ def test_files_elsewhere_in_the_project(write):
         (SUITE.replace("outputs/", "/outputs/"), "outside-project", 3, "path=/outputs"),
         (SUITE.replace("outputs/{version}/*", "{version}/*\\0"), "bad-value", 3, "without NUL"),
         (SUITE.replace("golden/*", "*" + "x" * 2000), "bad-value", 4, "at most 1024 characters"),
-        (SUITE.replace("*.npy", "*.pt"), "bad-value", 3, "actual=outputs/{version}/*.pt"),
+        (SUITE.replace("*.npy", "*.txt"), "bad-value", 3, "actual=outputs/{version}/*.txt"),
         (SUITE.replace("*.npy", "*.*.npy"), "bad-value", 3, "each placeholder once"),
         (
             SUITE.replace("golden/", "golden/{version}/{verson}/"),

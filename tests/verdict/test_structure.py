@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
-from precreg.verdict.judge import unmeasured_verdict
+from precreg.verdict.judge import Policy, judge_case, unmeasured_verdict
 from precreg.verdict.limits import structural_findings
-from tests.verdict.made import comparison, entry, outcome
+from tests.verdict.made import ENVIRONMENT, case, comparison, entry, outcome, tolerance
 
 
 def found(on, role="reference", against=None):
@@ -48,3 +48,26 @@ def test_an_array_that_is_not_there_breaks_a_hard_rule_and_one_that_cannot_be_re
         unmeasured_verdict(reason, "why").findings[0].rule for reason in (Reason.MISSING_OUTPUT, Reason.SUBJECT_ERROR)
     ]
     assert rules == ["hard", ""]
+
+
+def test_a_golden_may_want_outputs_without_a_finite_element():
+    """The tests of ONNX's backend want some: an empty output, and infinities in the same places."""
+    like = {"reference_dtype": "float32"}
+    empty = replace(
+        comparison(counts={"n": 0, "finite": 0}, match_ratio=None), shape=(0,), reference_shape=(0,), **like
+    )
+    infinite = replace(comparison(counts={"finite": 0}), **like)
+    for made in (empty, infinite):
+        wanted, other = case(role="golden", empty_passes=True), case(role="golden")
+        judged = [judged_alone(each, outcome(made)) for each in (wanted, other)]
+        assert judged == [Reason.NEW, Reason.EMPTY]
+    reshaped, mismatched = (
+        replace(empty, shape=(0, 3)),
+        replace(infinite, counts={**infinite.counts, "inf_mismatched": 1}),
+    )
+    assert judged_alone(wanted, outcome(reshaped)) == Reason.SHAPE_MISMATCH
+    assert judged_alone(wanted, outcome(mismatched)) == Reason.NON_FINITE_MISMATCH
+
+
+def judged_alone(one, on):
+    return judge_case(one, on, {"out": tolerance()}, None, ENVIRONMENT, Policy()).reason

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from precreg.types.pair import UnclearOnFreshInputs
 from precreg.types.record import FixedInputs, PairedRun
+from precreg.types.recorded import RecordedFigures
 from precreg.types.verdict import (
     ChangedBits,
     Finding,
@@ -38,6 +39,12 @@ def with_metrics(case, metrics):
     entry = case.baseline.entry
     outputs = {"out": replace(entry.outputs["out"], metrics=metrics)}
     return replace(case, baseline=replace(case.baseline, entry=replace(entry, outputs=outputs)))
+
+
+def with_figures_alone(case):
+    row = RecordedFigures("sweep.csv", 2, ("max_ulp",))
+    comparisons = tuple(replace(each, figures=row) for each in case.outcome.comparisons)
+    return replace(case, outcome=replace(case.outcome, comparisons=comparisons))
 
 
 def with_threshold(**regression):
@@ -105,8 +112,15 @@ def test_cases_come_by_kind_with_the_weakest_evidence_first():
         changed(elsewhere=True, name="wide"),
         changed(FEW, elsewhere=True, name="none"),
         changed(FEW, name="small"),
+        with_figures_alone(changed(name="row")),
     ]
     found = unseen_cases(cases)
     assert list(found) == list(UnseenKind)
-    assert [[case.name for case in of_kind] for of_kind in found.values()] == [["none"], ["small"], ["wide"], ["open"]]
+    assert [[case.name for case in of_kind] for of_kind in found.values()] == [
+        ["none"],
+        ["small"],
+        ["row"],
+        ["wide"],
+        ["open"],
+    ]
     assert unseen_cases([passed(), regressed()]) == {}

@@ -351,6 +351,7 @@ def _differing_parts(before: Case, now: Case) -> dict[str, bool]:
         "inputs": before.inputs != now.inputs,
         "params": before.params != now.params,
         "device": before.device != now.device,
+        "reference_dtype": before.reference_dtype != now.reference_dtype,
     }
 
 

@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES, ProjectCode
 from precreg.baseline.integrity.criteria import CasePairs, is_redefined
+from precreg.storage import pattern_matches
+from precreg.subject import declared_dependencies, recorded_paths, target_of
 from precreg.types import (
     BenchmarkReplaced,
     Case,
@@ -66,7 +68,7 @@ def oracle_changes(
     for before, case in pairs.judged if changed else ():
         if is_redefined(before, case):
             continue
-        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now))))
+        files = sorted(changed.intersection((*code.files(case), *_files_behind(case, now, changed))))
         seen = {*opened.get(before.baseline_id, ()), *opened.get(case.baseline_id, ())}
         if files:
             visible[case.id] = OracleFilesChanged(case.role, tuple(files))
@@ -107,11 +109,12 @@ def _benchmark_change(
     if old != new:
         return BenchmarkReplaced(f"{old.kind} {old.spec}", f"{new.kind} {new.spec}")
     behind = code.files_of(new, case.directory)
-    files = sorted(changed.intersection((*behind, *_files_of(new, case, project))))
+    files = sorted(changed.intersection((*behind, *_files_of(new, case, project, changed))))
     if files:
         return OracleFilesChanged("benchmark", tuple(files))
-    is_other = new.kind == "python" and code.differs(new.spec, before.directory, case.directory)
-    return OracleCodeChanged("benchmark", new.spec) if is_other else None
+    target = target_of(new)
+    is_other = target is not None and code.differs(target, before.directory, case.directory)
+    return OracleCodeChanged("benchmark", target) if target is not None and is_other else None
 
 
 class _CodeOfBoth:
@@ -128,7 +131,8 @@ class _CodeOfBoth:
 
     def files_of(self, computation: Computation, directory: str) -> frozenset[str]:
         """Return the files that the code of a computation names."""
-        return self._files(computation.spec, directory) if computation.kind == "python" else frozenset()
+        target = target_of(computation)
+        return frozenset() if target is None else self._files(target, directory)
 
     def differs(self, target: str, former: str, directory: str) -> bool:
         """Return whether the code of a function differs between the sides."""
@@ -136,15 +140,17 @@ class _CodeOfBoth:
 
     def change(self, before: Case, case: Case) -> OracleCodeChanged | None:
         """Return that the code of a reference changed."""
-        both = case.oracle.kind == before.oracle.kind == "python"
-        if both and self._differs(case.oracle.spec, before.directory, case.directory):
-            return OracleCodeChanged(case.role, case.oracle.spec)
+        target = target_of(case.oracle)
+        both = target is not None and target_of(before.oracle) is not None
+        if target is not None and both and self._differs(target, before.directory, case.directory):
+            return OracleCodeChanged(case.role, target)
         return None
 
     def patch(self, before: Case, case: Case) -> OraclePatched | None:
         """Return which attributes the subject of a case newly sets."""
-        both = case.subject.kind == before.subject.kind == "python"
-        if both and (new := self._patched(case.subject.spec, before.directory, case.directory)):
+        target = target_of(case.subject)
+        both = target is not None and target_of(before.subject) is not None
+        if target is not None and both and (new := self._patched(target, before.directory, case.directory)):
             return OraclePatched(case.role, tuple(sorted(new)))
         return None
 
@@ -155,9 +161,9 @@ class _CodeOfBoth:
         return self.now.patches(target, directory) - self.then.patches(target, former)
 
 
-def _files_behind(case: Case, project: Path) -> Iterator[str]:
+def _files_behind(case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
     """Yield the files, relative to the project, of a case's reference or golden by its definition."""
-    yield from _files_of(case.oracle, case, project)
+    yield from _files_of(case.oracle, case, project, changed)
     yield from _paths_named_in(case.params, case, project)
 
 
@@ -168,12 +174,22 @@ def _device_files(case: Case) -> Iterator[str]:
         yield from device_table_paths(case.device)
 
 
-def _files_of(computation: Computation, case: Case, project: Path) -> Iterator[str]:
-    """Yield the recorded files of a computation, or the paths that its options could mean."""
+def _files_of(computation: Computation, case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
+    """Yield the recorded files of a computation, or the paths that its options could mean, and declared ones."""
     if computation.kind == "files":
-        yield from computation.spec.values()
-    elif computation.kind != "python":
+        yield from recorded_paths(computation.spec)
+    elif computation.kind not in ("python", "table"):
         yield from _paths_named_in(computation.spec, case, project)
+        yield from _declared_files(computation, case, project, changed)
+
+
+def _declared_files(computation: Computation, case: Case, project: Path, changed: Set[str]) -> Iterator[str]:
+    """Yield the changed files that a kind declares for a computation. Raises UserError: bad-dependencies."""
+    declared = declared_dependencies(computation.kind, computation.spec, project / case.directory)
+    files = () if declared is None else declared.files
+    patterns = [relpath(project / case.directory / file, project) for file in files]
+    # The changed paths and not the folders: a file that was removed counts, too.
+    yield from (path for path in changed if any(pattern_matches(pattern, path) for pattern in patterns))
 
 
 def _paths_named_in(value: Any, case: Case, project: Path) -> Iterator[str]:

@@ -31,9 +31,19 @@ from precreg.baseline.store import (
     suite_of_file,
 )
 from precreg.errors import UserError, nearest
-from precreg.storage import Source, expect_mapping, format_value, read_yaml, resolve_inside
+from precreg.storage import (
+    ARRAY_SUFFIXES,
+    MSPROBE_FILE,
+    Source,
+    expect_mapping,
+    format_value,
+    path_beside_suite,
+    read_regular_file,
+    read_yaml,
+    resolve_inside,
+)
 from precreg.subject import touches
-from precreg.suite import expand_suite, read_foundation, read_suite, suite_files
+from precreg.suite import Suite, expand_suite, read_foundation, read_suite, suite_files
 from precreg.types import (
     BaselineEntry,
     Case,
@@ -159,9 +169,11 @@ def find_merged_allowances(allowances: Iterable[Allowance]) -> list[RunFinding]:
     return find_unused_allowances((replace(entry, spent=True) for entry in allowances), ())
 
 
-_READ_SUFFIXES = (".py", *COMPILED_SUFFIXES, ".yaml", ".yml")
+# The rows of a table are cases.
+_TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
+_READ_SUFFIXES = (".py", *COMPILED_SUFFIXES, ".yaml", ".yml", *_TABLE_SUFFIXES)
 # Suites only check that these exist. Their contents may be gigabytes, and stay in git.
-_ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors", ".bin")
+_ARRAY_SUFFIXES = (*ARRAY_SUFFIXES, MSPROBE_FILE)
 
 
 class IntegritySides(Struct, frozen=True):
@@ -186,7 +198,7 @@ def read_sides(
     """
     # Only suites with other baseline bytes are decoded. Most changes touch few of them, and equal bytes need no look.
     with files_at_commit(project, commit, _is_read, _is_named) as then:
-        before, unread = _read_cases(then, environ)
+        before, unread = _read_cases(then, environ, project)
         suites = _differing_suites(then, project)
         accepted, damaged = _read_entries(then, suites)
         former, refused = _try_allowances(then)
@@ -223,8 +235,8 @@ def _is_named(path: str) -> bool:
     return path.startswith("suites/") or path.endswith(_ARRAY_SUFFIXES)
 
 
-def _read_cases(folder: Path, environ: Mapping[str, str]) -> tuple[dict[str, Case], list[UserError]]:
-    """Return the cases of a folder, and its unreadable suites."""
+def _read_cases(folder: Path, environ: Mapping[str, str], project: Path) -> tuple[dict[str, Case], list[UserError]]:
+    """Return the cases of a commit's folder, and its unreadable suites."""
     # Without tolerances.yaml no suite can be read.
     try:
         foundation = read_foundation(folder, environ)
@@ -234,10 +246,25 @@ def _read_cases(folder: Path, environ: Mapping[str, str]) -> tuple[dict[str, Cas
     unread: list[UserError] = []
     for path in suite_files(folder):
         try:
-            cases |= {case.id: case for case in expand_suite(read_suite(path, folder, foundation), folder)}
+            suite = read_suite(path, folder, foundation)
+            _borrow_table(suite, folder, project)
+            cases |= {case.id: case for case in expand_suite(suite, folder)}
         except UserError as error:
             unread.append(error)
     return cases, unread
+
+
+def _borrow_table(suite: Suite, folder: Path, project: Path) -> None:
+    """Copy the project's table if the commit has none: a job writes tables that git does not have.
+
+    The criteria of the commit then apply to the rows of today.
+    """
+    if suite.file.table is None:
+        return
+    table = path_beside_suite(folder, suite.directory, suite.file.table.file, suite.source.where("table", "file"))
+    if not (folder / table).exists() and (project / table).is_file():
+        (folder / table).parent.mkdir(parents=True, exist_ok=True)
+        (folder / table).write_bytes(read_regular_file(resolve_inside(project, table)))
 
 
 def _allows_looser_thresholds(folder: Path) -> bool:

@@ -7,6 +7,7 @@ depend on blocks. `move_last_bits` makes variants of an input whose elements are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import lru_cache
 from math import prod
 from os.path import relpath
@@ -15,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from precreg.arithmetic import COMPLEX_PARTS, cast, format_of, numpy_dtype
+from precreg.arithmetic import COMPLEX_PARTS, DTYPE_NAMES, cast, format_of, numpy_dtype
 from precreg.errors import UserError
-from precreg.storage import Array, array_digest, read_npy, read_npz, resolve_inside
+from precreg.storage import RAW, Array, array_digest, read_recorded, read_single, resolve_inside
+from precreg.subject import call_function
 from precreg.suite.inputs.distributions import (
     RandomWords,
     Words,
@@ -46,6 +48,7 @@ from precreg.suite.inputs.options import (
     special_values,
 )
 from precreg.suite.inputs.spec import InputSpec
+from precreg.suite.inputs.structured import STRUCTURED, PythonInput
 
 # Elements drawn at a time. Buffers of 32 KiB stay in the cache. They are also below the size (128 KiB in glibc) from
 # which malloc asks the system for memory at every call.
@@ -72,10 +75,55 @@ def draw_input(name: str, spec: InputSpec, seed: int, directory: Path, project: 
         return _draw_legacy(spec.distribution, spec)
     if isinstance(spec.distribution, File):
         return _read_file(spec.distribution, spec, directory, project)
+    if isinstance(spec.distribution, PythonInput):
+        return _call_function(name, spec.distribution, seed, spec, directory, project)
     if spec.dtype in COMPLEX_PARTS:
         parts = _draw(name, spec.distribution, seed, (*spec.shape, 2), COMPLEX_PARTS[spec.dtype])
         return parts.view(dtype).reshape(spec.shape)
     return _draw(name, spec.distribution, seed, spec.shape, spec.dtype)
+
+
+def _call_function(
+    name: str, options: PythonInput, seed: int, spec: InputSpec, directory: Path, project: Path
+) -> Array:
+    """Return the array that a function of the project makes, rounded once to the dtype if it has another.
+
+    Raises UserError: bad-input for another shape, for numbers that the dtype cannot hold, and for any exception.
+    """
+    from precreg.suite.inputs.generators import InputGenerator
+
+    target = options.function
+    arguments = (InputGenerator(name, seed), spec.shape, spec.dtype)
+    try:
+        made = call_function(target, directory, project, *arguments, **deepcopy(options.args))
+    except (UserError, KeyboardInterrupt):
+        raise
+    # Any code of the user may fail in any way, and the message names it. The traceback stays its cause.
+    except BaseException as error:
+        message = f"expected {target} to make input {name} but it raised {type(error).__name__}: {error}"
+        raise UserError("bad-input", message, file=spec.source.file, line=spec.source.line) from error
+    array = np.asarray(made)
+    if array.shape != spec.shape:
+        raise _input_error(spec, name, target, f"shape={list(spec.shape)}", f"shape={list(array.shape)}")
+    if array.dtype == numpy_dtype(spec.dtype):
+        return np.array(array, order="C")
+    if not _can_be_numbers(array) or not _can_hold(spec.dtype, array):
+        raise _input_error(spec, name, target, f"numbers that {spec.dtype} can hold", f"dtype={array.dtype}")
+    converted = _convert(array.reshape(-1), spec.dtype).reshape(spec.shape)
+    # An infinity that the function did not make would be equal in subject and reference, and check nothing.
+    if format_of(spec.dtype) is not None and (lost := np.isfinite(array) & ~np.isfinite(converted)).any():
+        largest = array[lost].flat[0]
+        raise _input_error(spec, name, target, f"numbers that {spec.dtype} can hold", f"{largest}")
+    return converted
+
+
+def _can_be_numbers(array: Array) -> bool:
+    return array.dtype.kind in "biufc" or array.dtype.name in DTYPE_NAMES
+
+
+def _input_error(spec: InputSpec, name: str, target: str, expected: str, got: str) -> UserError:
+    message = f"expected {expected} from {target} for input {name} but got {got}"
+    return UserError("bad-input", message, file=spec.source.file, line=spec.source.line)
 
 
 def _draw(name: str, options: DistributionOptions, seed: int, shape: tuple[int, ...], dtype: str) -> Array:
@@ -102,6 +150,11 @@ def _draw_anew(name: str, options: DistributionOptions, seed: int, shape: tuple[
             _fill_special(array, name, options, seed, dtype)
         case IllConditionedSum():
             _fill_rows(array.reshape(-1, shape[-1]), word_stream(name, seed), options.condition, dtype)
+        case _ if isinstance(options, STRUCTURED):
+            # Late, because most suites have none of these.
+            from precreg.suite.inputs.generators import draw_structured
+
+            array[...] = _convert(draw_structured(options, name, seed, shape).reshape(-1), dtype)
         case _:
             _fill(array, word_stream(name, seed), options, dtype)
     return array.reshape(shape)
@@ -176,7 +229,7 @@ def _draw_legacy(options: LegacyNormal, spec: InputSpec) -> Array:
 
 def _read_file(options: File, spec: InputSpec, directory: Path, project: Path) -> Array:
     path = resolve_inside(project, directory / options.path, file=spec.source.file, line=spec.source.line)
-    stored = _read_array(path, relpath(directory / options.path, project), options.key)
+    stored = _read_array(path, relpath(directory / options.path, project), options.key, spec)
     if stored.shape != spec.shape:
         raise _value_error(spec, f"shape={list(spec.shape)} in {options.path} but got shape={list(stored.shape)}")
     if not _can_hold(spec.dtype, stored):
@@ -188,10 +241,13 @@ def _read_file(options: File, spec: InputSpec, directory: Path, project: Path) -
     return array.reshape(spec.shape)
 
 
-def _read_array(path: Path, shown: str, key: str | None) -> Array:
+def _read_array(path: Path, shown: str, key: str | None, spec: InputSpec) -> Array:
+    if path.suffix == RAW:
+        # A raw file does not say what it holds, so it has the dtype and the shape of the input.
+        return read_single(path, shown, spec.dtype, spec.shape)
     if key is None:
-        return read_npy(path, shown)
-    arrays = read_npz(path, shown)
+        return read_single(path, shown)
+    arrays = read_recorded(path, shown)
     if key not in arrays:
         raise UserError("missing-key", f"expected one of {', '.join(arrays)} but got key={key}", file=shown)
     return arrays[key]

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from precreg.arithmetic import FORMATS, Format, format_of
 from precreg.errors import nearest
+from precreg.storage import ARRAY_SUFFIXES, is_archive, is_array_file
 
 
 class DistributionOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,8 +71,8 @@ class Integers(DistributionOptions, frozen=True):
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
         """Raise ValueError unless the dtype holds every integer of the range."""
-        _check_whole(self.low, dtype)
-        _check_whole(self.high - 1, dtype)
+        check_whole(self.low, dtype)
+        check_whole(self.high - 1, dtype)
 
 
 class LegacyNormal(DistributionOptions, frozen=True):
@@ -111,7 +112,7 @@ class Constant(DistributionOptions, frozen=True):
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
         """Raise ValueError unless an integer dtype holds the value."""
         if format_of(dtype) is None:
-            _check_whole(self.value, dtype)
+            check_whole(self.value, dtype)
 
 
 class Rest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,19 +193,19 @@ class IllConditionedSum(DistributionOptions, frozen=True):
 
 
 class File(DistributionOptions, frozen=True):
-    """Read the numbers of a .npy file, or of one array of a .npz file."""
+    """Read the numbers of a file of one array (.npy, .bin, .pb), or of one array of an archive."""
 
     # Relative to the suite's folder.
     path: str
-    # The array of a .npz file.
+    # The array of an archive: .npz, .safetensors, .pt or dump.json of msprobe.
     key: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.path.endswith((".npy", ".npz")):
-            raise ValueError(f"expected a path that ends in .npy or .npz but got path={self.path}")
-        if self.path.endswith(".npz") != (self.key is not None):
+        if not is_array_file(self.path):
+            raise ValueError(f"expected a path that ends in {', '.join(ARRAY_SUFFIXES)} but got path={self.path}")
+        if is_archive(self.path) != (self.key is not None):
             raise ValueError(
-                f"expected a key for a .npz file, and for that alone, but got path={self.path}, key={self.key}"
+                f"expected a key for an archive, and for that alone, but got path={self.path}, key={self.key}"
             )
 
     def check(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -255,7 +256,7 @@ def max_condition(format: Format) -> float:
     return format.largest / 8.0 / format.smallest_subnormal
 
 
-def _check_whole(value: float, dtype: str) -> None:
+def check_whole(value: float, dtype: str) -> None:
     """Raise ValueError unless a value is an integer within the dtype, and for floating dtypes within 53 bits."""
     format = format_of(dtype)
     # Numbers are drawn in float64, which has every integer of 53 bits.

@@ -25,6 +25,17 @@ from precreg.suite.inputs.options import (
     Special,
     Uniform,
 )
+from precreg.suite.inputs.structured import (
+    Images,
+    Mask,
+    Orthogonal,
+    Probabilities,
+    PythonInput,
+    Sorted,
+    Sparse,
+    SymmetricPositiveDefinite,
+    Tokens,
+)
 from precreg.types import Location
 
 # The distributions, by their names in a suite.
@@ -38,7 +49,19 @@ DISTRIBUTIONS: dict[str, type[DistributionOptions]] = {
     "constant": Constant,
     "legacy_normal": LegacyNormal,
     "file": File,
+    "spd": SymmetricPositiveDefinite,
+    "orthogonal": Orthogonal,
+    "sorted": Sorted,
+    "sparse": Sparse,
+    "tokens": Tokens,
+    "images": Images,
+    "mask": Mask,
+    "probabilities": Probabilities,
+    "python": PythonInput,
 }
+
+# `python: module:function` has its arguments beside it, or in one mapping with the function.
+PYTHON_KEY, ARGUMENTS_KEY = "python", "args"
 
 # These give the same array at every seed of a suite.
 _FIXED = frozenset({"constant", "legacy_normal", "file"})
@@ -71,7 +94,25 @@ def is_drawn(mapping: Mapping[str, Any]) -> bool:
     """Return whether an input has other values at another seed, from a specification that `parse_input` accepts."""
     kind = _find_distribution(mapping)
     # Without a share, special values fill the whole array in their order.
-    return kind not in _FIXED and (kind != "special" or "share" in mapping[kind])
+    is_full = kind == "special" and "share" not in mapping[kind]
+    is_causal = kind == "mask" and mapping[kind].get("kind", "causal") == "causal"
+    return kind not in _FIXED and not is_full and not is_causal
+
+
+def gather_arguments(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:
+    """Return {shape, dtype, python: {function, args}} for {shape, dtype, python: module:function, args: {...}}.
+
+    Any other mapping comes back unchanged, so that two spellings have one digest. Raises UserError: unknown-key.
+    """
+    given = mapping.get(PYTHON_KEY)
+    if ARGUMENTS_KEY in mapping and not isinstance(given, str):
+        message = f"input {name}: expected args beside python: module:function but got it without"
+        raise UserError("unknown-key", message, file=where.file, line=where.line)
+    if not isinstance(given, str):
+        return mapping
+    arguments = {} if mapping.get(ARGUMENTS_KEY) is None else {ARGUMENTS_KEY: mapping[ARGUMENTS_KEY]}
+    rest = {key: value for key, value in mapping.items() if key not in (PYTHON_KEY, ARGUMENTS_KEY)}
+    return {**rest, PYTHON_KEY: {"function": given, **arguments}}
 
 
 def resolve_pick(name: str, mapping: Mapping[str, Any], where: Location) -> Mapping[str, Any]:

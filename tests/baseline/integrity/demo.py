@@ -185,8 +185,7 @@ class Demo:
     def judged(self, case, **options):
         """Return the result of one case, as a run against the base judges it."""
         held = self.bar(**options)
-        judge = CaseJudge(self.root, environment=LABEL, ci=True)
-        judge.baselines = held.baselines
+        judge = CaseJudge(self.root, environment=LABEL, ci=True, baselines=held.baselines)
         return ran(judge, [each for each in held.cases if each.id == case])[0]
 
     def accept(self, *cases):

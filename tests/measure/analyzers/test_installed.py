@@ -4,7 +4,7 @@ import pytest
 
 from precreg.errors import UserError
 from precreg.measure.analyzers import (
-    analyzer_entry_point,
+    analyzer_target,
     declared_metric,
     load_analyzer,
     metrics_like,
@@ -21,7 +21,7 @@ def mistake(of, *arguments):
 
 def test_an_analyzer_is_found_without_being_imported(brought):
     name = brought("1 / 0")
-    assert analyzer_entry_point(name).name == name
+    assert analyzer_target(name) == f"of_{name[1:]}:it"
 
 
 def test_its_metrics_are_called_after_it_and_known_from_then_on(whole):

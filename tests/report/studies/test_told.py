@@ -18,7 +18,7 @@ from precreg.report.studies import (
     studies_for_html,
 )
 from precreg.types.case import Note, Study, TradeOff
-from tests.report.made import road
+from tests.report.made import road, skipped
 from tests.report.studies.made import GROWTH, TRADE_OFF, both, form, forms, link, rounding, studied, truncating
 
 
@@ -205,3 +205,13 @@ def test_long_tables_say_how_much_more_there_is():
     assert f"and {MAX_STUDY_ROWS + 2 - terminal.MAX_STUDY_LINES} more" in terminal.render_run_terminal(
         many, colour=False
     )
+
+
+def test_a_study_whose_cases_were_all_skipped_is_left_out():
+    left = [
+        skipped(name, id=f"unit/forms/{name}", suite="forms", parameters={"form": name}) for name in ("none", "fp16")
+    ]
+    assert describe_studies(studied(*left)) == []
+    assert [study.suite for study in describe_studies(studied(*left, form("unrolled", 0.005, 1e-6, "d1")))] == [
+        "unit/forms"
+    ]

@@ -29,6 +29,17 @@ OPTIONS = {
     "special-share": {"special": {"share": 0.1, "rest": {"integers": {"low": -3, "high": 4}}}},
     "ill_conditioned_sum": {"ill_conditioned_sum": {"condition": 1e4}},
     "constant": {"constant": {"value": 7}},
+    "orthogonal": {"orthogonal": {}},
+    "sorted": {"sorted": {"low": -2, "high": 5, "descending": True}},
+    "sparse": {"sparse": {"density": 0.2}},
+    "tokens": {"tokens": {"vocabulary": 101, "exponent": 1.1}},
+    "images": {"images": {}},
+    "images-normalized": {"images": {"normalized": True}},
+    "mask-causal": {"mask": {}},
+    "mask-padding": {"mask": {"kind": "padding"}},
+    "mask-additive": {"mask": {"kind": "padding", "additive": True}},
+    "probabilities": {"probabilities": {}},
+    "spd": {"spd": {"condition": 10}, "shape": [3, 17, 17]},
 }
 
 

@@ -204,6 +204,15 @@ def test_the_table_names_every_distribution():
         "constant",
         "legacy_normal",
         "file",
+        "spd",
+        "orthogonal",
+        "sorted",
+        "sparse",
+        "tokens",
+        "images",
+        "mask",
+        "probabilities",
+        "python",
     ]
 
 
@@ -218,6 +227,10 @@ def test_the_table_names_every_distribution():
         ({"constant": {"value": 1}}, False),
         ({"legacy_normal": {"seed": 1}}, False),
         ({"file": {"path": "x.npy"}}, False),
+        ({"spd": {}}, True),
+        ({"python": {"function": "m:f"}}, True),
+        ({"mask": {}}, False),
+        ({"mask": {"kind": "padding"}}, True),
     ],
 )
 def test_an_input_is_drawn_if_seeds_change_it(distribution, drawn):

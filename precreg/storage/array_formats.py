@@ -1,0 +1,106 @@
+"""Which formats of arrays does precreg read, and which arrays does a file of each hold?
+
+Suites and `precreg compare` read the same formats. A file is one array, or an archive of named arrays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from precreg.storage.msprobe_dump import MSPROBE_FILE
+
+if TYPE_CHECKING:
+    from precreg.storage.array_file import Array, StoredArray
+    from precreg.storage.npy import NpzMember
+
+    FoundArray = StoredArray | NpzMember
+    ArchiveReader = Callable[[Path, str], Mapping[str, FoundArray]]
+
+# The function of precreg.storage that locates the arrays of a file. Suites name formats when they load, so that no
+# reader, and no numpy, comes before the first file. A new format needs one line here.
+_ARCHIVES = {
+    ".npz": "npy:find_npz",
+    ".safetensors": "safetensors:find_safetensors",
+    ".pt": "torch_file:find_torch_tensors",
+    ".pth": "torch_file:find_torch_tensors",
+}
+_SINGLES = {".npy": "npy:find_npy", ".pb": "tensor_proto:find_tensor_proto"}
+RAW = ".bin"
+ARRAY_SUFFIXES = (*_SINGLES, RAW, *_ARCHIVES)
+
+
+def is_archive(name: str) -> bool:
+    """Return whether a file holds named arrays, by its name."""
+    # Other files may end in .json, so that the whole name counts.
+    return name.rpartition("/")[2] == MSPROBE_FILE or Path(name).suffix in _ARCHIVES
+
+
+def is_array_file(name: str) -> bool:
+    """Return whether a file's name is that of a format of arrays."""
+    return is_archive(name) or Path(name).suffix in ARRAY_SUFFIXES
+
+
+def find_arrays(path: Path, shown: str) -> Mapping[str, FoundArray]:
+    """Locate the arrays of an archive by name. Raises UserError as the reader of the format does."""
+    target = "msprobe_dump:find_msprobe_dump" if path.name == MSPROBE_FILE else _ARCHIVES[path.suffix]
+    found: Mapping[str, FoundArray] = _reader(target)(path, shown)
+    return found
+
+
+def find_array(path: Path, shown: str) -> StoredArray:
+    """Locate the array of a file of one array that is not raw; any other suffix counts as .npy.
+
+    Raises UserError as the reader of the format does.
+    """
+    found: StoredArray = _reader(_SINGLES.get(path.suffix, _SINGLES[".npy"]))(path, shown)
+    return found
+
+
+def _reader(target: str) -> Callable[[Path, str], Any]:
+    module, _, function = target.partition(":")
+    reader: Callable[[Path, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)
+    return reader
+
+
+def read_recorded(path: Path, shown: str) -> dict[str, Array]:
+    """Return the arrays of an archive by name, read-only and in native byte order.
+
+    Raises UserError as the reader of the format does.
+    """
+    from precreg.storage.array_file import to_native_byte_order
+
+    return {name: to_native_byte_order(found.load()) for name, found in find_arrays(path, shown).items()}
+
+
+def read_single(
+    path: Path, shown: str, dtype: str | None = None, shape: tuple[int, ...] | None = None, byte_order: str = "little"
+) -> Array:
+    """Return the array of a file of one array; dtype, shape and byte order are those of a raw file.
+
+    Raises UserError as the reader of the format does.
+    """
+    from precreg.storage.array_file import find_raw, stored_dtype, to_native_byte_order
+
+    if dtype is None:
+        return to_native_byte_order(find_array(path, shown).load())
+    # The suite has checked the name.
+    order: Literal["<", ">"] = ">" if byte_order == "big" else "<"
+    return to_native_byte_order(find_raw(path, shown, stored_dtype(dtype).newbyteorder(order), shape).load())
+
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural_order(name: str) -> tuple[tuple[int, str, str], ...]:
+    """Return the key that sorts numbers inside names by value: layer2 comes before layer10."""
+    parts = _DIGITS.split(name)
+    # Texts and numbers alternate. Digits compare by their number and then one by one, because int() refuses thousands.
+    digits = (part.lstrip("0") for part in parts)
+    return tuple(
+        (len(number), number, part) if at % 2 else (0, "", part)
+        for at, (part, number) in enumerate(zip(parts, digits, strict=True))
+    )

@@ -1,0 +1,4 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .run import is_torch_module as is_torch_module
+from .run import run_torch as run_torch
+from .run import run_torch_layers as run_torch_layers

@@ -1,0 +1,4 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .hook import captured_environment as captured_environment
+from .live import Capture as Capture
+from .live import require_free_suite as require_free_suite
