@@ -21,6 +21,7 @@ from precreg.subject import (
     CaseFailed,
     Outputs,
     enter_stage,
+    gather_facts,
     inside_project,
     is_recorded,
     kind_named,
@@ -77,7 +78,7 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     # Recorded files run no code.
     if _process is None or is_recorded(case.oracle):
         computed = [_compute(call, place, each) for place, each in enumerate(inputs)]
-        facts = {name: fact for outputs in computed for name, fact in outputs.facts.items()}
+        facts = gather_facts(computed)
         return OracleRun([outputs.arrays for outputs in computed], facts=facts)
     # The child enters each seed; it may die before.
     enter_stage(activity, seeds[0])

@@ -40,6 +40,7 @@ from precreg.subject import (
     describe_exit,
     describe_failure,
     describe_stage,
+    gather_facts,
     import_keys,
     present_stage,
     watch_worker,
@@ -310,7 +311,7 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
         # Most calls open nothing new.
         new = len(opened) != sent
         sent = len(opened)
-        facts = {name: fact for outputs in computed for name, fact in outputs.facts.items()}
+        facts = gather_facts(computed)
         message = (failure, opened.paths() if new else None, left, watch.is_spoiled, facts)
         _send(connection, message, [outputs.arrays for outputs in computed])
 

@@ -6,7 +6,7 @@ Suites check computations when they load, so this module imports numpy late.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,6 +50,11 @@ class Outputs(NamedTuple):
     # Each kind measures its own time, because only the kind knows where loading ends and computing begins.
     duration_s: float
     facts: Mapping[str, str] = {}
+
+
+def gather_facts(computed: Iterable[Outputs]) -> dict[str, str]:
+    """Return the facts of several computations of one case; those of a later one win."""
+    return {name: fact for outputs in computed for name, fact in outputs.facts.items()}
 
 
 def name_outputs(returned: object) -> dict[str, NDArray[Any]]:

@@ -116,8 +116,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     # Whether precreg reads the outputs of a specification from files, so that no code of others runs.
     is_recorded: Callable[[Any], bool] | None = None
     # Prepares a specification before the first case of a run, (spec, folder of the suite, project), as a build does. A
-    # UserError of it is also the error of the cases.
-    # A text names it, as in `run`.
+    # UserError of it is also the error of the cases. A text names it, as in `run`.
     prepare: Callable[[Any, Path, Path], object] | str | None = None
     # The widest dtype of inputs: a reference gets float64 inputs as longdouble otherwise.
     widest: str = "longdouble"
