@@ -33,7 +33,9 @@ FIXED = {
 def fixed(value):
     """Replace what differs between runs and machines; round figures to 12 digits, because log2 is the platform's."""
     if isinstance(value, dict):
-        return {key: FIXED.get(key, fixed(item)) for key, item in value.items()}
+        # Facts of a Python case are empty on every machine: only those of an environment are replaced.
+        settings = FIXED if "fingerprint" in value else {key: FIXED[key] for key in FIXED if key != "facts"}
+        return {key: settings.get(key, fixed(item)) for key, item in value.items()}
     if isinstance(value, list):
         return [fixed(item) for item in value]
     return float(f"{value:.12g}") if isinstance(value, float) else value
