@@ -47,4 +47,5 @@ from .sections import describe_warning as describe_warning
 from .summaries import explain_result as explain_result
 from .summaries import render_brief as render_brief
 from .summaries import render_run_terminal as render_run_terminal
+from .trace import render_trace_terminal as render_trace_terminal
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files

@@ -6,6 +6,7 @@ from .call import Call as Call
 from .call import Outputs as Outputs
 from .call import gather_facts as gather_facts
 from .call import name_outputs as name_outputs
+from .call import output_leaves as output_leaves
 from .child_processes import child_ids as child_ids
 from .child_processes import describe_exit as describe_exit
 from .command.build import forget_failed_builds as forget_failed_builds

@@ -6,10 +6,10 @@ Suites check computations when they load, so this module imports numpy late.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -23,12 +23,28 @@ if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
 
 
+class Observer(Protocol):
+    """Watch the operations of a subject while it runs, as a trace does."""
+
+    def call(
+        self,
+        function: Callable[..., object],
+        arguments: Sequence[object],
+        named: Mapping[str, object],
+        arithmetic: Arithmetic | None = None,
+    ) -> object:
+        """Return `function(*arguments, **named)`; an arithmetic computes its operations on arrays, if there is one."""
+
+    def watch_module(self, module: object) -> None:
+        """Learn the names of the layers of a module of torch that is called next."""
+
+
 class Call(Struct, frozen=True):
     """Hold the arguments of one computation, and where it belongs.
 
     `inputs` and `params` are copies that the subject may change. `directory` is the folder of the suite and `project`
     the root of the project, as absolute paths. `arithmetic` computes the operations on inputs; None leaves them to
-    numpy.
+    numpy. An `observer` calls the subject's function.
     """
 
     inputs: dict[str, NDArray[Any]]
@@ -36,6 +52,7 @@ class Call(Struct, frozen=True):
     directory: Path
     project: Path
     arithmetic: Arithmetic | None = None
+    observer: Observer | None = None
 
 
 class Outputs(NamedTuple):

@@ -80,14 +80,14 @@ def _call(function: Callable[..., Any], call: Call, ordered: tuple[str, ...]) ->
 
     A numpy ufunc takes all of its inputs by position, in their order.
     """
-    if call.arithmetic is not None:
+    observer = call.observer
+    if call.arithmetic is not None and observer is None:
         call = replace(call, inputs=_simulate_inputs(call.inputs, call.arithmetic), arithmetic=None)
-    if isinstance(function, np.ufunc):
-        return function(*call.inputs.values(), **call.params)
     named = {**call.inputs, **call.params}
     # The first one that is missing ends the list: those behind it have no place.
-    first = [named.pop(name) for name in [*takewhile(named.__contains__, ordered)]]
-    return function(*first, **named)
+    by_place = call.inputs if isinstance(function, np.ufunc) else takewhile(named.__contains__, ordered)
+    first = [named.pop(name) for name in [*by_place]]
+    return function(*first, **named) if observer is None else observer.call(function, first, named, call.arithmetic)
 
 
 def _simulate_inputs(inputs: dict[str, NDArray[Any]], arithmetic: Arithmetic) -> dict[str, NDArray[Any]]:

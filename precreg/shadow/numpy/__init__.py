@@ -1,0 +1,1 @@
+"""How do shadows travel beside numpy arrays?"""

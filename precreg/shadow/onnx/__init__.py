@@ -1,0 +1,1 @@
+"""How do shadows travel beside the values of an ONNX model?"""

@@ -1,0 +1,92 @@
+"""Which operations and events did a traced computation have, in order?
+
+Engines record. Listeners (watches, breakpoints) see each operation with its values while the computation waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from precreg.types import EventKind, Operation, Phase, Site, TraceEvent
+
+
+class Detail(IntEnum):
+    """The level of a trace: each level measures more, and takes more time."""
+
+    # The errors of the outputs.
+    OUTPUTS = 0
+    # The total error and the range of each operation.
+    TOTALS = 1
+    # The own and the inherited error of each operation, and its shares.
+    OWN = 2
+    # The errors of elements in ULP.
+    ELEMENTS = 3
+
+
+class Observed(NamedTuple):
+    """One operation with its values: arrays or tensors, as its engine has them.
+
+    `actual` is the low-precision result, `exact` its shadow, and `own_exact` the exact operation on the same inputs.
+    """
+
+    operation: Operation
+    actual: Any
+    exact: Any
+    own_exact: Any = None
+
+
+class Listener(Protocol):
+    """See each operation at once. The values are the computation's own, and must not be changed."""
+
+    def see(self, observed: Observed) -> None:
+        """Look at one operation after it ran."""
+
+
+class Recorder:
+    """Collect the operations and events of one computation. `step` and `phase` hold for the operations that follow."""
+
+    def __init__(self, detail: Detail = Detail.OWN, listeners: Sequence[Listener] = ()) -> None:
+        self.detail = detail
+        self.step: int | None = None
+        self.phase: Phase = "forward"
+        self.operations: list[Operation] = []
+        self._listeners = listeners
+        self._events: dict[tuple[EventKind, str, Site, str], TraceEvent] = {}
+
+    def next_number(self) -> int:
+        """Return the number of the operation that is recorded next, from 1."""
+        return len(self.operations) + 1
+
+    def record(self, observed: Observed) -> None:
+        """Add an operation, which has the next number, and show it to the listeners."""
+        self.operations.append(observed.operation)
+        for listener in self._listeners:
+            listener.see(observed)
+
+    def note_event(
+        self, kind: EventKind, name: str, site: Site, changed: int = 0, elements: int = 0, detail: str = ""
+    ) -> None:
+        """Add an event; equal events at one site are one, with the largest count of changed elements."""
+        key = (kind, name, site, detail)
+        found = self._events.get(key)
+        if found is None:
+            number = len(self.operations)
+            self._events[key] = TraceEvent(kind, number, name, site, 1, changed, elements, detail)
+            return
+        most = max((found.changed, found.elements), (changed, elements))
+        self._events[key] = replace(found, times=found.times + 1, changed=most[0], elements=most[1])
+
+    @property
+    def events(self) -> tuple[TraceEvent, ...]:
+        """Return the events in the order in which they first happened."""
+        return tuple(self._events.values())
+
+    def set_shares(self, output: str, shares: dict[int, float]) -> None:
+        """Add the shares of one output's error, by the number of the operation."""
+        for number, share in shares.items():
+            operation = self.operations[number - 1]
+            self.operations[number - 1] = replace(operation, shares={**operation.shares, output: share})

@@ -1,0 +1,55 @@
+"""Which line of the user's code runs an operation?"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from functools import lru_cache
+from importlib.util import find_spec
+from types import CodeType, FrameType
+
+from precreg.types import Site
+
+# Code of these packages computes on behalf of the user's line. Their folders are known without importing them.
+_LIBRARIES = ("numpy", "torch", "ml_dtypes", "onnxruntime", "onnx", "precreg")
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
+
+def user_frame(depth: int = 1) -> FrameType:
+    """Return the nearest frame outside precreg, numpy, torch and the standard library, from `depth` callers up.
+
+    If every frame lies inside of them, return the outermost one.
+    """
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def user_site(module: str = "", depth: int = 1) -> Site:
+    """Return the place of the nearest user's line, and the module or node that runs it."""
+    frame = user_frame(depth + 1)
+    return _site(frame.f_code, frame.f_lineno, module)
+
+
+# A computation has few lines and many operations.
+@lru_cache(maxsize=4096)
+def _site(code: CodeType, line: int, module: str) -> Site:
+    return Site(code.co_filename, line, linecache.getline(code.co_filename, line).strip(), module)
+
+
+@lru_cache(maxsize=4096)
+def _is_library(file: str) -> bool:
+    # Code that a library generates has no file, such as "<__array_function__ internals>".
+    if file.startswith("<"):
+        return not file.startswith(("<ipython", "<stdin", "<string"))
+    if file.startswith(_STANDARD_LIBRARY) and f"{os.sep}site-packages{os.sep}" not in file:
+        return True
+    return file.startswith(_library_folders())
+
+
+@lru_cache(maxsize=1)
+def _library_folders() -> tuple[str, ...]:
+    found = (find_spec(name) for name in _LIBRARIES)
+    return tuple(folder + os.sep for spec in found if spec for folder in spec.submodule_search_locations or ())

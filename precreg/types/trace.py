@@ -1,0 +1,180 @@
+"""Which values does a trace hold: the operations of one computation, their errors, and the errors of its outputs?
+
+Every error is the difference from a value of higher precision, the shadow. An operation has three of them:
+
+- own error: its result against the exact operation on the same low-precision inputs;
+- inherited error: the exact operation on these inputs against the exact operation on the inputs' shadows;
+- total error: its result against its shadow, which the whole computation in higher precision gives.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+TRACE_SCHEMA = 1
+
+# The front end that saw an operation.
+TraceEngine = Literal["numpy", "torch", "onnx"]
+
+# forward; the pass that computes gradients; the step of an optimizer.
+Phase = Literal["forward", "backward", "optimizer"]
+
+# Why an operation has no own error, or is exact by definition:
+# - not_shadowed: it has no form of higher precision, so it ran as it is, on the rounded shadows of its inputs;
+# - random: the shadow takes the numbers that it drew;
+# - created: it made values of none, such as zeros();
+# - moved: it only moves numbers, so its own error is 0;
+# - opaque: one operation stands for code that the trace cannot enter, such as a compiled region.
+OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaque"]
+
+# Events of a computation that weaken a trace, or explain it:
+# - cut: a value left the shadow (float(x), .item(), .numpy(), a view of its bits), and comes back as exact;
+# - flip: the computation in higher precision would have chosen other integers, indices or truth values;
+# - overflow: a finite exact value became infinite or NaN;
+# - eager: code that is compiled in a plain run ran operation by operation;
+# - rerouted: the trace had to choose another kernel than the plain run;
+# - untraced: the computation went on where the engine sees nothing (a thread, a process, a C library);
+# - shares_cut: an operation without a derivative ends the way of shares to the operations before it.
+EventKind = Literal["cut", "flip", "overflow", "not_shadowed", "eager", "rerouted", "untraced", "shares_cut"]
+
+
+class Site(Struct, frozen=True):
+    """The place of an operation: file and line of the user's code, and the module or node that ran it."""
+
+    # Relative to the project if the file is inside.
+    file: str = ""
+    line: int = 0
+    # The text of the line, stripped.
+    code: str = ""
+    # The path of a module, such as "layers.3.norm", or the name of an ONNX node.
+    module: str = ""
+
+
+class ErrorSize(Struct, frozen=True):
+    """The size of the errors of one array. Masked constants beyond 1e30 and equal infinities do not count.
+
+    `relative` is the 2-norm of the errors over the 2-norm of the exact values. `worst_row` is the largest such ratio
+    of a row along the last axis, over the root mean square row. An error without a finite size is inf.
+    """
+
+    relative: float
+    worst_row: float = 0.0
+    max_abs: float = 0.0
+    # Over elements, in ULP of the operation's dtype at the exact value; None where it was not measured.
+    max_ulp: float | None = None
+    mean_ulp: float | None = None
+
+
+class ValueRange(Struct, frozen=True):
+    """The range of the low-precision values: absolute values that are finite and not 0, and counts of elements.
+
+    `saturated` counts values at the largest finite number of the dtype whose exact value lies beyond it.
+    """
+
+    smallest: float = 0.0
+    largest: float = 0.0
+    nan: int = 0
+    inf: int = 0
+    subnormal: int = 0
+    saturated: int = 0
+    zeros: int = 0
+
+
+class TracedArray(Struct, frozen=True):
+    """The dtype and shape of an input of an operation."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """One operation, in order of execution from number 1, with its errors; None where they are not known.
+
+    If an operation has several results, the record has the one with the largest own error.
+    """
+
+    number: int
+    # As the engine names it: add, matmul, aten.native_layer_norm, FusedMatMul.
+    name: str
+    engine: TraceEngine
+    site: Site
+    phase: Phase = "forward"
+    # The step of a training loop, from 0; None outside of one.
+    step: int | None = None
+    dtype: str
+    shape: tuple[int, ...]
+    inputs: tuple[TracedArray, ...] = ()
+    own: ErrorSize | None = None
+    inherited: ErrorSize | None = None
+    total: ErrorSize | None = None
+    # The inherited error over the largest total error of the inputs.
+    amplification: float | None = None
+    # The share of each output's error that the operation's own error explains, by output; they may be negative.
+    shares: dict[str, float] = field(default_factory=dict)
+    range: ValueRange | None = None
+    # log2 of the largest operand over the largest result, for additions and subtractions.
+    lost_bits: float | None = None
+    note: OperationNote = ""
+
+
+class TraceEvent(Struct, frozen=True):
+    """One event, or equal events at one site: how often, and in how many of how many elements at most."""
+
+    kind: EventKind
+    # The number of the operation before it.
+    number: int
+    name: str
+    site: Site
+    times: int = 1
+    changed: int = 0
+    elements: int = 0
+    # A library's own reason, such as "not implemented for 'Double'"; facts, and no sentence of precreg's.
+    detail: str = ""
+
+
+class TracedOutput(Struct, frozen=True, kw_only=True):
+    """The error of one output, split into rounding and formula.
+
+    `rounding` is the low result against its shadow. `formula` is the shadow against the reference of the suite, and
+    `whole` the low result against the reference. `tolerances` is the largest |error| / (atol + rtol |r|).
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    rounding: ErrorSize | None = None
+    formula: ErrorSize | None = None
+    whole: ErrorSize | None = None
+    tolerances: float | None = None
+    # The number of the operation that made the output.
+    number: int | None = None
+    # The sum of the shares of all operations: about 1 if the ledger is complete.
+    sum_of_shares: float | None = None
+    # The shadow against a shadow of yet higher precision, as a relative difference; None where there was no second.
+    shadow_error: float | None = None
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """The trace of one computation."""
+
+    schema: int = TRACE_SCHEMA
+    # The id of the case, or the name of the traced function.
+    case: str
+    definition: str = ""
+    seed: int = 0
+    commit: str = ""
+    # The dtype whose rounding is normal in this computation: that of the model, or the one that the user declares.
+    dtype: str
+    # The dtype of the shadow: float64, longdouble, double-double.
+    shadow: str = "float64"
+    # The names and versions of what computed.
+    facts: dict[str, str] = field(default_factory=dict)
+    # Whether the traced computation gave the bits of a plain run; None if none was made.
+    same_bits: bool | None = None
+    operations: tuple[Operation, ...] = ()
+    events: tuple[TraceEvent, ...] = ()
+    outputs: tuple[TracedOutput, ...] = ()
+    # Operations beyond the bound of a stored trace, which has the totals of their sites only.
+    left_out: int = 0
