@@ -127,6 +127,12 @@ from .trace import Operation as Operation
 from .trace import OperationNote as OperationNote
 from .trace import Phase as Phase
 from .trace import Site as Site
+from .trace import DumpComparison as DumpComparison
+from .trace import DumpedLayer as DumpedLayer
+from .trace import FormulaDifference as FormulaDifference
+from .trace import GrowthKind as GrowthKind
+from .trace import OperationPlace as OperationPlace
+from .trace import VersionDifference as VersionDifference
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
