@@ -19,7 +19,7 @@ from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, compute_exact
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, Tape, flat_leaves, stored_error
-from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
+from precreg.shadow.torch.twins import Makers, Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
 _NONE = ErrorSize(0.0)
@@ -71,6 +71,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True) -> None:
         super().__init__()
         self.twins = Twins()
+        self._makers = Makers()
         self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
         self._recorder, self._places = recorder, places
         self._own = recorder.detail >= Detail.OWN
@@ -107,6 +108,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 detail = f"{foreign[0].layout} {foreign[0].dtype}".replace("torch.", "")
                 self._recorder.note_event("not_shadowed", facts.name, place.site, detail=detail)
             self._record(call, place, (), [OpResult(made[0], None, None)], _Sizes(None, None, None), note)
+            self._note_makers(made)
         return result
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
@@ -231,6 +233,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         worst = max(range(len(sizes)), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
         self._record(call, place, before.inputs, [results[worst]], sizes[worst], note, before)
+        self._note_makers([each.low for each in results])
+
+    def _note_makers(self, made: Sequence[Any]) -> None:
+        for each in made:
+            self._makers.note(each, len(self._recorder.operations))
 
     def _tape_operation(
         self, call: OpCall, before: _Before, results: list[OpResult], low: Any, note: OperationNote
@@ -331,6 +338,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             range=values,
             lost_bits=lost,
             note=note,
+            sources=tuple(dict.fromkeys(map(self._makers.of, call.inputs))),
         )
         self._recorder.record(Observed(operation, low, exact, own_exact))
 

@@ -137,6 +137,30 @@ class Twins:
         self.drop(key)
 
 
+class Makers:
+    """Remember the number of the operation that last wrote each storage, as long as the storage lives."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._storages: dict[int, Any] = {}
+
+    def of(self, tensor: Any) -> int:
+        """Return the number of the operation that made a tensor; 0 for one from outside."""
+        return self._numbers.get(storage_key(tensor), 0)
+
+    def note(self, tensor: Any, number: int) -> None:
+        """Note that an operation wrote a tensor."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._numbers[key] = number
+        if key not in self._storages:
+            self._storages[key] = weakref.ref(storage, partial(self._end, key))
+
+    def _end(self, key: int, _storage: object) -> None:
+        self._numbers.pop(key, None)
+        self._storages.pop(key, None)
+
+
 def _count(tensor: Any) -> int:
     count: int = tensor.untyped_storage().nbytes() // tensor.element_size()
     return count
