@@ -6,11 +6,13 @@ Pure functions of a trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from math import isclose, isfinite, prod
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from precreg.arithmetic import FORMATS
-from precreg.types import Operation, Site, Trace
+from precreg.types import ErrorSize, Operation, Site, Trace, TracedOutput
 
 # A correctly rounded operation has an own error of at most half a unit roundoff per element, and a good library's sum
 # of a thousand terms has a few. On ResNet-50, BERT and GPT-2 in float32, float16 and bfloat16 no operation reached 16.
@@ -26,7 +28,7 @@ class FirstLoss(NamedTuple):
     reason: str  # overflow | own | amplified
 
 
-class Group(NamedTuple):
+class TraceGroup(NamedTuple):
     """The operations of one site or module: their count, largest errors, and shares of each output's error."""
 
     key: str
@@ -87,33 +89,61 @@ def rank_by_share(trace: Trace, output: str) -> list[Operation]:
     return sorted(known, key=lambda operation: -abs(operation.shares[output]))
 
 
-def group_by_site(operations: Sequence[Operation]) -> list[Group]:
-    """Group operations by file and line, in the order of their first operations."""
-    return _groups(
+def group_by_site(operations: Sequence[Operation]) -> list[TraceGroup]:
+    """TraceGroup operations by file and line, in the order of their first operations."""
+    return _grouped(
         operations, lambda each: f"{each.site.file}:{each.site.line}" if each.site.file else each.site.module
     )
 
 
-def group_by_module(operations: Sequence[Operation]) -> list[Group]:
-    """Group operations by the path of their module or node, in the order of their first operations."""
-    return _groups(operations, lambda each: each.site.module)
+def group_by_module(operations: Sequence[Operation]) -> list[TraceGroup]:
+    """TraceGroup operations by the path of their module or node, in the order of their first operations."""
+    return _grouped(operations, lambda each: each.site.module)
 
 
-def _groups(operations: Iterable[Operation], key_of: Callable[[Operation], str]) -> list[Group]:
+def _grouped(operations: Iterable[Operation], key_of: Callable[[Operation], str]) -> list[TraceGroup]:
     members: dict[str, list[Operation]] = {}
     for operation in operations:
         members.setdefault(key_of(operation), []).append(operation)
     return [_group(key, each) for key, each in members.items()]
 
 
-def _group(key: str, operations: Sequence[Operation]) -> Group:
+def _group(key: str, operations: Sequence[Operation]) -> TraceGroup:
     shares: dict[str, float] = {}
     for operation in operations:
         for output, share in operation.shares.items():
             shares[output] = shares.get(output, 0.0) + share
     own = max((each.own.relative for each in operations if each.own is not None), default=0.0)
     total = max((each.total.relative for each in operations if each.total is not None), default=0.0)
-    return Group(key, operations[0].site, len(operations), own, total, shares, operations[0].number)
+    return TraceGroup(key, operations[0].site, len(operations), own, total, shares, operations[0].number)
+
+
+def only_output(trace: Trace, name: str) -> Trace:
+    """Return the trace with one of its outputs, and the shares of its error alone."""
+    operations = tuple(
+        replace(each, shares={name: each.shares[name]} if name in each.shares else {}) for each in trace.operations
+    )
+    outputs = tuple(each for each in trace.outputs if each.name == name)
+    return replace(trace, operations=operations, outputs=outputs)
+
+
+def maker_of(operations: Sequence[Operation], output: TracedOutput) -> int | None:
+    """Return the number of the operation that made an output: the last one with its dtype, size and error.
+
+    A view of a result makes no operation, so the shapes may differ.
+    """
+    for operation in reversed(operations):
+        is_like = operation.dtype == output.dtype and prod(operation.shape) == prod(output.shape)
+        # The norms of a result and of its view may add up in another order.
+        if is_like and _agree(operation.total, output.rounding):
+            return operation.number
+    return None
+
+
+def _agree(one: ErrorSize | None, other: ErrorSize | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.relative == other.relative or isclose(one.relative, other.relative, rel_tol=1e-9)
 
 
 def coverage_of(trace: Trace) -> Coverage:
