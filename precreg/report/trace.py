@@ -25,7 +25,7 @@ from precreg.report.trace_sentences import (
     legend_of,
     trace_warnings,
 )
-from precreg.shadow import Group, group_by_module, group_by_site, rank_by_share
+from precreg.shadow import TraceGroup, group_by_module, group_by_site, rank_by_share
 from precreg.types import Operation, Trace
 
 TRACE_WIDTH = 120
@@ -129,8 +129,8 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
         return
     output = main_output(trace)
     key = output.name if output is not None else ""
-    ordered = groups if every else sorted(groups, key=lambda each: -abs(each.shares.get(key, 0.0)))[:MAX_GROUPS]
-    columns: list[tuple[str, Callable[[Group], str]]] = [
+    ordered = by_share(groups, trace)[: None if every else MAX_GROUPS]
+    columns: list[tuple[str, Callable[[TraceGroup], str]]] = [
         ("share", lambda each: share_text(each.shares.get(key))),
         ("own", lambda each: error_text(each.own, trace, unit)),
         ("total", lambda each: error_text(each.total, trace, unit)),
@@ -139,7 +139,7 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
     if not any(each.shares for each in groups):
         columns = columns[1:]
     names = [heading for heading, _ in columns]
-    rows = [[*(cell(each) for _, cell in columns), _group_name(each, name)] for each in ordered]
+    rows = [[*(cell(each) for _, cell in columns), group_name(each, name)] for each in ordered]
     widths = [max(map(len, column)) for column in zip(names, *(row[:-1] for row in rows), strict=True)]
     lines = [[*map(str.rjust, row[:-1], widths), row[-1]] for row in ([*names, name], *rows)]
     yield ""
@@ -149,12 +149,24 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
         yield f"and {len(groups) - len(ordered):,} more: --all shows them"
 
 
-def trace_groups(trace: Trace) -> tuple[str, list[Group]]:
+def trace_groups(trace: Trace) -> tuple[str, list[TraceGroup]]:
     """Group a trace by modules if it has any, else by lines; return the word for a group, and the groups."""
-    if any(each.site.module for each in trace.operations):
-        return "module", group_by_module(trace.operations)
-    return "line", group_by_site(trace.operations)
+    word = "module" if any(each.site.module for each in trace.operations) else "line"
+    return word, trace_groups_of(trace.operations, word)
 
 
-def _group_name(group: Group, name: str) -> str:
-    return (group.key or UNKNOWN) if name == "module" else format_site(group.site)
+def by_share(groups: Sequence[TraceGroup], trace: Trace) -> list[TraceGroup]:
+    """Sort groups by the absolute share of the main output's error, the largest first."""
+    output = main_output(trace)
+    key = output.name if output is not None else ""
+    return sorted(groups, key=lambda each: -abs(each.shares.get(key, 0.0)))
+
+
+def trace_groups_of(operations: Sequence[Operation], word: str) -> list[TraceGroup]:
+    """Group operations by modules or by lines."""
+    return group_by_module(operations) if word == "module" else group_by_site(operations)
+
+
+def group_name(group: TraceGroup, word: str) -> str:
+    """Write the module of a group, or its line with its code."""
+    return (group.key or UNKNOWN) if word == "module" else format_site(group.site)

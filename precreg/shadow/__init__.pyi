@@ -2,7 +2,7 @@
 from .case_trace import TraceSettings as TraceSettings
 from .case_trace import trace_case as trace_case
 from .ledger import FirstLoss as FirstLoss
-from .ledger import Group as Group
+from .ledger import TraceGroup as TraceGroup
 from .ledger import coverage_of as coverage_of
 from .ledger import find_first_loss as find_first_loss
 from .ledger import group_by_module as group_by_module

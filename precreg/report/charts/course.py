@@ -56,7 +56,6 @@ class Course(NamedTuple):
     loss: CoursePoint | None = None
     # Names of errors to compare with, such as "1 ULP of float16".
     levels: Sequence[tuple[str, float]] = ()
-    unit: str = "relative error"
 
 
 class _Axes(NamedTuple):
@@ -130,20 +129,16 @@ def _horizontal(course: Course, axes: _Axes) -> Iterator[str]:
         y = axes.y(size)
         yield svg_line(left, y, east, y, "level")
         yield svg_text(name, east + 4, y + 4, "start")
-    yield svg_text(course.unit, 4, 12, "start")
 
 
 def _vertical(course: Course, axes: _Axes) -> Iterator[str]:
     south = COURSE_BOX.south
     first, last = (int(end) for end in axes.across)
-    for at in range(7):
-        number = first + round((last - first) * at / 6)
+    # Fewer operations than ticks would repeat their numbers.
+    for number in sorted({first + round((last - first) * at / 6) for at in range(7)}):
         x = axes.x(number)
         yield svg_line(x, south, x, south + 4, "edge")
         yield svg_text(f"{number:,}", x, south + 16)
-        # Fewer operations than ticks would repeat their numbers.
-        if last - first < 6 and number == last:
-            break
     yield svg_line(COURSE_BOX.left, south, COURSE_BOX.east, south, "edge")
     yield svg_text("operation, in order of execution", (COURSE_BOX.left + COURSE_BOX.east) / 2, COURSE_BOX.height - 8)
     for number, name in course.phases:
