@@ -33,6 +33,7 @@ TRACE_WIDTH = 120
 MAX_RANKED = 5
 MAX_GROUPS = 20
 MAX_EVENTS = 10
+MAX_DUMPED = 12
 # A narrow terminal leaves these columns out, in this order.
 _LESS_IMPORTANT = ("largest", "shape", "inherited", "amplified", "dtype", "max ULP")
 # Room for "kernels.py:41 `scores =".
@@ -43,7 +44,8 @@ def render_trace_terminal(
     trace: Trace, *, unit: ErrorUnit = "ulp", every: bool = False, width: int = TRACE_WIDTH
 ) -> str:
     """Return the text of a trace for a terminal; `every` adds all operations, and `width` cuts long places."""
-    lines = [*_answer(trace, unit), *_ranked(trace, unit, width), *_grouped(trace, unit, every, width)]
+    lines = [*_answer(trace, unit), *_dumped(trace, unit, every, width)]
+    lines += [*_ranked(trace, unit, width), *_grouped(trace, unit, every, width)]
     if every and trace.operations:
         lines += ["", *_operations("all operations, in order", trace.operations, trace, unit, width)]
     return strip_controls("\n".join([*lines, *_trust(trace, every)]))
@@ -118,6 +120,32 @@ def _aligned(text: str, width: int, column: TraceColumn) -> str:
     return text.rjust(width) if column.is_number else text
 
 
+def _dumped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator[str]:
+    """Yield the tensors of a folder beside this run's, up to the first ones that this run does not explain."""
+    layers = trace.dumps.layers if trace.dumps is not None else ()
+    if not layers:
+        return
+    first = next((at for at, layer in enumerate(layers) if layer.unexplained), 0)
+    # A reader compares the first bad layer with those before it.
+    start = 0 if every else max(0, first - MAX_DUMPED // 2)
+    shown = layers[start : None if every else start + MAX_DUMPED]
+    rows = [
+        [
+            error_text(layer.dumped.relative, trace, unit).rjust(8),
+            error_text(layer.here.relative, trace, unit).rjust(8),
+            "no" if layer.unexplained else "yes",
+            layer.name,
+        ]
+        for layer in shown
+    ]
+    yield ""
+    yield f"stored tensors in order, total errors {'in ' if unit == 'ulp' else ''}{unit_name(trace, unit)}"
+    names = ["there".rjust(8), "here".rjust(8), "explained", "tensor"]
+    yield from (_cut(line, width) for line in format_columns(names, rows, len(rows)))
+    if len(shown) < len(layers):
+        yield f"and {len(layers) - len(shown):,} more: --all shows them"
+
+
 def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
@@ -129,7 +157,7 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
         return
     output = main_output(trace)
     key = output.name if output is not None else ""
-    ordered = by_share(groups, trace)[: None if every else MAX_GROUPS]
+    ordered = groups_by_share(groups, trace)[: None if every else MAX_GROUPS]
     columns: list[tuple[str, Callable[[TraceGroup], str]]] = [
         ("share", lambda each: share_text(each.shares.get(key))),
         ("own", lambda each: error_text(each.own, trace, unit)),
@@ -155,7 +183,7 @@ def trace_groups(trace: Trace) -> tuple[str, list[TraceGroup]]:
     return word, trace_groups_of(trace.operations, word)
 
 
-def by_share(groups: Sequence[TraceGroup], trace: Trace) -> list[TraceGroup]:
+def groups_by_share(groups: Sequence[TraceGroup], trace: Trace) -> list[TraceGroup]:
     """Sort groups by the absolute share of the main output's error, the largest first."""
     output = main_output(trace)
     key = output.name if output is not None else ""

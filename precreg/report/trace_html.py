@@ -21,7 +21,7 @@ from precreg.report.charts.figures import TEMPLATES_FOLDER
 from precreg.report.charts.name_map import NameMap, draw_name_map
 from precreg.report.describe import strip_controls
 from precreg.report.html import json_for_script
-from precreg.report.trace import group_name, trace_groups, trace_groups_of
+from precreg.report.trace import group_name, groups_by_share, trace_groups, trace_groups_of
 from precreg.report.trace_rows import (
     Cell,
     ErrorUnit,
@@ -43,7 +43,7 @@ from precreg.report.trace_sentences import (
     trace_warnings,
 )
 from precreg.shadow import TraceGroup, coverage_of, find_first_loss, unit_of
-from precreg.types import Operation, Trace
+from precreg.types import DumpComparison, Operation, Trace
 
 # A row of the table takes about 150 bytes of the page.
 MAX_HTML_OPERATIONS = 20_000
@@ -81,6 +81,8 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
     script = (TEMPLATES_FOLDER / "trace.js").read_text(encoding="utf-8")
     course = course_of(trace, unit)
     tables = [_group_table(trace, unit), _operation_table(trace, unit)] if trace.operations else []
+    if trace.dumps is not None and trace.dumps.layers:
+        tables.insert(0, _dump_table(trace.dumps, trace, unit))
     is_loss = find_first_loss(trace) is not None or any(map(formula_dominates, trace.outputs))
     return {
         "trace": trace,
@@ -93,10 +95,9 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
         "events": [describe_event(event) for event in trace.events[:MAX_HTML_EVENTS]],
         "course": Markup(draw_course(course)) if trace.operations else "",
         "curves": [f"total error{f' towards {curve.name}' if curve.name else ''}" for curve in course.curves],
+        "scale": f"log axis; {describe_size_of_ulp(trace) if unit == 'ulp' else 'relative errors'}",
         "curves_beyond": max(0, len(trace.outputs) - MAX_CURVES),
-        "maps": [
-            {"name": name, "svg": Markup(draw_name_map(found)), "caption": words} for name, found, words in _maps(trace)
-        ],
+        "maps": [(name, Markup(draw_name_map(found)), caption) for name, found, caption in _maps(trace, unit)],
         "tables": [table.about() for table in tables],
         "data": Markup(json_for_script({"tables": [table.data() for table in tables]})),
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
@@ -251,10 +252,25 @@ def _group_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
             Cell(f"{group.operations:,}", group.operations),
             Cell(group_name(group, word)),
         ]
-        for group in by_share(groups, trace)
+        for group in groups_by_share(groups, trace)
     ]
     named = [*((name, "number") for name in columns), (word, "place")]
     return _PageTable("groups", f"By {word}", named, rows, [f"errors: {unit_name(trace, unit)}"])
+
+
+def _dump_table(dumps: DumpComparison, trace: Trace, unit: ErrorUnit) -> _PageTable:
+    columns = [("tensor", "place"), ("there", "number"), ("here", "number"), ("explained", "text"), ("file", "place")]
+    rows = [
+        [
+            Cell(layer.name),
+            Cell(error_text(layer.dumped.relative, trace, unit), layer.dumped.relative),
+            Cell(error_text(layer.here.relative, trace, unit), layer.here.relative),
+            Cell("no" if layer.unexplained else "yes"),
+            Cell(layer.file),
+        ]
+        for layer in dumps.layers
+    ]
+    return _PageTable("dumps", f"Tensors of {dumps.folder}", columns, rows, [f"errors: {unit_name(trace, unit)}"])
 
 
 def _operation_table(trace: Trace, unit: ErrorUnit) -> _PageTable:

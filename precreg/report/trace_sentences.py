@@ -7,7 +7,17 @@ from math import isfinite
 
 from precreg.report.trace_rows import ErrorUnit, error_words, format_site, main_output, share_text
 from precreg.shadow import FirstLoss, coverage_of, find_first_loss, rank_by_share, unit_of
-from precreg.types import Operation, Trace, TracedOutput, TraceEvent, format_number
+from precreg.types import (
+    DumpComparison,
+    FormulaDifference,
+    Operation,
+    OperationPlace,
+    Trace,
+    TracedOutput,
+    TraceEvent,
+    VersionDifference,
+    format_number,
+)
 
 # The shares of a complete ledger add up to 1. On BERT, GPT-2 and kernels of numpy the sum was 0.993 to 1.0003.
 MIN_SUM_OF_SHARES, MAX_SUM_OF_SHARES = 0.95, 1.05
@@ -18,9 +28,14 @@ MIN_SHARE_IN_WORDS = 0.005
 
 
 def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
-    """Answer the question of a trace, in one to three sentences: the formula if it dominates, and the first loss."""
+    """Answer the question of a trace: the formula if it dominates, the other version, the dumps, the first loss."""
     formula = [sentence for output in trace.outputs if (sentence := _formula_sentence(output, trace, unit))]
-    return [*formula, _loss_sentence(trace, unit)]
+    others = [
+        *([] if trace.formula is None else describe_formula(trace.formula)),
+        *([] if trace.against is None else describe_version(trace.against, trace, unit)),
+        *([] if trace.dumps is None else describe_dumps(trace.dumps, trace, unit)),
+    ]
+    return [*formula, *others, _loss_sentence(trace, unit)]
 
 
 def formula_dominates(output: TracedOutput) -> bool:
@@ -37,7 +52,8 @@ def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> st
     if output.rounding is not None and output.rounding.relative > 0 and isfinite(output.formula.relative):
         times = f", {format_number(output.formula.relative / output.rounding.relative, 2)} times its rounding error"
     size = error_words(output.formula.relative, trace, unit)
-    return f"formula differs: without rounding, {output.name} still differs from the reference by {size}{times}"
+    oracle = trace.oracle or "reference"
+    return f"formula differs: without rounding, {output.name} still differs from the {oracle} by {size}{times}"
 
 
 def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
@@ -78,6 +94,79 @@ def _largest(trace: Trace) -> str:
         return ""
     first = ranked[0]
     return f"; largest share, {share_text(first.shares[output.name])}: {format_site(first.site)}, {first.name}"
+
+
+_OTHERS = {"reference": "the reference", "golden": "the golden", "accepted": "the accepted version"}
+
+
+def describe_formula(found: FormulaDifference) -> list[str]:
+    """Name the first operation without a counterpart in the other computation, and count those that have one."""
+    other = _OTHERS[found.other] + (f" at {found.commit[:8]}" if found.commit else "")
+    if found.problem:
+        return [f"the operations of {other} are not known: {found.problem}"]
+    counts = f"{found.matched:,} of {found.operations:,} operations have the same exact value in {other}"
+    if found.first is None:
+        return [f"no operation differs from {other} alone: {counts}"]
+    sentences = [f"from here the formula differs: {_placed(found.first)}; {counts}"]
+    if found.counterpart is not None:
+        sentences.append(f"{other} has there: {_placed(found.counterpart)}")
+    return sentences
+
+
+def _placed(place: OperationPlace | Operation) -> str:
+    return f"{format_site(place.site)}, {place.name}"
+
+
+def describe_version(found: VersionDifference, trace: Trace, unit: ErrorUnit) -> list[str]:
+    """Name the first operation whose own error grew over another version's, and the errors of its outputs."""
+    version = found.revision if found.commit.startswith(found.revision) else f"{found.revision} ({found.commit[:8]})"
+    return [_growth(found, version, trace, unit), *_former_errors(found, version, trace, unit)]
+
+
+def _growth(found: VersionDifference, version: str, trace: Trace, unit: ErrorUnit) -> str:
+    if found.first is None or found.kind is None:
+        counts = f"{found.matched:,} of {len(trace.operations):,} operations have a counterpart"
+        return f"no own error grew against {version}; {counts}"
+    now = _own_words(found.first, trace, unit)
+    if found.kind == "new" or found.counterpart is None:
+        return f"first new operation with an error since {version}: {_placed(found.first)}: own error {now}"
+    before = _own_words(found.counterpart, trace, unit)
+    place = f"{format_site(found.counterpart.site)}" if found.counterpart.site != found.first.site else "the same line"
+    return f"first own error that grew since {version}: {_placed(found.first)}: {now}; before: {before}, at {place}"
+
+
+def _own_words(operation: Operation, trace: Trace, unit: ErrorUnit) -> str:
+    return "not known" if operation.own is None else error_words(operation.own.relative, trace, unit)
+
+
+def _former_errors(found: VersionDifference, version: str, trace: Trace, unit: ErrorUnit) -> Iterator[str]:
+    now = {output.name: output.rounding for output in trace.outputs}
+    for output in found.outputs:
+        size = now.get(output.name)
+        if output.rounding is not None and size is not None:
+            before, after = (error_words(each.relative, trace, unit) for each in (output.rounding, size))
+            yield f"{output.name}: rounding {before} at {version}, {after} now"
+
+
+def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list[str]:
+    """Name the first stored tensor with an error that this run does not explain, and count those not compared."""
+    bad = [layer for layer in found.layers if layer.unexplained]
+    if bad:
+        dumped, here = (error_words(size.relative, trace, unit) for size in (bad[0].dumped, bad[0].here))
+        counted = f"{len(bad):,} of {len(found.layers):,} tensors"
+        first = f"first tensor of {found.folder} that this run does not explain: {bad[0].name}: {dumped}, here {here}"
+        sentences = [f"{first}; {counted} like it"]
+    else:
+        sentences = [f"this run explains the errors of all {len(found.layers):,} tensors of {found.folder}"]
+    others = [
+        (found.only_dumped, "only in the folder"),
+        (found.only_traced, "only in this run"),
+        (found.other_shapes, "of another shape"),
+    ]
+    counts = [
+        f"{len(names):,} {words} ({names[0]}{', ...' if len(names) > 1 else ''})" for names, words in others if names
+    ]
+    return [*sentences, *([f"not compared: {', '.join(counts)}"] if counts else [])]
 
 
 def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
@@ -125,6 +214,10 @@ def trace_warnings(trace: Trace) -> list[str]:
 
 
 def _warnings(trace: Trace) -> Iterator[str]:
+    if trace.oracle_problem:
+        yield f"no oracle to compare with: {trace.oracle_problem}"
+    if trace.repeats is False:
+        yield "two plain runs differ: the computation is nondeterministic, and this trace is one of its runs"
     if trace.same_bits is False:
         yield "the traced run has other bits than a plain run: the trace shows another computation"
     for output in trace.outputs:

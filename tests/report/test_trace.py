@@ -8,7 +8,20 @@ from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
 from precreg.types import ErrorSize, Site, ValueRange
-from tests.report.traced import CUT, EPS16, FLIP, OPERATIONS, OUTPUT, attention, changed, layered, operation
+from tests.report.traced import (
+    CUT,
+    EPS16,
+    FLIP,
+    OPERATIONS,
+    OUTPUT,
+    attention,
+    changed,
+    dumped,
+    formula_fault,
+    grown,
+    layered,
+    operation,
+)
 
 
 def shown(trace, **options):
@@ -172,3 +185,50 @@ def test_events_beyond_the_first_are_counted():
 def test_controls_of_a_project_do_not_reach_the_terminal():
     hostile = Site("a\x1b[31m.py", 1, "x\u202e = 1", "m\x00")
     assert not {"\x1b", "\u202e", "\x00"} & set(render_trace_terminal(attention(operations=changed(4, site=hostile))))
+
+
+def test_the_first_line_of_another_formula_is_named_with_its_counterpart():
+    lines = shown(formula_fault(), unit="relative")
+    assert lines[3:5] == [
+        "from here the formula differs: norm.py:9 `y = x / np.sqrt(var)`, sqrt; "
+        "4 of 6 operations have the same exact value in the reference",
+        "the reference has there: norm.py:19 `y = x / np.sqrt(var + eps)`, add",
+    ]
+    unknown = replace(formula_fault(), formula=replace(formula_fault().formula, problem="it is a table"))
+    assert shown(unknown)[3] == "the operations of the reference are not known: it is a table"
+    equal = replace(formula_fault(), formula=replace(formula_fault().formula, first=None, matched=6))
+    assert shown(equal)[3].startswith("no operation differs from the reference alone: 6 of 6 operations")
+
+
+def test_the_first_own_error_that_grew_is_named_with_both_lines():
+    lines = shown(grown())
+    assert lines[2:4] == [
+        "first own error that grew since v1.2 (01234567): kernels.py:41 `scores = q @ k.T`, matmul: "
+        "870 ULP of float16; before: 0.4 ULP of float16, at kernels.py:40 `scores = matmul(q, k.T)`",
+        "out: rounding 1.2 ULP of float16 at v1.2 (01234567), 871 ULP of float16 now",
+    ]
+    new = attention(against=replace(grown().against, kind="new", counterpart=None))
+    assert shown(new)[2].startswith("first new operation with an error since v1.2 (01234567): kernels.py:41")
+    none = attention(against=replace(grown().against, kind=None, first=None))
+    assert shown(none)[2] == "no own error grew against v1.2 (01234567); 6 of 6 operations have a counterpart"
+
+
+def test_the_first_stored_tensor_that_is_not_explained_is_named():
+    lines = shown(dumped(), unit="relative")
+    assert lines[2:4] == [
+        "first tensor of npu that this run does not explain: layers.13: 0.5, here 0.001; 7 of 20 tensors like it",
+        "not compared: 2 only in the folder (head, ...), 1 of another shape (embed)",
+    ]
+    start = lines.index("stored tensors in order, total errors relative")
+    shown_layers = [line.split()[-1] for line in lines[start + 2 : start + 14]]
+    assert shown_layers == [f"layers.{number}" for number in range(7, 19)]
+    assert "and 8 more: --all shows them" in lines
+    assert shown(dumped(bad=99))[2] == "this run explains the errors of all 20 tensors of npu"
+
+
+def test_a_golden_and_a_missing_oracle_are_named():
+    golden = shown(replace(formula_fault(), oracle="golden"))
+    assert "still differs from the golden by" in golden[2]
+    lines = shown(attention(oracle_problem="it raised ValueError", repeats=False))
+    assert "warning: no oracle to compare with: it raised ValueError" in lines
+    assert line_of(lines, "warning: two plain runs differ")

@@ -2,7 +2,21 @@
 
 from msgspec.structs import replace
 
-from precreg.types import ErrorSize, Operation, Site, Trace, TracedArray, TracedOutput, TraceEvent, ValueRange
+from precreg.types import (
+    DumpComparison,
+    DumpedLayer,
+    ErrorSize,
+    FormulaDifference,
+    Operation,
+    OperationPlace,
+    Site,
+    Trace,
+    TracedArray,
+    TracedOutput,
+    TraceEvent,
+    ValueRange,
+    VersionDifference,
+)
 
 EPS16 = 2.0**-10
 KERNEL = "kernels.py"
@@ -119,3 +133,48 @@ def long_trace(count=5_000):
         for number in range(1, count + 1)
     )
     return attention(operations=operations)
+
+
+def formula_fault():
+    """Return a trace of a LayerNorm that lost its epsilon: the shadow computes the same formula."""
+    output = replace(OUTPUT, rounding=size(1e-4), formula=size(2.5e-3), whole=size(2.5e-3), tolerances=1.25)
+    found = FormulaDifference(
+        other="reference",
+        first=OperationPlace(5, "sqrt", Site("norm.py", 9, "y = x / np.sqrt(var)"), "float16", (8, 1)),
+        counterpart=OperationPlace(5, "add", Site("norm.py", 19, "y = x / np.sqrt(var + eps)"), "float64", (8, 1)),
+        operations=6,
+        matched=4,
+        other_operations=7,
+    )
+    operations = tuple(replace(each, own=size(1e-4)) for each in OPERATIONS)
+    return attention(outputs=(output,), operations=operations, formula=found, oracle="reference")
+
+
+def grown():
+    """Return a trace whose product had a small error in another version."""
+    before = operation(4, "matmul", 40, 0.4, 0.4, site=Site(KERNEL, 40, "scores = matmul(q, k.T)"))
+    found = VersionDifference(
+        revision="v1.2",
+        commit="0123456789abcdef",
+        kind="grew",
+        first=OPERATIONS[3],
+        counterpart=before,
+        outputs=(replace(OUTPUT, rounding=size(1.2 * EPS16)),),
+        operations=6,
+        matched=6,
+    )
+    return attention(against=found)
+
+
+def dumped(layers=20, bad=13):
+    """Return a trace beside the stored tensors of another machine, which are wrong from layer `bad` on."""
+    found = DumpComparison(
+        folder="npu",
+        layers=tuple(
+            DumpedLayer(f"layers.{n}", f"npu/{n}.npy", size(0.5 if n >= bad else 1e-3), size(1e-3), n >= bad)
+            for n in range(layers)
+        ),
+        only_dumped=("head", "tail"),
+        other_shapes=("embed",),
+    )
+    return attention(dumps=found)
