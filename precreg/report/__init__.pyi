@@ -49,3 +49,6 @@ from .summaries import render_brief as render_brief
 from .summaries import render_run_terminal as render_run_terminal
 from .trace import render_trace_terminal as render_trace_terminal
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files
+from .watched import describe_unmatched as describe_unmatched
+from .watched import render_breakpoint as render_breakpoint
+from .watched import render_watched_value as render_watched_value

@@ -20,8 +20,8 @@ from .oracle import run_oracle as run_oracle
 from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan
-from .pipeline import run_and_judge as run_and_judge
 from .pipeline import prepare_cases as prepare_cases
+from .pipeline import run_and_judge as run_and_judge
 from .pipeline import run_cases as run_cases
 from .rerun import NOT_RERUN as NOT_RERUN
 from .rerun import Disagreement as Disagreement

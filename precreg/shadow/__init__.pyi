@@ -5,5 +5,9 @@ from .ledger import find_first_loss as find_first_loss
 from .ledger import group_by_module as group_by_module
 from .ledger import group_by_site as group_by_site
 from .ledger import rank_by_share as rank_by_share
+from .listeners import Listeners as Listeners
+from .listeners import read_watch_request as read_watch_request
 from .recorder import Detail as Detail
 from .recorder import Recorder as Recorder
+from .trace_file import read_trace as read_trace
+from .trace_file import write_trace as write_trace

@@ -118,7 +118,7 @@ def _group(key: str, operations: Sequence[Operation]) -> TraceGroup:
 
 def coverage_of(trace: Trace) -> Coverage:
     """Count the operations that a trace does not know whole, and the events that weaken it."""
-    computed = [each for each in trace.operations if each.note not in ("created", "moved")]
+    computed = [each for each in trace.operations if each.note not in ("created", "moved", "probe")]
     return Coverage(
         operations=len(trace.operations),
         without_own=sum(each.own is None for each in computed),
