@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from precreg.shadow import Recorder
+    from precreg.shadow import Listeners, Recorder
     from precreg.types import Operation, Trace, WatchedValue
 
 _OPTIONS = (
@@ -43,24 +44,46 @@ _OPTIONS = (
 class WatchOptions:
     """Watch, stop and store one trace: `recorder` sees its operations, and `finish` takes the trace itself."""
 
-    def __init__(self, detail: int, watches: Sequence[str], breaks: Sequence[str], lanes: str | None) -> None:
-        """Read the texts. Raises UserError: bad-watch."""
+    def __init__(
+        self, detail: int, watches: Sequence[str], breaks: Sequence[str], lanes: str | None, save: Path | None
+    ) -> None:
+        self._texts = (detail, watches, breaks, lanes)
+        self._save = save
+        # A trace redirects stdout while the subject runs, so that its prints do not mix with the report.
+        self._output = sys.stdout
+
+    @cached_property
+    def _listeners(self) -> Listeners:
+        # Late, because this imports numpy, which takes the number of its threads from variables then.
         from precreg.shadow import Listeners, read_watch_request
 
-        self._listeners = Listeners(read_watch_request(detail, watches, breaks, lanes), _print_value, _announce)
-        self.save: Path | None = None
+        return Listeners(read_watch_request(*self._texts), self._print_value, _announce)
 
     @property
     def recorder(self) -> Recorder:
-        """Return the recorder that the watches and breakpoints listen to."""
+        """Return the recorder that the watches and breakpoints listen to. Raises UserError: bad-watch."""
         return self._listeners.recorder
 
     def finish(self, trace: Trace) -> Trace:
-        """Return the trace with what was watched, and store it. Raises UserError: not-writable."""
+        """Return the trace with its watched values, store it, and print watches that never matched to stderr.
+
+        Raises:
+            UserError: not-writable.
+        """
+        from precreg.report import describe_unmatched
         from precreg.shadow import write_trace
 
         watched = self._listeners.add_to(trace)
-        return watched if self.save is None else write_trace(watched, self.save)
+        for pattern in watched.unmatched:
+            click.echo(describe_unmatched(pattern), err=True)
+        if self._save is not None:
+            write_trace(watched, self._save)
+        return watched
+
+    def _print_value(self, value: WatchedValue) -> None:
+        from precreg.report import render_watched_value
+
+        click.echo(render_watched_value(value), file=self._output)
 
 
 def watch_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -76,21 +99,14 @@ def watch_options(command: Callable[..., None]) -> Callable[..., None]:
         save: Path | None,
         **others: Any,
     ) -> None:
-        watching = WatchOptions(detail, watches, breaks, lanes)
-        watching.save = save
-        command(*given, watching=watching, **others)
+        command(*given, watching=WatchOptions(detail, watches, breaks, lanes, save), **others)
 
     for option in reversed(_OPTIONS):
         with_watch_options = option(with_watch_options)
     return with_watch_options
 
 
-def _print_value(value: WatchedValue) -> None:
-    from precreg.report import render_watched_value
-
-    click.echo(render_watched_value(value))
-
-
+# The debugger writes to the same stream.
 def _announce(text: str, operation: Operation, names: tuple[str, ...]) -> None:
     from precreg.report import render_breakpoint
 

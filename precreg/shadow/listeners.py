@@ -72,7 +72,7 @@ class Listeners:
 
     def add_to(self, trace: Trace) -> Trace:
         """Return the trace with the watched values, and the texts that nothing matched."""
-        found = [listener.unmatched() for listener in (*self._watches, *self._breaks)]
+        found = [watch.unmatched() for watch in self._watches] + [stop.unmatched() for stop in self._breaks]
         return replace(
             trace,
             watched=tuple(self._values.values),

@@ -108,7 +108,7 @@ def _statements(file: str) -> dict[int, Statement]:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found = {}
+    found: dict[int, Statement] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):
             statement = Statement(node.lineno, frozenset(_assigned(node)))

@@ -68,7 +68,8 @@ def _problem(trace: Trace) -> str:
         if operation.number <= last:
             return f"operation {operation.number} after operation {last}"
         last = operation.number
-        if any(length < 0 for array in (operation, *operation.inputs) for length in array.shape):
+        shapes = (operation.shape, *(array.shape for array in operation.inputs))
+        if any(length < 0 for shape in shapes for length in shape):
             return f"operation {operation.number} with a negative shape"
     names = [output.name for output in trace.outputs]
     repeated = next((name for at, name in enumerate(names) if name in names[:at]), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -169,7 +170,9 @@ def _statement(operation: Operation) -> tuple[str, str]:
     site = operation.site
     if not site.file:
         return "", ""
-    return f"{site.file}:{statement_at(site.file, site.line).line}", site.code
+    # The file as an editor opens it from here.
+    file = site.file.removeprefix(f"{os.getcwd()}{os.sep}")
+    return f"{file}:{statement_at(site.file, site.line).line}", site.code
 
 
 def watched_value(facts: dict[str, Any], selection: Selection | None, actual: Any, exact: Any) -> WatchedValue:
