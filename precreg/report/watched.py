@@ -19,7 +19,7 @@ def render_watched_value(value: WatchedValue) -> str:
         lines += _element_lines(value)
         if (more := value.selected - len(value.indices)) > 0:
             lines.append(f"  {more} more selected")
-    return strip_controls("\n".join(lines).replace("\n", "\v")).replace("\v", "\n") + "\n"
+    return "".join(f"{strip_controls(line)}\n" for line in lines)
 
 
 def _place_line(value: WatchedValue) -> str:
