@@ -1,4 +1,6 @@
+from .api import LiveTrace as LiveTrace
 from .api import compare as compare
+from .api import trace as trace
 from .errors import UserError as UserError
 from .measure.analyzers import analyzer as analyzer
 from .measure.metrics import METRICS as METRICS

@@ -12,6 +12,7 @@ from .ledger import rank_by_share as rank_by_share
 from .ledger import unit_of as unit_of
 from .listeners import Listeners as Listeners
 from .listeners import read_watch_request as read_watch_request
+from .live import TracedBlock as TracedBlock
 from .recorder import Detail as Detail
 from .recorder import Recorder as Recorder
 from .trace_file import read_trace as read_trace

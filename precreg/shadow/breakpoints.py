@@ -6,9 +6,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pdb import Pdb
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from precreg.errors import UserError, nearest
 from precreg.shadow.ledger import unit_of
@@ -16,6 +15,9 @@ from precreg.shadow.place import PlacePattern, is_place
 from precreg.shadow.recorder import Detail, Observed
 from precreg.shadow.site import user_frame
 from precreg.types import ErrorSize, Operation, UnmatchedPattern
+
+if TYPE_CHECKING:
+    from pdb import Pdb
 
 # The figures that a condition compares: errors, which may be in ULP, and plain numbers.
 _ERRORS = {"error": "total", "own": "own", "inherited": "inherited", "total": "total"}
@@ -140,6 +142,8 @@ class Breakpoint:
         return self._place.matches(operation)
 
     def _stop(self, observed: Observed, frame: FrameType) -> None:
+        from pdb import Pdb  # most traces stop nowhere
+
         debugger = Pdb(nosigint=True)
         with _names_in(frame, observed) as names:
             self._announce(self._spec.text, observed.operation, names)

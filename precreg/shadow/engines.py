@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Self
 
@@ -80,7 +80,8 @@ class RunningEngines:
 
     def shadow_of(self, value: Any) -> NDArray[Any] | None:
         """Return the shadow of a value, on the host; None if no engine knows it."""
-        return next((found for each in self._engines if (found := each.shadow_of(value)) is not None), None)
+        with _unseen():
+            return next((found for each in self._engines if (found := each.shadow_of(value)) is not None), None)
 
     def shares(self, outputs: Mapping[str, Any]) -> dict[str, float]:
         """Record the shares of each output's error, and return their sums by output."""
@@ -93,8 +94,9 @@ class RunningEngines:
 
     def plain_array(self, name: str, value: Any) -> NDArray[Any]:
         """Return a result as an array on the host. Raises UserError (bad-outputs)."""
-        plain = self.unwrap(value)
-        return tensor_to_array(plain, f"output {name}", "bad-outputs") if is_tensor(plain) else asarray(plain)
+        with _unseen():
+            plain = self.unwrap(value)
+            return tensor_to_array(plain, f"output {name}", "bad-outputs") if is_tensor(plain) else asarray(plain)
 
     def _record_probe(self, name: str, value: object) -> None:
         actual = self._probed_array(name, value)
@@ -129,3 +131,15 @@ class RunningEngines:
         except (UserError, ValueError, TypeError):
             return None
         return array if dtype_name(array.dtype) in DTYPE_NAMES else None
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """Hide the conversions of precreg itself from the engine of torch."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        yield
