@@ -48,6 +48,7 @@ class _Before(NamedTuple):
     error: float
     inputs: tuple[TracedArray, ...]
     largest: float | None
+    sources: tuple[int, ...]
     reads: Reads | None
 
 
@@ -106,7 +107,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             if foreign:
                 detail = f"{foreign[0].layout} {foreign[0].dtype}".replace("torch.", "")
                 self._recorder.note_event("not_shadowed", facts.name, place.site, detail=detail)
-            self._record(call, place, (), [OpResult(made[0], None, None)], _Sizes(None, None, None), note)
+            self._record(call, place, (), OpResult(made[0], None, None), made, _Sizes(None, None, None), note)
         return result
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
@@ -156,6 +157,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         errors = [self.twins.errors.get(storage_key(each), 0.0) for each in call.inputs]
         inputs = tuple(_traced(each) for each in call.inputs)
         written = {id(each) for each in call.written}
+        sources = tuple(self.twins.maker_of(each) for each in call.inputs)
         reads = None
         if self.tape is not None:
             reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
@@ -164,7 +166,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, max(errors), inputs, largest, reads)
+        return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
 
     def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> Any:
         """Return the exact operation on the inputs as they are; None if it is not known."""
@@ -230,7 +232,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._tape_operation(call, before, results, low, note)
         worst = max(range(len(sizes)), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
-        self._record(call, place, before.inputs, [results[worst]], sizes[worst], note, before)
+        made = [each.low for each in results]
+        self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
 
     def _tape_operation(
         self, call: OpCall, before: _Before, results: list[OpResult], low: Any, note: OperationNote
@@ -299,14 +302,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         call: OpCall,
         place: Place,
         inputs: tuple[TracedArray, ...],
-        results: list[OpResult],
+        worst: OpResult,
+        made: list[Any],
         sizes: _Sizes,
         note: OperationNote,
         before: _Before | None = None,
     ) -> None:
         if self._recorder.detail == Detail.OUTPUTS:
             return
-        low, exact, own_exact = results[0]
+        low, exact, own_exact = worst
         values = measure_range(low, exact)
         gain = None
         if before is not None and before.error > 0.0 and sizes.inherited is not None:
@@ -331,7 +335,10 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             range=values,
             lost_bits=lost,
             note=note,
+            sources=() if before is None else before.sources,
         )
+        for each in made:
+            self.twins.note_maker(each, operation.number)
         self._recorder.record(Observed(operation, low, exact, own_exact))
 
 

@@ -60,6 +60,7 @@ class Twins:
         self.peak_bytes = 0
         self._twins: dict[int, Any] = {}
         self._storages: dict[int, Any] = {}
+        self._makers: dict[int, tuple[int, Any]] = {}
 
     def __len__(self) -> int:
         return len(self._twins)
@@ -106,6 +107,19 @@ class Twins:
         twin = torch.zeros(count, dtype=wide_dtype(tensor.dtype), device=tensor.device)
         self._store(tensor, twin)
         self.of(tensor).copy_(exact)
+
+    def maker_of(self, tensor: Any) -> int:
+        """Return the number of the operation that last wrote a tensor's storage; 0 for values from outside."""
+        return self._makers.get(storage_key(tensor), (0, None))[0]
+
+    def note_maker(self, tensor: Any, number: int) -> None:
+        """Note the operation that wrote a tensor."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._makers[key] = number, weakref.ref(storage, partial(self._forget_maker, key))
+
+    def _forget_maker(self, key: int, _storage: object) -> None:
+        self._makers.pop(key, None)
 
     def forget(self, tensor: Any) -> None:
         """Take the values of a tensor as exact from now on."""
