@@ -353,15 +353,26 @@ def _log_sum(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _clip(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    low, high = derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max"))
+    low, high = (
+        derived.argument(1, "a_min", derived.options.get("min")),
+        derived.argument(2, "a_max", derived.options.get("max")),
+    )
     values = iter(derived.values())
     operands = {id(each) for each in derived.operands}
     x, low, high = (next(values) if id(each) in operands else each for each in (derived.arguments[0], low, high))
     below = np.zeros(np.shape(x), bool) if low is None else x < low
     above = np.zeros(np.shape(x), bool) if high is None else x > high
     parts = (~below & ~above, below & ~above, above)
-    given = (derived.arguments[0], derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max")))
-    return [_fit(gradients[0] * part, each.region.shape) for each, part in zip(given, parts, strict=True) if id(each) in operands]
+    given = (
+        derived.arguments[0],
+        derived.argument(1, "a_min", derived.options.get("min")),
+        derived.argument(2, "a_max", derived.options.get("max")),
+    )
+    return [
+        _fit(gradients[0] * part, each.region.shape)
+        for each, part in zip(given, parts, strict=True)
+        if id(each) in operands
+    ]
 
 
 def _cast(derived: Derived, gradients: list[Plain]) -> list[Any]:

@@ -76,7 +76,10 @@ class Operations:
             self.recorder.note_event("not_shadowed", name, site, detail=reason)
         kept = None if self.tape is None else self.tape.prepare(name, arguments, options)
         watched = [self._watch_part(name, site, part, one) for part, one in zip(parts, exact, strict=True)]
-        found = [Found(watched[at].view_plain(), np.asarray(exact[at]), None if own is None else np.asarray(own[at])) for at in new]
+        found = [
+            Found(watched[at].view_plain(), np.asarray(exact[at]), None if own is None else np.asarray(own[at]))
+            for at in new
+        ]
         number = self._record(name, site, found, given, note)
         if kept is not None and found:
             self._keep(number, name, site, mover or wide, kept, found, note)
@@ -175,6 +178,8 @@ class Operations:
         total = self.measurer.record(
             name, site, chosen.array, chosen.exact, chosen.own, given, note=note, input_error=error
         )
+        for each in found:
+            self.measurer.note_maker(each.array, len(self.recorder.operations))
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
             memory.is_exact = not memory.version and chosen.array.nbytes == memory.twin.size * memory.unit
@@ -215,6 +220,7 @@ class Operations:
             return self.engine.as_scalar(self.engine.watched(element))
         kept = None if self.tape is None else self.tape.prepare("getitem", (array,), {})
         watched = self.engine.adopt(part, element, np.array(self.memories.view(given, memory)[key]))
+        self.measurer.note_maker(element, memory.maker)
         if kept is not None:
             self.tape.add(Step(None, "getitem", lambda values: values[key], *kept, [self.tape.written(element, None)]))
         return watched
@@ -362,4 +368,3 @@ def _plain_arrays(given: Any) -> list[NDArray[Any]]:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
-

@@ -143,7 +143,9 @@ def test_views_and_writes_in_place(trace, draw, dtype):
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}]
+)
 def test_recurrent_layers(trace, draw, kind, options):
     torch.manual_seed(0)
     module, x = kind(4, 6, **options).eval(), draw(3, 5, 4)
