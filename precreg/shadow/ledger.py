@@ -142,7 +142,7 @@ def suggest_cause(operation: Operation) -> LossCause:
     if own is not None and not isfinite(own.relative):
         return "overflow"
     format = FORMATS.get(COMPLEX_PARTS.get(operation.dtype, operation.dtype))
-    if own is not None and format is not None and own.relative > unit and own.max_abs <= format.smallest_normal:
+    if own is not None and format is not None and own.relative > unit and 0.0 < own.max_abs <= format.smallest_normal:
         return "underflow"
     is_amplified = operation.amplification is not None and operation.amplification > FIRST_LOSS_GROWTH
     is_rounded = own is None or own.relative <= unit
