@@ -71,8 +71,11 @@ def test_shares_are_the_errors_of_single_operations(draw):
     direction = error / error.norm() ** 2
     expected = torch.stack([((each - exact) * direction).sum() for each in alone])
     actual = torch.tensor([shares[number + 1] for number in range(len(alone))], dtype=torch.float64)
+    errs = torch.tensor([bool(own.any()) for _, own in keeper.errors])
+    assert not actual[~errs].any()
+    actual, expected = actual[errs], expected[errs]
     ranks = torch.stack([actual.argsort().argsort().double(), expected.argsort().argsort().double()])
-    assert torch.corrcoef(ranks)[0, 1] > 0.995
+    assert torch.corrcoef(ranks)[0, 1] > 0.99
     assert torch.allclose(actual, expected, rtol=0.1, atol=2e-3)
     assert actual.sum() == pytest.approx(1, abs=0.02)
 
