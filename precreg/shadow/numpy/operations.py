@@ -299,7 +299,7 @@ def numbers_of(given: Any) -> Iterator[Any]:
     elif isinstance(given, list | tuple):
         for member in given:
             yield from numbers_of(member)
-    elif isinstance(given, float | complex) or hasattr(given, "dtype"):
+    elif isinstance(given, float | complex) or plain_array_of(given) is not None:
         yield given
 
 
