@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg.cli.options import config_option, project_of_option
+from precreg.cli.trace_output import TraceOutput, trace_output_options
 from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
+@trace_output_options
 @config_option
 @click.pass_obj
 def trace_command(
@@ -34,6 +36,7 @@ def trace_command(
     shares: bool,
     environment: str | None,
     against: str | None,
+    shown: TraceOutput,
 ) -> None:
     """Show the operation where a case first loses precision, and the share of the error that each one explains.
 
@@ -45,7 +48,6 @@ def trace_command(
     limit_blas_threads()
     project = project_of_option(given)
     case = choose_case(project, pattern)
-    from precreg.report import render_trace_terminal
     from precreg.shadow import Recorder, SketchListener, TraceSettings, trace_against, trace_case
 
     settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain)
@@ -53,7 +55,7 @@ def trace_command(
     trace = trace_case(case, project, seed, Recorder(listeners=[listener] if against is not None else []), settings)
     if against is not None:
         trace = trace_against(case, project, trace, listener.sketches, against, settings)
-    click.echo(render_trace_terminal(trace if output is None else _only_output(trace, output)))
+    shown.show(trace if output is None else _only_output(trace, output))
 
 
 def choose_case(project: Path, pattern: str) -> Case:
