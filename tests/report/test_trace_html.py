@@ -39,9 +39,7 @@ def table_of(page, id):
 def test_the_heading_is_the_answer():
     text = render_trace_html(attention())
     (heading,) = re.findall(r"<h1>(.*?)</h1>", text)
-    assert heading.startswith(
-        "First loss: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16; 92 %"
-    )
+    assert heading.startswith("First loss: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16 (")
 
 
 def test_tables_have_every_line_and_every_operation():
