@@ -117,7 +117,7 @@ _OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the
 
 def describe_formula(found: FormulaDifference) -> list[str]:
     """Name the first operation without a counterpart in the other computation, and count those that have one."""
-    other = _OTHERS[found.other]
+    other = _OTHERS[found.other] + (f" at {found.commit[:8]}" if found.commit else "")
     if found.problem:
         return [f"the operations of {other} are not known: {found.problem}"]
     counts = f"{found.matched:,} of {found.operations:,} operations have the same exact value in {other}"
