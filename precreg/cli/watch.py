@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from precreg.shadow import Listeners, Recorder
+    from precreg.shadow import Listener, Listeners, Recorder
     from precreg.types import Operation, Trace, WatchedValue
 
 _OPTIONS = (
@@ -49,19 +49,17 @@ class WatchOptions:
     ) -> None:
         self._texts = (detail, watches, breaks, lanes)
         self._save = save
+        self._listeners: Listeners | None = None
         # A trace redirects stdout while the subject runs, so that its prints do not mix with the report.
         self._output = sys.stdout
 
-    @cached_property
-    def _listeners(self) -> Listeners:
+    def recorder(self, *others: Listener) -> Recorder:
+        """Return the recorder that the watches, the breakpoints and others listen to. Raises UserError: bad-watch."""
         # Late, because this imports numpy, which takes the number of its threads from variables then.
         from precreg.shadow import Listeners, read_watch_request
 
-        return Listeners(read_watch_request(*self._texts), self._print_value, _announce)
-
-    @property
-    def recorder(self) -> Recorder:
-        """Return the recorder that the watches and breakpoints listen to. Raises UserError: bad-watch."""
+        request = read_watch_request(*self._texts)
+        self._listeners = Listeners(request, self._print_value, _announce, others)
         return self._listeners.recorder
 
     def finish(self, trace: Trace) -> Trace:
@@ -73,6 +71,7 @@ class WatchOptions:
         from precreg.report import describe_unmatched
         from precreg.shadow import write_trace
 
+        assert self._listeners is not None
         watched = self._listeners.add_to(trace)
         for pattern in watched.unmatched:
             click.echo(describe_unmatched(pattern), err=True)

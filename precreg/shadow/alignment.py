@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from precreg.shadow.recorder import Observed
 from precreg.shadow.sizes import MASK_LIMIT
 from precreg.subject import is_tensor, tensor_to_array
-from precreg.types import Operation
+from precreg.types import Operation, OperationPlace
 
 # Two values of higher precision that agree to this relative difference are one, unless the searched difference is
 # smaller. Shadows in float64 of one formula in two orders differ by 1e-15 to 1e-12 (tests/shadow/test_alignment.py).
@@ -197,3 +197,11 @@ def _counterpart(own: SketchedTrace, other: SketchedTrace, search: _Search, firs
     using = [each.number for each in free if each.sources is not None and not inputs.isdisjoint(each.sources)]
     after = [each.number for each in free if each.number > max(inputs)]
     return min(using, default=min(after, default=None))
+
+
+def place_of(trace: SketchedTrace, number: int | None) -> OperationPlace | None:
+    """Return the place of the operation with that number; None for no number."""
+    if number is None:
+        return None
+    each = trace.operations[number - 1]
+    return OperationPlace(each.number, each.name, each.site, each.dtype, each.shape)

@@ -10,19 +10,20 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from precreg.run import run_oracle, run_subject_once
+from precreg.run import Arrays, run_oracle, run_subject_once
 from precreg.shadow.alignment import (
     Sketch,
     SketchedTrace,
     SketchListener,
     find_parting,
     match_tolerance,
+    place_of,
     sketch_of,
 )
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.tracer import Tracer
 from precreg.subject import Call, CaseFailed, Observer, blame_failures
-from precreg.types import Case, FormulaDifference, OperationPlace, Reason, TracedOutput
+from precreg.types import Case, FormulaDifference, Reason, TracedOutput
 
 
 def find_formula_difference(case: Case, seed: int, call: Call, output: TracedOutput) -> FormulaDifference:
@@ -34,7 +35,7 @@ def find_formula_difference(case: Case, seed: int, call: Call, output: TracedOut
         )
     except CaseFailed as failed:
         return FormulaDifference(other=case.role, problem=failed.failure.message)
-    return line_up(own, other, known_values(call), output, FormulaDifference(other=case.role))
+    return line_up(own, other, known_values(call.inputs), output, FormulaDifference(other=case.role))
 
 
 def sketch_subject(case: Case, call: Call) -> SketchedTrace:
@@ -51,9 +52,9 @@ def sketched(run: Callable[[Observer], object]) -> SketchedTrace:
     return SketchedTrace(tuple(recorder.operations), tuple(listener.sketches))
 
 
-def known_values(call: Call) -> list[Sketch]:
+def known_values(inputs: Arrays) -> list[Sketch]:
     """Return the sketches of the inputs: every computation of a case starts from them."""
-    return [sketch for array in call.inputs.values() if (sketch := sketch_of(array)) is not None]
+    return [sketch for array in inputs.values() if (sketch := sketch_of(array)) is not None]
 
 
 def line_up(
@@ -67,16 +68,9 @@ def line_up(
     parting = find_parting(own, other, known, output.number, match_tolerance(error))
     return replace(
         found,
-        first=_place(own, parting.first),
-        counterpart=_place(other, parting.counterpart),
+        first=place_of(own, parting.first),
+        counterpart=place_of(other, parting.counterpart),
         operations=len(own.operations),
         matched=parting.matched,
         other_operations=len(other.operations),
     )
-
-
-def _place(trace: SketchedTrace, number: int | None) -> OperationPlace | None:
-    if number is None:
-        return None
-    each = trace.operations[number - 1]
-    return OperationPlace(each.number, each.name, each.site, each.dtype, each.shape)

@@ -155,7 +155,11 @@ def test_the_json_has_the_answer_beside_every_fact():
         for name in ("answer", "first_loss", "coverage", "warnings"):
             assert name in plain
         assert msgspec.convert(plain, Trace) == trace
-    assert json.loads(trace_json(attention()))["first_loss"] == {"number": 4, "reason": "own"}
+    assert json.loads(trace_json(attention()))["first_loss"] == {
+        "operation": 4,
+        "reason": "own",
+        "cause": "accumulator",
+    }
 
 
 SIZES = st.one_of(st.none(), st.builds(ErrorSize, st.floats(min_value=0.0)))
