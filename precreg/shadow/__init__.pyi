@@ -13,6 +13,12 @@ from .ledger import is_formula_dominant as is_formula_dominant
 from .ledger import only_output as only_output
 from .ledger import rank_by_share as rank_by_share
 from .ledger import unit_of as unit_of
+from .listeners import Listeners as Listeners
+from .listeners import read_watch_request as read_watch_request
+from .live import TracedBlock as TracedBlock
 from .other_trace import trace_against as trace_against
 from .recorder import Detail as Detail
+from .recorder import Listener as Listener
 from .recorder import Recorder as Recorder
+from .trace_file import read_trace as read_trace
+from .trace_file import write_trace as write_trace

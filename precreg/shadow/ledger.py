@@ -218,7 +218,7 @@ def _agree(one: ErrorSize | None, other: ErrorSize | None) -> bool:
 
 def coverage_of(trace: Trace) -> Coverage:
     """Count the operations that a trace does not know whole, and the events that weaken it."""
-    computed = [each for each in trace.operations if each.note not in ("created", "moved", "random")]
+    computed = [each for each in trace.operations if each.note not in ("created", "moved", "random", "probe")]
     events = Counter[EventKind]()
     for event in trace.events:
         events[event.kind] += event.times
