@@ -36,6 +36,7 @@ from precreg.report.trace_rows import (
     main_output,
     operation_columns,
     share_text,
+    short_files,
     unit_name,
 )
 from precreg.report.trace_sentences import (
@@ -247,6 +248,7 @@ def _plain(cell: Cell) -> Any:
 
 def _group_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
     word, groups = trace_groups(trace)
+    files = short_files(trace)
     outputs = [output.name for output in trace.outputs if any(output.name in each.shares for each in groups)]
     shares = [f"share of {name}" if len(outputs) > 1 else "share" for name in outputs]
     columns = [*shares, "largest own", "largest total", "operations"]
@@ -256,7 +258,7 @@ def _group_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
             Cell(error_text(group.own, trace, unit), group.own),
             Cell(error_text(group.total, trace, unit), group.total),
             Cell(f"{group.operations:,}", group.operations),
-            Cell(group_name(group, word)),
+            Cell(group_name(group, word, files)),
         ]
         for group in groups_by_share(groups, trace)
     ]

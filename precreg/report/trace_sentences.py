@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from precreg.report.trace_rows import ErrorUnit, error_words, format_site, main_output, share_text
+from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
     FirstLoss,
@@ -188,20 +188,23 @@ def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list
 
 def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Split the error of an output into rounding and formula, as far as they are known."""
-    parts = []
-    if output.whole is not None:
-        parts.append(f"error {error_words(output.whole.relative, trace, unit)}")
-    if output.tolerances is not None:
-        parts.append(f"{format_number(output.tolerances, 3)} of the tolerance")
-    if output.rounding is not None:
-        parts.append(f"rounding {error_words(output.rounding.relative, trace, unit)}")
-    else:
-        parts.append("rounding not known: the trace lost this output")
-    if output.formula is not None:
-        parts.append(f"formula {error_words(output.formula.relative, trace, unit)}")
-        if output.rounding is not None:
-            parts.append(f"{'formula' if is_formula_dominant(output) else 'rounding'} dominates")
-    return f"{output.name}: {', '.join(parts)}"
+    sizes = [("error", output.whole), ("rounding", output.rounding), ("formula", output.formula)]
+    known = [(name, size.relative) for name, size in sizes if size is not None]
+    if not known:
+        return f"{output.name}: error not known: the trace lost this output"
+    # The unit stands once, behind the first number.
+    first = f"{known[0][0]} {error_words(known[0][1], trace, unit)}"
+    used = [] if output.tolerances is None else [f"{format_number(output.tolerances, 3)} of the tolerance"]
+    split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
+    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output)]))}"
+
+
+def _dominance(output: TracedOutput) -> str:
+    if output.rounding is None:
+        return "rounding not known: the trace lost this output"
+    if output.formula is None:
+        return ""
+    return f": {'formula' if is_formula_dominant(output) else 'rounding'} dominates"
 
 
 def describe_coverage(trace: Trace) -> str:

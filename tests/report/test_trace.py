@@ -41,8 +41,7 @@ def test_the_answer_comes_first():
         "(float16 accumulator?); 92 % of the error of out"
     )
     assert lines[3] == (
-        "out: error 871 ULP of float16, 2.5 of the tolerance, rounding 871 ULP of float16, "
-        "formula 1.02e-06 ULP of float16, rounding dominates"
+        "out: error 871 ULP of float16, 2.5 of the tolerance; rounding 871, formula 1.02e-06: rounding dominates"
     )
     assert line_of(lines, "coverage") == (
         "coverage: 6 operations, 0 without own error, 0 not shadowed, 0 without a share, 0 cuts, 0 flips; "
@@ -132,7 +131,7 @@ def test_a_formula_that_dominates_is_the_answer():
     assert lines[2] == (
         "formula differs: without rounding, out still differs from the reference by 0.0025, 25 times its rounding error"
     )
-    assert lines[4].endswith("formula 0.0025, formula dominates")
+    assert lines[4].endswith("rounding 0.0001, formula 0.0025: formula dominates")
 
 
 def test_columns_of_rare_things_are_there_only_if_they_occur():
