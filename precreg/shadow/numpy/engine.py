@@ -202,9 +202,7 @@ class NumpyEngine:
             return HANDLERS[function](self, function, arguments, options)
         return self.operations.run(name, function, function, arguments, options)
 
-    def _into(
-        self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> Any:
+    def _into(self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         target = options.pop("out")
         target = target[0] if isinstance(target, tuple) else target
         self.writes.out(name, function, arguments, options, target)

@@ -76,10 +76,7 @@ class Operations:
             self.recorder.note_event("not_shadowed", name, site, detail=reason)
         kept = None if self.tape is None else self.tape.prepare(name, arguments, options)
         watched = [self._watch_part(name, site, part, one) for part, one in zip(parts, exact, strict=True)]
-        found = [
-            Found(watched[at].view_plain(), np.asarray(exact[at]), None if own is None else np.asarray(own[at]))
-            for at in new
-        ]
+        found = [Found(watched[at].view_plain(), np.asarray(exact[at]), None if own is None else np.asarray(own[at])) for at in new]
         number = self._record(name, site, found, given, note)
         if kept is not None and found:
             self._keep(number, name, site, mover or wide, kept, found, note)
@@ -368,3 +365,4 @@ def _plain_arrays(given: Any) -> list[NDArray[Any]]:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+

@@ -159,9 +159,7 @@ class Adjoints:
         if view.dtype.kind != "c" and gradient.dtype.kind == "c":
             gradient = gradient.real
         if _overlaps(view):
-            places = np.ndarray(
-                view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides
-            )
+            places = np.ndarray(view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides)
             flat += np.bincount(places.ravel(), np.broadcast_to(gradient, view.shape).ravel(), units)
             return
         view += np.where(np.isfinite(gradient), gradient, 0.0)
@@ -216,3 +214,4 @@ def _product(error: Plain | None, gradient: Plain) -> float:
     if error is None:
         return 0.0
     return float(np.sum(np.real(np.conjugate(gradient) * np.where(np.isfinite(error), error, 0.0))))
+

@@ -71,14 +71,7 @@ class Writes:
         number = None
         if operations.recorder.detail > Detail.OUTPUTS:
             operations.measurer.record(
-                write.name,
-                site,
-                array,
-                shadow,
-                own,
-                given,
-                note=note,
-                input_error=error,  # type: ignore[arg-type]
+                write.name, site, array, shadow, own, given, note=note, input_error=error  # type: ignore[arg-type]
             )
             number = len(operations.recorder.operations)
         if kept is not None and tape is not None:
@@ -159,9 +152,7 @@ class Writes:
 
         def spread(value: Any) -> Any:
             # numpy drops leading axes of length 1 of a value that has too many.
-            return np.broadcast_to(
-                np.reshape(value, np.shape(value)[max(np.ndim(value) - place.ndim, 0) :]), place.shape
-            )
+            return np.broadcast_to(np.reshape(value, np.shape(value)[max(np.ndim(value) - place.ndim, 0) :]), place.shape)
 
         self.into(place, Write("setitem", fill, fill, (value,), {}, False, spread))
 
@@ -169,9 +160,7 @@ class Writes:
 def _view_of(array: ShadowArray, key: Any) -> ShadowArray | None:
     """Return the elements of an index as a view; None for an index of integers or truth values, which copies."""
     keys = key if isinstance(key, tuple) else (key,)
-    if not all(
-        isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys
-    ):
+    if not all(isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys):
         return None
     view = np.ndarray.__getitem__(array, key if any(each is ... for each in keys) else (*keys, ...))
     return view if isinstance(view, ShadowArray) else None
@@ -185,3 +174,4 @@ def _is_same_view(one: ShadowArray, other: ShadowArray) -> bool:
 def _difference(array: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:
     error: NDArray[Any] = np.subtract(array, exact, dtype=np.result_type(exact, np.float64))
     return error
+
