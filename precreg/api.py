@@ -160,7 +160,8 @@ class LiveTrace:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the traced function, and return its own result. Without a function, trace the given one."""
         if self._target is None:
-            return LiveTrace(*arguments, **named, **self._options)
+            (function,) = arguments
+            return LiveTrace(function, **self._options)
         if self._block is not None:
             # Inside a block the result goes on being traced.
             result = self._target(*self._block.wrap(arguments), **self._block.wrap(named))

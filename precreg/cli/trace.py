@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg.cli.options import config_option, project_of_option
+from precreg.cli.trace_output import TraceOutput, trace_output_options
 from precreg.cli.watch import TraceOrShow, WatchOptions, watch_options
 from precreg.errors import UserError, nearest
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
+@trace_output_options
 @watch_options
 @config_option
 @click.pass_obj
@@ -36,6 +38,7 @@ def trace_command(
     shares: bool,
     environment: str | None,
     against: str | None,
+    shown: TraceOutput,
     watching: WatchOptions,
 ) -> None:
     """Show the operation where a case first loses precision, and the share of the error that each one explains.
@@ -48,18 +51,15 @@ def trace_command(
     limit_blas_threads()
     project = project_of_option(given)
     case = choose_case(project, pattern)
-    from precreg.report import render_trace_terminal
     from precreg.shadow import SketchListener, TraceSettings, trace_against, trace_case
 
     settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain)
-    recorder, listener = watching.recorder, SketchListener()
+    sketches = [SketchListener()] if against is not None else []
+    trace = trace_case(case, project, seed, watching.recorder(*sketches), settings)
     if against is not None:
-        recorder.add_listener(listener)
-    trace = trace_case(case, project, seed, recorder, settings)
-    if against is not None:
-        trace = trace_against(case, project, trace, listener.sketches, against, settings)
+        trace = trace_against(case, project, trace, sketches[0].sketches, against, settings)
     trace = watching.finish(trace)
-    click.echo(render_trace_terminal(trace if output is None else _only_output(trace, output)))
+    shown.show(trace if output is None else _only_output(trace, output))
 
 
 def choose_case(project: Path, pattern: str) -> Case:

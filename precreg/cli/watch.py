@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from precreg.cli.trace_output import TraceOutput, trace_output_options
+
 if TYPE_CHECKING:
-    from precreg.shadow import Listeners, Recorder
+    from precreg.shadow import Listener, Listeners, Recorder
     from precreg.types import Operation, Trace, WatchedValue
 
 _OPTIONS = (
@@ -49,19 +51,17 @@ class WatchOptions:
     ) -> None:
         self._texts = (detail, watches, breaks, lanes)
         self._save = save
+        self._listeners: Listeners | None = None
         # A trace redirects stdout while the subject runs, so that its prints do not mix with the report.
         self._output = sys.stdout
 
-    @cached_property
-    def _listeners(self) -> Listeners:
+    def recorder(self, *others: Listener) -> Recorder:
+        """Return the recorder that the watches, the breakpoints and others listen to. Raises UserError: bad-watch."""
         # Late, because this imports numpy, which takes the number of its threads from variables then.
         from precreg.shadow import Listeners, read_watch_request
 
-        return Listeners(read_watch_request(*self._texts), self._print_value, _announce)
-
-    @property
-    def recorder(self) -> Recorder:
-        """Return the recorder that the watches and breakpoints listen to. Raises UserError: bad-watch."""
+        request = read_watch_request(*self._texts)
+        self._listeners = Listeners(request, self._print_value, _announce, others)
         return self._listeners.recorder
 
     def finish(self, trace: Trace) -> Trace:
@@ -73,6 +73,7 @@ class WatchOptions:
         from precreg.report import describe_unmatched
         from precreg.shadow import write_trace
 
+        assert self._listeners is not None
         watched = self._listeners.add_to(trace)
         for pattern in watched.unmatched:
             click.echo(describe_unmatched(pattern), err=True)
@@ -127,14 +128,15 @@ class TraceOrShow(click.Command):
 
 @click.command("show")
 @click.argument("file", type=click.Path(path_type=Path))
-def trace_show_command(file: Path) -> None:
+@trace_output_options
+def trace_show_command(file: Path, shown: TraceOutput) -> None:
     """Show a stored trace again, as precreg trace --save FILE wrote it. Nothing of the project is needed."""
-    from precreg.report import describe_unmatched, render_trace_terminal, render_watched_value
+    from precreg.report import describe_unmatched, render_watched_value
     from precreg.shadow import read_trace
 
     trace = read_trace(file)
     for value in trace.watched:
         click.echo(render_watched_value(value))
-    click.echo(render_trace_terminal(trace))
+    shown.show(trace)
     for pattern in trace.unmatched:
         click.echo(describe_unmatched(pattern))

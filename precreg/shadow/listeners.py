@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.shadow.breakpoints import Breakpoint, BreakSpec, parse_break
-from precreg.shadow.recorder import Detail, Recorder
+from precreg.shadow.recorder import Detail, Listener, Recorder
 from precreg.shadow.watch import Selection, Watch, WatchedValues, WatchSpec, parse_lanes, parse_watch
 from precreg.types import Operation, Trace, WatchedValue
 
@@ -54,7 +54,7 @@ def read_watch_request(
 class Listeners:
     """The watches and breakpoints of one computation, and the recorder that they listen to.
 
-    `show` prints a watched value, and `announce` the operation at which the debugger opens.
+    `show` prints a watched value, and `announce` the operation at which the debugger opens. `others` listen, too.
     """
 
     def __init__(
@@ -62,13 +62,14 @@ class Listeners:
         request: WatchRequest,
         show: Callable[[WatchedValue], None],
         announce: Callable[[str, Operation, tuple[str, ...]], None],
+        others: Sequence[Listener] = (),
     ) -> None:
         self._values = WatchedValues(MAX_KEPT_ELEMENTS)
         self._show_live = show
         self._watches = [Watch(spec, self._show, request.lanes) for spec in request.watches]
         self._breaks = [Breakpoint(spec, announce) for spec in request.breaks]
         # Watches first: the debugger then opens below the values of the operation.
-        self.recorder = Recorder(request.detail, (*self._watches, *self._breaks))
+        self.recorder = Recorder(request.detail, (*others, *self._watches, *self._breaks))
 
     def add_to(self, trace: Trace) -> Trace:
         """Return the trace with the watched values, and the texts that nothing matched."""

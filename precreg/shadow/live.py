@@ -55,11 +55,13 @@ class TracedBlock:
     def wrap(self, value: _T) -> _T:
         """Return a value in which every array is one that an engine sees."""
         self._inputs += [_dtype_of(leaf) for _, leaf in _array_leaves(value)]
-        return _map_arrays(self._engines.wrap, value)
+        wrapped: _T = _map_arrays(self._engines.wrap, value)
+        return wrapped
 
     def unwrap(self, value: _T) -> _T:
         """Return a result with plain arrays, in its own structure."""
-        return _map_arrays(self._engines.unwrap, value)
+        plain: _T = _map_arrays(self._engines.unwrap, value)
+        return plain
 
     def keep_output(self, name: str, value: object) -> None:
         """Make a value one of the outputs, whose errors and shares the trace has.
