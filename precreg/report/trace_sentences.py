@@ -112,7 +112,7 @@ def _largest(trace: Trace) -> str:
     return f"; largest share, {share_text(first.shares[output.name])}: {format_site(first.site)}, {first.name}"
 
 
-_OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the other version"}
+_OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the version"}
 
 
 def describe_formula(found: FormulaDifference) -> list[str]:

@@ -179,6 +179,8 @@ class FormulaDifference(Struct, frozen=True, kw_only=True):
     """
 
     other: Literal["reference", "golden", "version"]
+    # That of the version.
+    commit: str = ""
     first: OperationPlace | None = None
     counterpart: OperationPlace | None = None
     # The operations of the subject, those with a counterpart, and the operations of the other computation.

@@ -15,10 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.torch.measure import measure_errors, measure_range
-from precreg.shadow.torch.places import Place, Places
+from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, compute_exact
 from precreg.shadow.torch.schema import Facts, facts_of
-from precreg.shadow.torch.twins import Twins, is_shadowed, key_of, tensors_in, upcast, wide_dtype
+from precreg.shadow.torch.tape import Reads, Tape, flat_leaves, stored_error
+from precreg.shadow.torch.twins import Makers, Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
 _NONE = ErrorSize(0.0)
@@ -47,6 +48,7 @@ class _Before(NamedTuple):
     error: float
     inputs: tuple[TracedArray, ...]
     largest: float | None
+    reads: Reads | None
 
 
 class OpResult(NamedTuple):
@@ -66,9 +68,11 @@ class _Sizes(NamedTuple):
 class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     """Run each operation, and its exact forms beside it. The results of the operation itself keep their bits."""
 
-    def __init__(self, recorder: Recorder, places: Places) -> None:
+    def __init__(self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True) -> None:
         super().__init__()
         self.twins = Twins()
+        self._makers = Makers()
+        self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
         self._recorder, self._places = recorder, places
         self._own = recorder.detail >= Detail.OWN
 
@@ -104,13 +108,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 detail = f"{foreign[0].layout} {foreign[0].dtype}".replace("torch.", "")
                 self._recorder.note_event("not_shadowed", facts.name, place.site, detail=detail)
             self._record(call, place, (), [OpResult(made[0], None, None)], _Sizes(None, None, None), note)
+            self._note_makers(made)
         return result
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
         """Drop the twin of floating numbers whose bits are written as integers."""
         for each in tensors_in(call.facts.written(call.args, call.kwargs)):
             if not is_shadowed(each) and each.layout is torch.strided and self.twins.has(each):
-                self.twins.drop(key_of(each))
+                self.twins.drop(storage_key(each))
                 self._recorder.note_event("cut", call.facts.name, self._places.find().site, detail="bits")
 
     def _run(self, call: OpCall) -> Any:
@@ -128,20 +133,20 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         exact = compute_exact(call.func, call.facts, call.args, call.kwargs, before.wide, low)
         own = self._run_alone(call, before, low, exact)
         results = self._take(call, before, place, low, exact, own)
-        self._finish(call, before, place, results, exact)
+        self._finish(call, before, place, results, low, exact)
         return low
 
     def _is_view(self, call: OpCall, low: Any) -> bool:
         """Return whether all results share the memory of inputs: their twins are views of the twins of those."""
         made = [*tensors_in(low)]
-        keys = {key_of(each) for each in call.inputs}
-        if not made or not all(is_shadowed(each) and key_of(each) in keys for each in made):
+        keys = {storage_key(each) for each in call.inputs}
+        if not made or not all(is_shadowed(each) and storage_key(each) in keys for each in made):
             return self._is_view_of_bits(call, made, keys)
         return True
 
     def _is_view_of_bits(self, call: OpCall, made: list[Any], keys: set[int]) -> bool:
         strided = made and all(each.layout is torch.strided and each.device.type != "meta" for each in made)
-        if not strided or not all(key_of(each) in keys for each in made):
+        if not strided or not all(storage_key(each) in keys for each in made):
             return False
         if any(self.twins.has(each) for each in made):
             self._recorder.note_event("cut", call.facts.name, self._places.find().site, detail="bits")
@@ -150,15 +155,18 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def _look(self, call: OpCall) -> _Before:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
         is_exact = not any(self.twins.has(each) for each in call.inputs)
-        errors = [self.twins.errors.get(key_of(each), 0.0) for each in call.inputs]
+        errors = [self.twins.errors.get(storage_key(each), 0.0) for each in call.inputs]
         inputs = tuple(_traced(each) for each in call.inputs)
         written = {id(each) for each in call.written}
+        reads = None
+        if self.tape is not None:
+            reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
         alone = None
         if self._own and not is_exact:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, max(errors), inputs, largest)
+        return _Before(wide, alone, is_exact, max(errors), inputs, largest, reads)
 
     def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> Any:
         """Return the exact operation on the inputs as they are; None if it is not known."""
@@ -176,15 +184,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         results = [
             OpResult(each, self.twins.of(each), None if own is None else alone[id(each)]) for each in call.written
         ]
-        known = {key_of(each) for each in call.written}
-        used = {key_of(each) for each in (*before.wide.values(), *call.inputs)}
-        lows, exacts = _leaves(low), _leaves(exact.result)
-        owns = _leaves(own) if own is not None else [None] * len(lows)
+        known = {storage_key(each) for each in call.written}
+        used = {storage_key(each) for each in (*before.wide.values(), *call.inputs)}
+        lows, exacts = flat_leaves(low), flat_leaves(exact.result)
+        owns = flat_leaves(own) if own is not None else [None] * len(lows)
         for each, shadow, beside in zip(lows, exacts, owns, strict=False):
             if not is_shadowed(each):
                 self._check_discrete(call, place, each, shadow)
-            elif key_of(each) not in known:
-                known.add(key_of(each))
+            elif storage_key(each) not in known:
+                known.add(storage_key(each))
                 if each.shape != shadow.shape:
                     self._recorder.note_event("flip", call.facts.name, place.site, each.numel(), each.numel(), "shape")
                     continue
@@ -206,7 +214,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             if changed:
                 self._recorder.note_event("flip", name, site, changed, low.numel())
 
-    def _finish(self, call: OpCall, before: _Before, place: Place, results: list[OpResult], exact: Exact) -> None:
+    def _finish(
+        self, call: OpCall, before: _Before, place: Place, results: list[OpResult], low: Any, exact: Exact
+    ) -> None:
         """Measure the errors of the results, and record the operation with those of the worst one."""
         note: OperationNote = "not_shadowed" if exact.reason else "moved" if _moves(call, results) else ""
         if exact.reason:
@@ -218,9 +228,27 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         sizes = self._measure(call, before, results, note)
         for result, size in zip(results, sizes, strict=True):
             self._keep_error(result, size)
+        if any(self.twins.has(each.low) for each in results):
+            self._tape_operation(call, before, results, low, note)
         worst = max(range(len(sizes)), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
         self._record(call, place, before.inputs, [results[worst]], sizes[worst], note, before)
+        self._note_makers([each.low for each in results])
+
+    def _note_makers(self, made: Sequence[Any]) -> None:
+        for each in made:
+            self._makers.note(each, len(self._recorder.operations))
+
+    def _tape_operation(
+        self, call: OpCall, before: _Before, results: list[OpResult], low: Any, note: OperationNote
+    ) -> None:
+        owns = {}
+        for each in results if note != "moved" else ():
+            if each.own_exact is not None:
+                owns[id(each.low)] = stored_error(upcast(each.low), each.own_exact, each.low.dtype)
+        number = self._recorder.next_number()
+        if self.tape is not None and before.reads is not None:
+            self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
 
     def _measure(self, call: OpCall, before: _Before, results: list[OpResult], note: OperationNote) -> list[_Sizes]:
         pairs: list[tuple[Any, Any]] = []
@@ -258,9 +286,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if size.total is None or (size.total.max_abs == 0.0 and size.total.relative == 0.0):
             # The twin equals the upcast, which is made on demand.
             if result.low.numel() * result.low.element_size() == result.low.untyped_storage().nbytes():
-                self.twins.drop(key_of(result.low))
+                self.twins.drop(storage_key(result.low))
         else:
-            self.twins.errors[key_of(result.low)] = size.total.relative
+            self.twins.errors[storage_key(result.low)] = size.total.relative
 
     def _note_jumps(self, call: OpCall, place: Place, result: OpResult, size: _Sizes) -> None:
         """Note overflows, and results in whole numbers where the shadow lies on another step."""
@@ -310,6 +338,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             range=values,
             lost_bits=lost,
             note=note,
+            sources=tuple(dict.fromkeys(map(self._makers.of, call.inputs))),
         )
         self._recorder.record(Observed(operation, low, exact, own_exact))
 
@@ -321,13 +350,6 @@ def _traced(tensor: Any) -> TracedArray:
 def _is_foreign(value: Any) -> bool:
     """Return whether a tensor has real numbers in a form without a twin: quantized, sparse, nested."""
     return value.is_quantized or ((value.is_floating_point() or value.is_complex()) and not is_shadowed(value))
-
-
-def _leaves(tree: Any) -> list[Any]:
-    """Return the values of nested results in their order."""
-    if isinstance(tree, list | tuple):
-        return [leaf for each in tree for leaf in _leaves(each)]
-    return [tree]
 
 
 def _only_moves(call: OpCall, low: Any) -> bool:

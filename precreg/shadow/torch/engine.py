@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any, Self
 
 from numpy.typing import NDArray
+from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.torch.dispatch import ShadowMode
-from precreg.shadow.torch.places import Places
+from precreg.shadow.torch.places import OperationPlaces
 from precreg.shadow.torch.twins import Twins, is_shadowed, wide_dtype
 from precreg.subject import is_tensor, tensor_to_array
+
+# Each output takes one pass back through all operations.
+MAX_OUTPUTS = 8
 
 
 class TorchEngine:
     """Compute shadows beside tensors; a module gives the names of layers."""
 
-    def __init__(self, recorder: Recorder, module: object = None) -> None:
-        self._places = Places(recorder, module)
-        self._mode = ShadowMode(recorder, self._places)
+    def __init__(self, recorder: Recorder, module: object = None, *, shares: bool = True) -> None:
+        self._recorder = recorder
+        self._places = OperationPlaces(recorder, module)
+        self._mode = ShadowMode(recorder, self._places, shares=shares)
         self._stack = ExitStack()
 
     @property
@@ -50,8 +56,21 @@ class TorchEngine:
             return None
         if value.dtype == wide_dtype(value.dtype) and not self.twins.has(value):
             return None
-        return tensor_to_array(self.twins.of(value), "shadow")
+        with _disable_current_modes():
+            return tensor_to_array(self.twins.of(value), "shadow")
 
     def shares(self, outputs: Mapping[str, Any]) -> dict[str, dict[int, float]]:
-        """Return the shares of each output's error by the number of the operation."""
-        return {}
+        """Return the shares of each output's error by the number of the operation, for the first MAX_OUTPUTS."""
+        tape = self._mode.tape
+        if tape is None:
+            return {}
+        known = {name: each for name, each in outputs.items() if is_shadowed(each) and self.twins.has(each)}
+        found = {}
+        with _disable_current_modes():
+            for name, output in islice(known.items(), MAX_OUTPUTS):
+                shares, cuts = tape.attribute(output, self.twins.of(output))
+                found[name] = shares
+                for number, reason in cuts.items():
+                    operation = self._recorder.operations[number - 1]
+                    self._recorder.note_event("shares_cut", operation.name, operation.site, detail=reason)
+        return found

@@ -31,7 +31,7 @@ class Place(NamedTuple):
     compiled: Site | None = None
 
 
-class Places:
+class OperationPlaces:
     """Follow the modules and optimizers that run, inside a `with` block, and find the place of each operation."""
 
     def __init__(self, recorder: Recorder, module: object = None) -> None:

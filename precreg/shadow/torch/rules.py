@@ -29,59 +29,58 @@ def compute_exact(
     Written arguments are written in their float64 values. `low` has the low-precision results, whose indices, masks and
     random draws apply here, too.
     """
-    given = facts.given(_widened(args, wide), _widened(kwargs, wide))
-    rule = _RULES.get(facts.name)
-    if rule is not None:
-        return Exact(rule(given, low))
+
+    def widen(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return wide.get(id(leaf), leaf)
+        # Arguments may be objects of TorchScript, which compare with nothing.
+        return wide_dtype(leaf) if isinstance(leaf, torch.dtype) else leaf
+
+    wide_args, wide_kwargs = map_leaves(widen, args), map_leaves(widen, kwargs)
     try:
-        result = func(*_widened(args, wide), **_widened(kwargs, wide))
+        ruled = apply_rule(facts, wide_args, wide_kwargs, low)
+        if ruled is not None:
+            return Exact(ruled)
+        result = func(*wide_args, **wide_kwargs)
     # Kernels refuse a dtype with errors of many types.
     except Exception as failure:
         return Exact(_on_rounded(func, args, kwargs, wide), " ".join(str(failure).split())[:160] or "no reason")
     if facts.name in _CHOOSE and isinstance(low, tuple | list):
-        return Exact(_chosen(facts.name, given, low, result))
+        return Exact(_chosen(facts.name, facts.given(wide_args, wide_kwargs), low, result))
     return Exact(result)
 
 
-def _widened(tree: Any, wide: Mapping[int, Any]) -> Any:
-    """Replace tensors by their float64 values, and dtypes by those of twins."""
-    if isinstance(tree, torch.Tensor):
-        return wide.get(id(tree), tree)
-    # Arguments may be objects of TorchScript, which compare with nothing.
-    if isinstance(tree, torch.dtype):
-        return wide_dtype(tree)
+def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
+    """Return nested lists, tuples and mappings with changed leaves."""
     if isinstance(tree, list | tuple):
-        return type(tree)(_widened(each, wide) for each in tree)
+        return type(tree)(map_leaves(change, each) for each in tree)
     if isinstance(tree, Mapping):
-        return {name: _widened(each, wide) for name, each in tree.items()}
-    return tree
+        return {name: map_leaves(change, each) for name, each in tree.items()}
+    return change(tree)
+
+
+def apply_rule(facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], low: Any) -> Any:
+    """Return the results of an operation that has a rule; None for any other."""
+    rule = _RULES.get(facts.name)
+    return None if rule is None else rule(facts.given(args, kwargs), low)
 
 
 def _on_rounded(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide: Mapping[int, Any]) -> Any:
     """Run the operation as it is on the rounded twins, and return its results in float64."""
     rounded: dict[int, Any] = {}
 
-    def narrow(tree: Any) -> Any:
-        if isinstance(tree, torch.Tensor):
-            if id(tree) in wide:
-                rounded.setdefault(id(tree), wide[id(tree)].to(tree.dtype, copy=True))
-            return rounded.get(id(tree), tree)
-        if isinstance(tree, list | tuple):
-            return type(tree)(narrow(each) for each in tree)
-        return {name: narrow(each) for name, each in tree.items()} if isinstance(tree, Mapping) else tree
+    def narrow(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and id(leaf) in wide:
+            rounded.setdefault(id(leaf), wide[id(leaf)].to(leaf.dtype, copy=True))
+            return rounded[id(leaf)]
+        return leaf
 
-    result = func(*narrow(args), **narrow(kwargs))
+    result = func(*map_leaves(narrow, args), **map_leaves(narrow, kwargs))
     for identity, value in rounded.items():
         # It may have been written.
         if not torch.equal(value, wide[identity].to(value.dtype)):
             wide[identity].copy_(value)
-    return _raised(result)
-
-
-def _raised(tree: Any) -> Any:
-    if isinstance(tree, list | tuple):
-        return type(tree)(_raised(each) for each in tree)
-    return tree.to(wide_dtype(tree.dtype)) if is_shadowed(tree) else tree
+    return map_leaves(lambda leaf: leaf.to(wide_dtype(leaf.dtype)) if is_shadowed(leaf) else leaf, result)
 
 
 def _dropout(given: dict[str, Any], low: Any) -> Any:

@@ -72,6 +72,8 @@ _HIDDEN_WRITES = {
     "cudnn_batch_norm": ("running_mean", "running_var"),
     "miopen_batch_norm": ("running_mean", "running_var"),
 }
+# torch computes their second derivative with respect to the input, and counts the way through these statistics there.
+_STATISTICS = {"native_layer_norm_backward": ("mean", "rstd"), "native_group_norm_backward": ("mean", "rstd")}
 
 
 class Facts(NamedTuple):
@@ -88,6 +90,8 @@ class Facts(NamedTuple):
     moves: bool
     jumps: bool
     adds: bool
+    # Arguments that depend on others, and have no derivative of their own.
+    statistics: tuple[str, ...]
 
     def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name."""
@@ -126,4 +130,5 @@ def facts_of(func: Any) -> Facts:
         moves=known in _MOVE,
         jumps=known.rstrip("_") in _JUMP,
         adds=known.rstrip("_") in _ADD,
+        statistics=_STATISTICS.get(known, ()),
     )

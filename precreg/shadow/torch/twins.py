@@ -31,7 +31,7 @@ def wide_dtype(dtype: Any) -> Any:
     return torch.float64 if dtype.is_floating_point else dtype
 
 
-def key_of(tensor: Any) -> int:
+def storage_key(tensor: Any) -> int:
     """Return the number of a tensor's storage, which is its own as long as the storage lives."""
     key: int = tensor.untyped_storage()._cdata
     return key
@@ -66,7 +66,7 @@ class Twins:
 
     def has(self, tensor: Any) -> bool:
         """Return whether a tensor's storage differs from its upcast."""
-        return key_of(tensor) in self._twins
+        return storage_key(tensor) in self._twins
 
     def of(self, tensor: Any) -> Any:
         """Return the twin of a tensor as a view with the tensor's shape and strides, or the upcast of an exact one."""
@@ -79,7 +79,7 @@ class Twins:
         return torch._neg_view(view) if tensor.is_neg() else view
 
     def _fitting(self, tensor: Any) -> Any:
-        twin = self._twins.get(key_of(tensor))
+        twin = self._twins.get(storage_key(tensor))
         if twin is None:
             return None
         if twin.is_complex() and not tensor.is_complex():
@@ -100,7 +100,7 @@ class Twins:
         """Give a new tensor its twin. It takes the memory of `exact` if that is its own: not among `used` storages."""
         count = _count(tensor)
         fills = exact.numel() == count == exact.untyped_storage().nbytes() // exact.element_size()
-        if fills and exact.stride() == tensor.stride() and key_of(exact) not in used and not exact.is_conj():
+        if fills and exact.stride() == tensor.stride() and storage_key(exact) not in used and not exact.is_conj():
             self._store(tensor, exact.as_strided((count,), (1,), 0))
             return
         twin = torch.zeros(count, dtype=wide_dtype(tensor.dtype), device=tensor.device)
@@ -112,7 +112,7 @@ class Twins:
         if not self.has(tensor):
             return
         if tensor.numel() == _count(tensor) or self._fitting(tensor) is None:
-            self.drop(key_of(tensor))
+            self.drop(storage_key(tensor))
         else:
             self.of(tensor).copy_(tensor)
 
@@ -135,6 +135,30 @@ class Twins:
 
     def _end(self, key: int, _storage: object) -> None:
         self.drop(key)
+
+
+class Makers:
+    """Remember the number of the operation that last wrote each storage, as long as the storage lives."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._storages: dict[int, Any] = {}
+
+    def of(self, tensor: Any) -> int:
+        """Return the number of the operation that made a tensor; 0 for one from outside."""
+        return self._numbers.get(storage_key(tensor), 0)
+
+    def note(self, tensor: Any, number: int) -> None:
+        """Note that an operation wrote a tensor."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._numbers[key] = number
+        if key not in self._storages:
+            self._storages[key] = weakref.ref(storage, partial(self._end, key))
+
+    def _end(self, key: int, _storage: object) -> None:
+        self._numbers.pop(key, None)
+        self._storages.pop(key, None)
 
 
 def _count(tensor: Any) -> int:
