@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from precreg.cli.trace_output import TraceOutput, trace_output_options
+
 if TYPE_CHECKING:
     from precreg.shadow import Listener, Listeners, Recorder
     from precreg.types import Operation, Trace, WatchedValue
@@ -50,8 +52,10 @@ class WatchOptions:
         self._texts = (detail, watches, breaks, lanes)
         self._save = save
         self._listeners: Listeners | None = None
-        # A trace redirects stdout while the subject runs, so that its prints do not mix with the report.
-        self._output = sys.stdout
+        # A trace redirects stdout while the subject runs, so that its prints do not mix with the report. Nothing joins
+        # JSON on stdout.
+        is_json = click.get_current_context().params.get("json") == Path("-")
+        self._output = sys.stderr if is_json else sys.stdout
 
     def recorder(self, *others: Listener) -> Recorder:
         """Return the recorder that the watches, the breakpoints and others listen to. Raises UserError: bad-watch."""
@@ -126,14 +130,15 @@ class TraceOrShow(click.Command):
 
 @click.command("show")
 @click.argument("file", type=click.Path(path_type=Path))
-def trace_show_command(file: Path) -> None:
+@trace_output_options
+def trace_show_command(file: Path, shown: TraceOutput) -> None:
     """Show a stored trace again, as precreg trace --save FILE wrote it. Nothing of the project is needed."""
-    from precreg.report import describe_unmatched, render_trace_terminal, render_watched_value
+    from precreg.report import describe_unmatched, render_watched_value
     from precreg.shadow import read_trace
 
     trace = read_trace(file)
     for value in trace.watched:
-        click.echo(render_watched_value(value))
-    click.echo(render_trace_terminal(trace))
+        click.echo(render_watched_value(value), err=shown.json == Path("-"))
+    shown.show(trace)
     for pattern in trace.unmatched:
-        click.echo(describe_unmatched(pattern))
+        click.echo(describe_unmatched(pattern), err=True)
