@@ -6,6 +6,7 @@ A rule gets the attributes of a node and its inputs, None for one that is absent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from math import pi, prod, sqrt
 from typing import Any
 
@@ -117,30 +118,36 @@ def _gemm(attributes: Attributes, a: Wide, b: Wide, c: Wide | None = None) -> Wi
     return product if c is None else product + attributes.get("beta", 1.0) * c
 
 
-def _softmax(attributes: Attributes, x: Wide) -> Wide:
-    return softmax_of(x, attributes.get("axis", -1))
+def _along_axis(compute: Callable[[Wide, int], Wide]) -> Rule:
+    def rule(attributes: Attributes, x: Wide) -> Wide:
+        if attributes["opset"] >= 13:
+            return compute(x, attributes.get("axis", -1))
+        # Before opset 13 the axes from the given one on were one.
+        axis = attributes.get("axis", 1) % x.ndim
+        return compute(x.reshape([prod(x.shape[:axis]), -1]), -1).reshape(x.shape)
+
+    return rule
 
 
-def _log_softmax(attributes: Attributes, x: Wide) -> Wide:
-    axis = attributes.get("axis", -1)
+def _log_softmax(x: Wide, axis: int) -> Wide:
     lowered = x - np.max(x.value, axis=axis, keepdims=True)
     return lowered - lowered.exp().sum(axis, keepdims=True).log()
 
 
 def _layer_norm(attributes: Attributes, x: Wide, scale: Wide, bias: Wide | None = None) -> list[Wide]:
     first = attributes.get("axis", -1) % x.ndim
-    found, mean, inverse = normalized(x, tuple(range(first, x.ndim)), attributes.get("epsilon", _EPSILON))
+    found, mean, inverse = normalized(x, tuple(range(first, x.ndim)), attributes.get("epsilon", EPSILON))
     found = found * scale
     return [found if bias is None else found + bias, mean, inverse]
 
 
-# The operators' definitions write 1e-05; attributes are float32.
-_EPSILON = float(np.float32(1e-5))
+# The definitions of the operators write 1e-05; attributes are float32.
+EPSILON = float(np.float32(1e-5))
 
 
 def _rms_norm(attributes: Attributes, x: Wide, scale: Wide) -> Wide:
     axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
-    return x / ((x * x).mean(axes, keepdims=True) + attributes.get("epsilon", _EPSILON)).sqrt() * scale
+    return x / ((x * x).mean(axes, keepdims=True) + attributes.get("epsilon", EPSILON)).sqrt() * scale
 
 
 def along_channels(value: Wide, ndim: int) -> Wide:
@@ -150,18 +157,18 @@ def along_channels(value: Wide, ndim: int) -> Wide:
 
 def _batch_norm(attributes: Attributes, x: Wide, scale: Wide, bias: Wide, mean: Wide, variance: Wide) -> Wide:
     scale, bias, mean, variance = (along_channels(each, x.ndim) for each in (scale, bias, mean, variance))
-    return (x - mean) / (variance + attributes.get("epsilon", _EPSILON)).sqrt() * scale + bias
+    return (x - mean) / (variance + attributes.get("epsilon", EPSILON)).sqrt() * scale + bias
 
 
 def _instance_norm(attributes: Attributes, x: Wide, scale: Wide, bias: Wide) -> Wide:
-    found, _, _ = normalized(x, tuple(range(2, x.ndim)), attributes.get("epsilon", _EPSILON))
+    found, _, _ = normalized(x, tuple(range(2, x.ndim)), attributes.get("epsilon", EPSILON))
     return found * along_channels(scale, x.ndim) + along_channels(bias, x.ndim)
 
 
 def _group_norm(attributes: Attributes, x: Wide, scale: Wide, bias: Wide) -> Wide:
     groups = attributes["num_groups"]
     grouped = x.reshape([x.shape[0], groups, -1])
-    found = normalized(grouped, (2,), attributes.get("epsilon", _EPSILON))[0]
+    found = normalized(grouped, (2,), attributes.get("epsilon", EPSILON))[0]
     if scale.value.size == x.shape[1]:
         return found.reshape(x.shape) * along_channels(scale, x.ndim) + along_channels(bias, x.ndim)
     # Until opset 21 scale and bias had one number for each group.
@@ -319,7 +326,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "LayerNormalization": _layer_norm,
     "LeakyRelu": lambda attributes, x: _leaky(x, attributes.get("alpha", float(np.float32(0.01))) * x),
     "Log": lambda attributes, x: x.log(),
-    "LogSoftmax": _log_softmax,
+    "LogSoftmax": _along_axis(_log_softmax),
     "MatMul": lambda attributes, a, b: a @ b,
     "Max": _fold(Wide.maximum),
     "MaxPool": _max_pool,
@@ -349,7 +356,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "Sign": _flat(np.sign),
     "Sin": _unary(np.sin, lambda x, _: np.cos(x)),
     "Sinh": _unary(np.sinh, lambda x, _: np.cosh(x)),
-    "Softmax": _softmax,
+    "Softmax": _along_axis(softmax_of),
     "Softplus": lambda attributes, x: softplus_of(x),
     "Softsign": _unary(lambda x: x / (1 + np.abs(x)), lambda x, _: 1 / (1 + np.abs(x)) ** 2),
     "Sqrt": lambda attributes, x: x.sqrt(),
@@ -411,7 +418,7 @@ def _split(attributes: Attributes, x: Wide, sizes: Wide | None = None) -> list[W
         given = [min(each, x.shape[axis] - at * each) for at in range(parts)]
     ends = np.cumsum([0, *given]).tolist()
     lead = (slice(None),) * axis
-    return [x.slice((*lead, slice(low, high))) for low, high in zip(ends, ends[1:], strict=False)]
+    return [x.slice((*lead, slice(low, high))) for low, high in pairwise(ends)]
 
 
 def _gather(attributes: Attributes, x: Wide, places: Wide) -> Wide:

@@ -111,12 +111,12 @@ class Wide:
     def maximum(self, other: Operand) -> Wide:
         """Return the larger element of each pair."""
         b = wide(other)
-        return choose(self.value >= b.value, self, b)
+        return choose(~(self.value < b.value), self, b)
 
     def minimum(self, other: Operand) -> Wide:
         """Return the smaller element of each pair."""
         b = wide(other)
-        return choose(self.value <= b.value, self, b)
+        return choose(~(self.value > b.value), self, b)
 
     # Sums and products
 
