@@ -16,23 +16,24 @@ from precreg.errors import UserError
 from precreg.shadow.onnx.fused import BLOCKED, BLOCKED_MOVES, MICROSOFT, QUANTIZATION
 from precreg.shadow.onnx.program import Program, ProgramNode
 from precreg.shadow.onnx.rules import ARITHMETIC, MOVES, Attributes, Rule
+from precreg.shadow.onnx.values import is_real
 from precreg.shadow.onnx.wide import Wide, gradients, join
 from precreg.subject.onnx import ModelFile, NodeRunner, runtime_message, widen_node
+from precreg.types import OperationNote
 
 _BLOCKS = "com.microsoft.nchwc"
 # ONNX Runtime puts this one of its own into ONNX's domain.
 _OWN: Mapping[str, Rule] = {name: MICROSOFT[name] for name in ("SimplifiedLayerNormalization",)}
 # Further operators that only move numbers: the places that they take follow from a run on the numbers of places.
 _TAKES = frozenset(
-    "Compress DepthToSpace GatherElements GatherND Pad ReverseSequence ScatterElements ScatterND SpaceToDepth Tile "
-    "Trilu".split()
+    ["Compress", "DepthToSpace", "GatherElements", "GatherND", "Pad", "ReverseSequence", "ScatterElements", "ScatterND", "SpaceToDepth", "Tile", "Trilu"]
 )
-_RANDOM = frozenset("Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split())
-_CREATED = frozenset("Constant ConstantOfShape EyeLike Range Shape Size".split())
-_OPAQUE = frozenset("If Loop Scan SequenceMap".split())
+_RANDOM = frozenset(["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"])
+_CREATED = frozenset(["Constant", "ConstantOfShape", "EyeLike", "Range", "Shape", "Size"])
+_OPAQUE = frozenset(["If", "Loop", "Scan", "SequenceMap"])
 # Results of integers that an implementation may get wrong: saturation, overflow, the order of roundings.
 _INTEGER_ARITHMETIC = frozenset(
-    "ConvInteger MatMulInteger QLinearAdd QLinearConv QLinearLeakyRelu QLinearMatMul QLinearMul QLinearSigmoid".split()
+    ["ConvInteger", "MatMulInteger", "QLinearAdd", "QLinearConv", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul", "QLinearSigmoid"]
 )
 
 
@@ -44,7 +45,7 @@ class NodeRule(NamedTuple):
     """The rule of a node, None without one, and its role: see OperationNote."""
 
     rule: Rule | None
-    note: str = ""
+    note: OperationNote = ""
 
 
 def rule_of(node: ProgramNode) -> NodeRule:
@@ -52,51 +53,41 @@ def rule_of(node: ProgramNode) -> NodeRule:
     domain, name = node.proto.domain, node.operator
     if domain == _BLOCKS:
         return NodeRule(BLOCKED_MOVES[name], "moved") if name in BLOCKED_MOVES else NodeRule(BLOCKED.get(name))
-    if name in _RANDOM or (name == "Dropout" and len(node.reads) > 2):
-        return NodeRule(None, "random")
-    if name in _CREATED:
-        return NodeRule(None, "created")
-    if name in _OPAQUE:
-        return NodeRule(None, "opaque")
     if domain == "com.microsoft" and name in MICROSOFT:
         return NodeRule(MICROSOFT[name])
-    if name in MOVES:
-        return NodeRule(MOVES[name], "moved")
-    if name in _TAKES and _only_takes(node):
+    if (name == "Dropout" and len(node.reads) > 2) or (name == "MaxPool" and len(node.proto.output) > 1):
+        return NodeRule(None, "random" if name == "Dropout" else "")
+    if name in _TAKES and node.attributes.get("reduction", "none") == "none":
         return NodeRule(None, "moved")
-    if name == "TopK":
-        return NodeRule(_top_k, "moved")
-    if name in ("Cast", "CastLike"):
-        return NodeRule(_cast)
-    if name == "MaxPool" and len(node.proto.output) > 1:
-        return NodeRule(None)
-    return NodeRule({**ARITHMETIC, **QUANTIZATION, **_OWN}.get(name))
-
-
-def _only_takes(node: ProgramNode) -> bool:
-    return node.attributes.get("reduction", "none") == "none"
+    return _BY_NAME.get(name, NodeRule(None))
 
 
 def _cast(attributes: Attributes, x: Wide, *like: Wide) -> Wide:
-    low = attributes["low"][0]
-    return x if _is_real(low) else Wide(np.asarray(low))
+    if not is_real(attributes["low"][0]):
+        raise NotImplementedError("a cast to integers")
+    return x
 
 
 def _top_k(attributes: Attributes, x: Wide, *rest: Wide) -> list[Wide]:
-    """Return the values at the indices that the low-precision run found, so that values and indices agree."""
+    """Return the values at the indices that the low-precision run found, so that both agree, and its own indices."""
     indices = attributes["low"][1]
     axis = attributes.get("axis", -1) % x.ndim
     places = np.arange(x.value.size).reshape(x.shape)
-    return [x.take(np.take_along_axis(places, indices, axis)), Wide(indices)]
+    taken = x.take(np.take_along_axis(places, indices, axis))
+    if not attributes.get("sorted", 1):
+        return [taken, Wide(indices)]
+    order = np.argsort(-x.value if attributes.get("largest", 1) else x.value, axis, kind="stable")
+    return [taken, Wide(np.take(order, range(indices.shape[axis]), axis))]
 
 
-def is_integer_arithmetic(node: ProgramNode) -> bool:
-    """Return whether a node computes on integers, and another implementation may give other ones."""
-    return node.operator in _INTEGER_ARITHMETIC
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fV"
+_BY_NAME: Mapping[str, NodeRule] = {
+    **{name: NodeRule(rule) for name, rule in {**ARITHMETIC, **QUANTIZATION, **_OWN}.items()},
+    **{name: NodeRule(rule, "moved") for name, rule in {**MOVES, "TopK": _top_k}.items()},
+    **{name: NodeRule(None, "random") for name in _RANDOM},
+    **{name: NodeRule(None, "created") for name in _CREATED},
+    **{name: NodeRule(None, "opaque") for name in _OPAQUE},
+    **dict.fromkeys(("Cast", "CastLike"), NodeRule(_cast)),
+}
 
 
 class ExactNodes:
@@ -108,9 +99,12 @@ class ExactNodes:
         self._rules = [rule_of(node) for node in program.nodes]
         self._protos: dict[int, Any] = {}
 
-    def note(self, place: int) -> str:
-        """Return the role of a node."""
-        return self._rules[place].note
+    def note(self, place: int, given: Mapping[str, Any], actual: Sequence[Any]) -> OperationNote:
+        """Return the role of a node with some inputs and outputs: on integers alone most nodes only move numbers."""
+        note = self._rules[place].note
+        if note or self._program.nodes[place].operator in _INTEGER_ARITHMETIC:
+            return note
+        return "" if any(map(is_real, (*given.values(), *actual))) else "moved"
 
     def compute(self, place: int, given: Mapping[str, Any], low: Sequence[Any]) -> list[Any]:
         """Return the outputs of a node on wide inputs. Places that the low-precision run chose are followed.
@@ -128,10 +122,6 @@ class ExactNodes:
         else:
             reason = "another shape"
         return self._by_library(place, given, reason)
-
-    def discrete(self, place: int, given: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs of a node with the integers that the wide inputs themselves give. Raises NotShadowed."""
-        return self._by_library(place, given, "")
 
     def pull_back(self, place: int, given: Mapping[str, Any], low: Sequence[Any], of: Sequence[str]) -> Pulled:
         """Return the outputs of a node on wide inputs, and the way back to some of these inputs by name.
