@@ -26,18 +26,41 @@ _BLOCKS = "com.microsoft.nchwc"
 _OWN: Mapping[str, Rule] = {name: MICROSOFT[name] for name in ("SimplifiedLayerNormalization",)}
 # Further operators that only move numbers: the places that they take follow from a run on the numbers of places.
 _TAKES = frozenset(
-    ["Compress", "DepthToSpace", "GatherElements", "GatherND", "Pad", "ReverseSequence", "ScatterElements", "ScatterND", "SpaceToDepth", "Tile", "Trilu"]
+    [
+        "Compress",
+        "DepthToSpace",
+        "GatherElements",
+        "GatherND",
+        "Pad",
+        "ReverseSequence",
+        "ScatterElements",
+        "ScatterND",
+        "SpaceToDepth",
+        "Tile",
+        "Trilu",
+    ]
 )
-_RANDOM = frozenset(["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"])
+_RANDOM = frozenset(
+    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
 _CREATED = frozenset(["Constant", "ConstantOfShape", "EyeLike", "Range", "Shape", "Size"])
 _OPAQUE = frozenset(["If", "Loop", "Scan", "SequenceMap"])
 # Results of integers that an implementation may get wrong: saturation, overflow, the order of roundings.
 _INTEGER_ARITHMETIC = frozenset(
-    ["ConvInteger", "MatMulInteger", "QLinearAdd", "QLinearConv", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul", "QLinearSigmoid"]
+    [
+        "ConvInteger",
+        "MatMulInteger",
+        "QLinearAdd",
+        "QLinearConv",
+        "QLinearLeakyRelu",
+        "QLinearMatMul",
+        "QLinearMul",
+        "QLinearSigmoid",
+    ]
 )
 
 
-class NotShadowed(Exception):
+class NotShadowedError(Exception):
     """Nothing computes a node in higher precision, for the reason of the message."""
 
 
@@ -109,7 +132,7 @@ class ExactNodes:
     def compute(self, place: int, given: Mapping[str, Any], low: Sequence[Any]) -> list[Any]:
         """Return the outputs of a node on wide inputs. Places that the low-precision run chose are followed.
 
-        Raises NotShadowed.
+        Raises NotShadowedError.
         """
         node = self._program.nodes[place]
         try:
@@ -126,7 +149,7 @@ class ExactNodes:
     def pull_back(self, place: int, given: Mapping[str, Any], low: Sequence[Any], of: Sequence[str]) -> Pulled:
         """Return the outputs of a node on wide inputs, and the way back to some of these inputs by name.
 
-        Raises NotShadowed, if the node cannot be computed or not be differentiated.
+        Raises NotShadowedError, if the node cannot be computed or not be differentiated.
         """
         node = self._program.nodes[place]
         wide = {
@@ -137,9 +160,9 @@ class ExactNodes:
                 return Pulled(self._taken(place, given, wide), wide)
             found = self._by_rule(place, [wide.get(name) for name in node.proto.input], low)
         except Exception as error:
-            raise NotShadowed(runtime_message(error)) from None
+            raise NotShadowedError(runtime_message(error)) from None
         if not _fits([each.value for each in found], low):
-            raise NotShadowed("another shape")
+            raise NotShadowedError("another shape")
         return Pulled(found, wide)
 
     def _by_rule(self, place: int, arguments: list[Wide | None], low: Sequence[Any]) -> list[Wide]:
@@ -151,7 +174,7 @@ class ExactNodes:
 
     def _by_library(self, place: int, given: Mapping[str, Any], reason: str) -> list[Any]:
         if self._dtype != np.float64:
-            raise NotShadowed(reason or "nothing computes it beyond float64")
+            raise NotShadowedError(reason or "nothing computes it beyond float64")
         node = self._program.nodes[place]
         if place not in self._protos:
             self._protos[place] = widen_node(node.proto)
@@ -159,7 +182,7 @@ class ExactNodes:
         try:
             return self._runner.compute(place, self._protos[place], used, allow_float32=False)[0]
         except UserError as error:
-            raise NotShadowed(error.message if not reason else f"{reason}; {error.message}") from None
+            raise NotShadowedError(error.message if not reason else f"{reason}; {error.message}") from None
 
     def _taken(self, place: int, given: Mapping[str, Any], wide: Mapping[str, Wide]) -> list[Wide]:
         """Compute a node that moves numbers from the places that it moves: 0 stands for a number that it creates."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.shadow.onnx.exact import ExactNodes, NotShadowed
+from precreg.shadow.onnx.exact import ExactNodes, NotShadowedError
 from precreg.shadow.onnx.program import Program
 from precreg.shadow.onnx.values import is_real, widened
 from precreg.shadow.recorder import Recorder
@@ -94,7 +94,7 @@ class ShareLedger:
         try:
             pulled = self._exact.pull_back(place, wide, actual, of)
             own: Sequence[Any] = [each.value for each in pulled.outputs]
-        except NotShadowed as error:
+        except NotShadowedError as error:
             pulled = None
             if of:
                 self._recorder.note_event("shares_cut", node.operator, node.site, detail=str(error)[:200])
@@ -110,7 +110,7 @@ class ShareLedger:
     def _own_without_gradient(self, place: int, wide: Mapping[str, Any], actual: Sequence[Any]) -> Sequence[Any]:
         try:
             return self._exact.compute(place, wide, actual)
-        except NotShadowed:
+        except NotShadowedError:
             return ()
 
     def _share(self, actual: Sequence[Any], own: Sequence[Any], gradients: Sequence[NDArray[Any] | None]) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import dtype_name
-from precreg.shadow.onnx.exact import ExactNodes, NotShadowed
+from precreg.shadow.onnx.exact import ExactNodes, NotShadowedError
 from precreg.shadow.onnx.program import Program, run_session
 from precreg.shadow.onnx.shares import ShareLedger
 from precreg.shadow.onnx.values import flat, is_real, narrowed, same_bits, widened
@@ -213,7 +213,7 @@ class _Run:
             own = self._exact.compute(place, wide, actual) if is_needed else None
             total = own if own is not None and not follows else self._exact.compute(place, {**wide, **follows}, actual)
             return _Exact(own, total, note)
-        except NotShadowed as error:
+        except NotShadowedError as error:
             self._recorder.note_event("not_shadowed", node.operator, node.site, detail=str(error)[:200])
             return _Exact(None, self._on_rounded_shadows(place, given, follows, same), "not_shadowed")
 
