@@ -12,11 +12,11 @@ import numpy as np
 
 from precreg.shadow.onnx.convolution import convolve, mean_pool, pool, steps_of
 from precreg.shadow.onnx.rules import (
-    ARITHMETIC,
     EPSILON,
     Attributes,
     Rule,
     along_channels,
+    by_name,
     gelu_of,
     normalized,
     softmax_of,
@@ -35,9 +35,7 @@ def activated(attributes: Attributes, x: Wide) -> Wide:
     if name == "Identity":
         return x
     parameters = dict(zip(_PARAMETERS.get(name, ()), given, strict=False))
-    found = ARITHMETIC[name](parameters, x)
-    assert isinstance(found, Wide)
-    return found
+    return by_name(name, parameters, x)
 
 
 _PARAMETERS: Mapping[str, Sequence[str]] = {
@@ -50,27 +48,28 @@ _PARAMETERS: Mapping[str, Sequence[str]] = {
 
 
 def _fused_conv(attributes: Attributes, x: Wide, w: Wide, bias: Wide | None = None, more: Wide | None = None) -> Wide:
-    found = ARITHMETIC["Conv"](attributes, x, w, bias)
-    assert isinstance(found, Wide)
+    found = by_name("Conv", attributes, x, w, bias)
     return activated(attributes, found if more is None else found + more)
 
 
 def _fused_matmul(attributes: Attributes, a: Wide, b: Wide) -> Wide:
-    if attributes.get("transBatchA") or attributes.get("transBatchB"):
-        raise NotImplementedError("FusedMatMul with transBatchA or transBatchB")
-    left = a.swap_last() if attributes.get("transA") and a.ndim > 1 else a
-    right = b.swap_last() if attributes.get("transB") and b.ndim > 1 else b
-    return attributes.get("alpha", 1.0) * (left @ right)
+    left, right = (_operand(attributes, each, name) for each, name in ((a, "A"), (b, "B")))
+    return float(attributes.get("alpha", 1.0)) * (left @ right)
+
+
+def _operand(attributes: Attributes, x: Wide, name: str) -> Wide:
+    """Return an operand of FusedMatMul. With transBatch its first axis is that of the rows, before those of stacks."""
+    if attributes.get(f"transBatch{name}"):
+        x = x.transpose([*range(1, x.ndim - 1), 0, x.ndim - 1])
+    return x.swap_last() if attributes.get(f"trans{name}") and x.ndim > 1 else x
 
 
 def _fused_gemm(attributes: Attributes, a: Wide, b: Wide, c: Wide | None = None) -> Wide:
-    found = ARITHMETIC["Gemm"](attributes, a, b, c)
-    assert isinstance(found, Wide)
-    return activated(attributes, found)
+    return activated(attributes, by_name("Gemm", attributes, a, b, c))
 
 
 def _quick_gelu(attributes: Attributes, x: Wide) -> Wide:
-    return x * (attributes.get("alpha", _QUICK) * x).sigmoid()
+    return x * (float(attributes.get("alpha", _QUICK)) * x).sigmoid()
 
 
 _QUICK = float(np.float32(1.702))
@@ -191,11 +190,11 @@ def _multi_head_attention(
         size, rest = q.shape[-1], bias.shape[0] - v.shape[-1]
         q, k = q + bias.slice((slice(0, size),)), k + bias.slice((slice(size, rest),))
         v = v + bias.slice((slice(rest, None),))
-    heads = [each if each.ndim == 4 else _heads(each, count) for each in (q, k, v)]
+    q, k, v = (each if each.ndim == 4 else _heads(each, count) for each in (q, k, v))
     places = None if mask is None else _mask(mask, attributes.get("mask_filter_value", _MASKED))
     total = places if added is None else added if places is None else added + places
     causal = bool(attributes.get("unidirectional"))
-    return _joined(_attend(*heads, attributes.get("scale", 0.0), total, causal=causal))
+    return _joined(_attend(q, k, v, attributes.get("scale", 0.0), total, causal=causal))
 
 
 # Channels in blocks: (n, c, h, w) is stored as (n, c / block, h, w, block).
@@ -250,12 +249,7 @@ def _mean_of_windows(attributes: Attributes, x: Wide) -> Wide:
 
 
 def _all_of(name: str) -> Callable[[Attributes, Wide], Wide]:
-    def compute(attributes: Attributes, x: Wide) -> Wide:
-        found = ARITHMETIC[name](attributes, x)
-        assert isinstance(found, Wide)
-        return found
-
-    return compute
+    return lambda attributes, x: by_name(name, attributes, x)
 
 
 def _into_blocks(attributes: Attributes, x: Wide) -> Wide:

@@ -1,8 +1,8 @@
 """Which program does ONNX Runtime run for a model, and how are all of its values seen?
 
 ONNX Runtime rewrites a graph before it runs it, and the rewritten program rounds differently. So the session saves its
-program, and windows of its nodes run as sessions of their own, without further optimization. Their weights are inputs,
-which stay in the saved file.
+program, and windows of its nodes run as sessions of their own, without further optimization. Their weights stay in the
+saved file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.subject.onnx import (
-    SMALL_WEIGHT_BYTES,
+    FOLDER_OF_WEIGHTS,
     onnx_package,
     outer_names,
     provider_list,
@@ -58,9 +58,12 @@ class Program:
     def __init__(self, saved: Path, original: Any, options: Mapping[str, Any]) -> None:
         onnx = onnx_package()
         model = onnx.load(saved, load_external_data=False)
-        self.weights = {tensor.name: _weight(tensor, saved.parent) for tensor in model.graph.initializer}
+        self._folder = saved.parent
+        # Each refers to the file beside the program, or holds a small weight.
+        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.weights = {name: _weight(tensor, saved.parent) for name, tensor in self._tensors.items()}
         self.outputs = [value.name for value in model.graph.output]
-        del model.graph.initializer[:]
+        model.graph.ClearField("initializer")
         self.model = model
         self._options = options
         self._opsets = {each.domain: each.version for each in model.opset_import}
@@ -68,7 +71,6 @@ class Program:
         self._blocked: set[str] = set()
         self.nodes = [self._node(node, origins) for node in model.graph.node]
         self.last = {name: place for place, node in enumerate(self.nodes) for name in node.reads}
-        self._sessions: dict[int, Any] = {}
 
     def _node(self, node: Any, origins: _Origins) -> ProgramNode:
         attributes = {each.name: _attribute(each) for each in node.attribute}
@@ -98,60 +100,57 @@ class Program:
 
     def run(self, window: range, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return all values that the nodes of a window make."""
-        needed = self.needs(window)
-        if window.start not in self._sessions:
-            nodes = [self.nodes[place].proto for place in window]
-            self._sessions[window.start] = self.session(nodes, {name: self.value(name, values) for name in needed})
-        session = self._sessions[window.start]
-        feeds = {each.name: self.value(each.name, values) for each in session.get_inputs()}
-        return run_session(session, feeds)
+        nodes = [self.nodes[place].proto for place in window]
+        # A session is not kept: its kernels may hold copies of their weights in another order.
+        return self.run_nodes(nodes, {name: self.value(name, values) for name in self.needs(window)})
+
+    def run_nodes(self, nodes: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all values that some nodes make from values by name; weights are those of the program."""
+        session = self._session(nodes, given)
+        return run_session(session, {name: value for name, value in given.items() if name not in self.weights})
 
     def value(self, name: str, values: Mapping[str, Any]) -> Any:
         """Return a value or a weight by name."""
         return values[name] if name in values else self.weights[name]
 
-    def session(self, nodes: Sequence[Any], given: Mapping[str, Any]) -> Any:
-        """Return a session of some nodes, which returns all of their values; its inputs have the types of values."""
+    def _session(self, nodes: Sequence[Any], given: Mapping[str, Any]) -> Any:
+        """Return a session of some nodes that returns all of their values; its inputs have the types of values.
+
+        Weights are constants, as in the program, because kernels may prepare constants and round otherwise then.
+        """
         onnx = onnx_package()
-        small = {name: value for name, value in given.items() if self._is_constant(name, value)}
-        constants = [self.weights_proto(name) for name in small]
+        constants = [self._tensors[name] for name in given if name in self._tensors]
         inputs = [
             onnx.helper.make_value_info(name, type_of_value(value))
             for name, value in given.items()
-            if name not in small
+            if name not in self._tensors
         ]
         made = dict.fromkeys(name for node in nodes for name in node.output if name)
         outputs = [onnx.ValueInfoProto(name=name) for name in made]
         graph = onnx.helper.make_graph(nodes, "window", inputs, outputs, constants)
         model = onnx.helper.make_model(graph, opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
-        return window_session(model.SerializeToString(), self._options)
-
-    def _is_constant(self, name: str, value: Any) -> bool:
-        return name in self.weights and isinstance(value, np.ndarray) and value.nbytes < SMALL_WEIGHT_BYTES
-
-    def weights_proto(self, name: str) -> Any:
-        """Return a weight as ONNX stores it."""
-        return onnx_package().numpy_helper.from_array(np.asarray(self.weights[name]), name)
+        return window_session(model.SerializeToString(), self._options, self._folder)
 
     def whole_session(self) -> Any:
         """Return a session of the whole program that returns all of its values."""
         model = type(self.model)()
         model.CopyFrom(self.model)
-        model.graph.initializer.extend(self.weights_proto(name) for name in self.weights)
+        model.graph.initializer.extend(self._tensors.values())
         returned = {value.name for value in model.graph.output}
         for name in dict.fromkeys(name for node in model.graph.node for name in node.output if name):
             if name not in returned:
                 model.graph.output.add().name = name
-        return window_session(model.SerializeToString(), self._options)
+        return window_session(model.SerializeToString(), self._options, self._folder)
 
 
-def window_session(content: bytes, options: Mapping[str, Any]) -> Any:
+def window_session(content: bytes, options: Mapping[str, Any], folder: Path) -> Any:
     """Load a part of a program: without optimization, and without an arena, which would keep the memory of a run."""
     ort = runtime()
     settings = ort.SessionOptions()
     settings.log_severity_level = 4
     settings.intra_op_num_threads = settings.inter_op_num_threads = options.get("threads", 1)
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings.add_session_config_entry(FOLDER_OF_WEIGHTS, str(folder))
     settings.use_deterministic_compute = options.get("deterministic", False)
     settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     settings.enable_cpu_mem_arena = settings.enable_mem_pattern = False
@@ -180,7 +179,7 @@ def block_size() -> int:
     graph = helper.make_graph([node], "block", inputs, [onnx.ValueInfoProto(name="y")])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_BLOCKS, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    made = run_session(window_session(model.SerializeToString(), {}), {"x": x})["y"]
+    made = run_session(window_session(model.SerializeToString(), {}, Path()), {"x": x})["y"]
     # The second pixel of the first channel stands behind all first pixels of its block.
     return int(np.flatnonzero(made.reshape(-1) == 1)[0])
 
@@ -224,8 +223,7 @@ class _Origins:
 
     def _by_prefix(self, name: str) -> Any:
         # ONNX Runtime names a fused node after one of its nodes, such as "Relu_16_nchwc".
-        parts = name.split("_")
-        shorter = ("_".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+        shorter = (name[: at.start()] for at in reversed([*re.finditer("[_/]", name)]))
         return next((self._by_name[each] for each in shorter if each in self._by_name), None)
 
 

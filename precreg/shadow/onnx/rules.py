@@ -6,6 +6,7 @@ A rule gets the attributes of a node and its inputs, None for one that is absent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from math import pi, prod, sqrt
 from typing import Any
@@ -27,7 +28,10 @@ def erf_of(x: Wide) -> Wide:
 def _erf(x: Array) -> Array:
     from math import erf
 
-    return np.vectorize(erf, otypes=[np.float64])(x) if x.size else x
+    if x.dtype != np.float64:
+        raise NotImplementedError("erf beyond float64")
+    found: Array = np.vectorize(erf, otypes=[np.float64])(x) if x.size else x
+    return found
 
 
 def gelu_of(x: Wide, approximate: str = "none") -> Wide:
@@ -66,13 +70,11 @@ def _flat(function: Callable[[Array], Array]) -> Rule:
 
 
 def _fold(combine: Callable[[Wide, Wide], Wide]) -> Rule:
-    def rule(attributes: Attributes, *parts: Wide) -> Wide:
-        found = parts[0]
-        for part in parts[1:]:
-            found = combine(found, part)
-        return found
+    return lambda attributes, *parts: reduce(combine, parts)
 
-    return rule
+
+def _mean(attributes: Attributes, *parts: Wide) -> Wide:
+    return reduce(Wide.__add__, parts) / float(len(parts))
 
 
 def _leaky(x: Wide, below: Wide) -> Wide:
@@ -80,23 +82,23 @@ def _leaky(x: Wide, below: Wide) -> Wide:
 
 
 def _celu(attributes: Attributes, x: Wide) -> Wide:
-    alpha = attributes.get("alpha", 1.0)
+    alpha = float(attributes.get("alpha", 1.0))
     return _leaky(x, alpha * ((x.minimum(0.0) / alpha).exp() - 1.0))
 
 
 def _elu(attributes: Attributes, x: Wide) -> Wide:
-    return _leaky(x, attributes.get("alpha", 1.0) * (x.minimum(0.0).exp() - 1.0))
+    return _leaky(x, float(attributes.get("alpha", 1.0)) * (x.minimum(0.0).exp() - 1.0))
 
 
 def _selu(attributes: Attributes, x: Wide) -> Wide:
     # The defaults of the operator are the float32 numbers next to those of the paper.
-    alpha = attributes.get("alpha", float(np.float32(1.67326319217681884765625)))
-    gamma = attributes.get("gamma", float(np.float32(1.05070102214813232421875)))
+    alpha = float(attributes.get("alpha", np.float32(1.67326319217681884765625)))
+    gamma = float(attributes.get("gamma", np.float32(1.05070102214813232421875)))
     return gamma * _leaky(x, alpha * (x.minimum(0.0).exp() - 1.0))
 
 
 def _hard_sigmoid(attributes: Attributes, x: Wide) -> Wide:
-    alpha, beta = attributes.get("alpha", float(np.float32(0.2))), attributes.get("beta", 0.5)
+    alpha, beta = float(attributes.get("alpha", np.float32(0.2))), float(attributes.get("beta", 0.5))
     return (alpha * x + beta).maximum(0.0).minimum(1.0)
 
 
@@ -114,8 +116,8 @@ def _where(attributes: Attributes, mask: Wide, first: Wide, second: Wide) -> Wid
 def _gemm(attributes: Attributes, a: Wide, b: Wide, c: Wide | None = None) -> Wide:
     left = a.transpose() if attributes.get("transA") else a
     right = b.transpose() if attributes.get("transB") else b
-    product = attributes.get("alpha", 1.0) * (left @ right)
-    return product if c is None else product + attributes.get("beta", 1.0) * c
+    product = float(attributes.get("alpha", 1.0)) * (left @ right)
+    return product if c is None else product + float(attributes.get("beta", 1.0)) * c
 
 
 def _along_axis(compute: Callable[[Wide, int], Wide]) -> Rule:
@@ -148,6 +150,13 @@ EPSILON = float(np.float32(1e-5))
 def _rms_norm(attributes: Attributes, x: Wide, scale: Wide) -> Wide:
     axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
     return x / ((x * x).mean(axes, keepdims=True) + attributes.get("epsilon", EPSILON)).sqrt() * scale
+
+
+def by_name(operator: str, attributes: Attributes, *inputs: Wide | None) -> Wide:
+    """Return the result of an operator with one output."""
+    found = ARITHMETIC[operator](attributes, *inputs)
+    assert isinstance(found, Wide)
+    return found
 
 
 def along_channels(value: Wide, ndim: int) -> Wide:
@@ -324,13 +333,13 @@ ARITHMETIC: Mapping[str, Rule] = {
     "HardSwish": lambda attributes, x: x * (x * (1 / 6) + 0.5).maximum(0.0).minimum(1.0),
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
-    "LeakyRelu": lambda attributes, x: _leaky(x, attributes.get("alpha", float(np.float32(0.01))) * x),
+    "LeakyRelu": lambda attributes, x: _leaky(x, float(attributes.get("alpha", np.float32(0.01))) * x),
     "Log": lambda attributes, x: x.log(),
     "LogSoftmax": _along_axis(_log_softmax),
     "MatMul": lambda attributes, a, b: a @ b,
     "Max": _fold(Wide.maximum),
     "MaxPool": _max_pool,
-    "Mean": lambda attributes, *parts: _fold(lambda a, b: a + b)(attributes, *parts) / float(len(parts)),
+    "Mean": _mean,
     "Min": _fold(Wide.minimum),
     "Mish": lambda attributes, x: x * softplus_of(x).tanh(),
     "Mul": lambda attributes, a, b: a * b,
@@ -362,7 +371,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "Sqrt": lambda attributes, x: x.sqrt(),
     "Sub": lambda attributes, a, b: a - b,
     "Sum": _fold(lambda a, b: a + b),
-    "Swish": lambda attributes, x: x * (attributes.get("alpha", 1.0) * x).sigmoid(),
+    "Swish": lambda attributes, x: x * (float(attributes.get("alpha", 1.0)) * x).sigmoid(),
     "Tan": _unary(np.tan, lambda _, y: 1 + y * y),
     "Tanh": lambda attributes, x: x.tanh(),
     "ThresholdedRelu": lambda attributes, x: choose(x.value > attributes.get("alpha", 1.0), x, np.zeros(1)),

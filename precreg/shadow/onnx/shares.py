@@ -37,10 +37,13 @@ class ShareLedger:
         self._entries[window.start] = values
 
     @np.errstate(all="ignore")
-    def settle(self, errors: Mapping[str, NDArray[Any]], makers: Mapping[str, int]) -> dict[str, float]:
+    def settle(
+        self, errors: Mapping[str, NDArray[Any]], makers: Mapping[str, int], whole: Mapping[str, Any] | None
+    ) -> dict[str, float]:
         """Add the shares of all operations to the recorder, and return their sums by output.
 
         `errors` are those of the outputs, and `makers` the numbers of the operations by the names of their results.
+        `whole` has all values of the run, if windows do not give them.
         """
         adjoints: Adjoints = {}
         shares: dict[str, dict[int, float]] = {}
@@ -50,7 +53,7 @@ class ShareLedger:
                 adjoints[name], shares[name] = {name: error / size**2}, {}
         for window in reversed(self._program.windows) if adjoints else ():
             values = self._entries.pop(window.start)
-            values = {**values, **self._program.run(window, values)}
+            values = {**values, **(self._program.run(window, values) if whole is None else whole)}
             for place in reversed(window):
                 self._settle_node(place, values, adjoints, shares, makers)
         for name, found in shares.items():

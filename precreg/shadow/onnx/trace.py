@@ -36,7 +36,7 @@ from precreg.subject.onnx import (
     session_facts,
     with_outputs,
 )
-from precreg.types import ErrorSize, Operation, OperationNote, TracedArray, TracedOutput, ValueRange
+from precreg.types import ErrorSize, EventKind, Operation, OperationNote, TracedArray, TracedOutput, ValueRange
 
 
 class OnnxTrace(NamedTuple):
@@ -110,15 +110,16 @@ class _Run:
         self._exact = ExactNodes(program, deployed.file, threads, self._dtype)
         self._ledger = ShareLedger(program, self._exact, recorder, self._dtype) if shares else None
         self._kept = {*deployed.found}
+        self._whole: dict[str, Any] | None = None
 
     def forward(self) -> None:
         """Run the windows in order, and record each node beside its shadow."""
-        whole = self._choose_way()
+        self._whole = self._choose_way()
         for window in self._program.windows:
             if self._ledger is not None:
                 needed = self._program.needs(window)
                 self._ledger.keep(window, {name: self._low[name] for name in needed if name in self._low})
-            made = self._program.run(window, self._low) if whole is None else whole
+            made = self._program.run(window, self._low) if self._whole is None else self._whole
             names = [name for place in window for name in self._program.nodes[place].proto.output if name]
             self._low |= {name: made[name] for name in names}
             for place in window:
@@ -172,8 +173,7 @@ class _Run:
         sources = tuple(dict.fromkeys(self._makers.get(name, 0) for name in node.reads))
         chosen = self._choose_output(actual, exact)
         shown, sizes = actual[chosen], self._measure(actual[chosen], exact, chosen)
-        if isinstance(shown, list):
-            shown = flat(shown, self._dtype)
+        shape = () if shown is None else flat(shown, self._dtype).shape
         number = self._recorder.next_number()
         operation = Operation(
             number=number,
@@ -181,7 +181,7 @@ class _Run:
             engine="onnx",
             site=node.site,
             dtype=_dtype_of(actual[chosen]),
-            shape=np.shape(shown),
+            shape=shape,
             inputs=tuple(
                 TracedArray(_dtype_of(value), np.shape(value)) for value in given.values() if _is_array(value)
             ),
@@ -226,7 +226,7 @@ class _Run:
         node = self._program.nodes[place]
         feeds = {**given, **{name: narrowed(value, given[name]) for name, value in follows.items()}}
         try:
-            found = run_session(self._program.session([node.proto], feeds), feeds)
+            found = self._program.run_nodes([node.proto], feeds)
         # It ran before on other numbers; some operators refuse numbers such as indices out of range.
         except Exception:
             self._recorder.note_event("cut", node.operator, node.site)
@@ -245,7 +245,7 @@ class _Run:
                 continue
             if shadow is None or np.shape(flat(shadow, self._dtype)) != np.shape(flat(value, self._dtype)):
                 # The computation in higher precision would have gone another way, or nothing is known about it.
-                kind = "cut" if shadow is None else "flip"
+                kind: EventKind = "cut" if shadow is None else "flip"
                 elements = flat(value, self._dtype).size
                 self._recorder.note_event(kind, node.operator, node.site, elements, elements)
             elif not is_real(value):
@@ -312,7 +312,7 @@ class _Run:
         }
         sums: dict[str, float] = {}
         if self._ledger is not None:
-            sums = self._ledger.settle(errors, self._makers)
+            sums = self._ledger.settle(errors, self._makers, self._whole)
         arrays, wide = name_values(found), name_values(shadows)
         outputs = tuple(
             TracedOutput(

@@ -72,7 +72,11 @@ class Wide:
             (b, lambda g: g * found * np.log(self.value)),
         )
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __radd__(self, other: Operand) -> Wide:
+        return self + other
+
+    def __rmul__(self, other: Operand) -> Wide:
+        return self * other
 
     def __rsub__(self, other: Operand) -> Wide:
         return wide(other) - self

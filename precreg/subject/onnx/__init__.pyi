@@ -9,7 +9,7 @@ from .node_runner import outer_names as outer_names
 from .node_runner import type_of_value as type_of_value
 from .outputs import chosen_outputs as chosen_outputs
 from .outputs import name_values as name_values
-from .session import SMALL_WEIGHT_BYTES as SMALL_WEIGHT_BYTES
+from .session import FOLDER_OF_WEIGHTS as FOLDER_OF_WEIGHTS
 from .session import ModelFile as ModelFile
 from .session import bind_inputs as bind_inputs
 from .session import make_session as make_session
