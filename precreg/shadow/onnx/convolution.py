@@ -101,9 +101,14 @@ def _convolved(x: Array, w: Array, steps: Steps, groups: int) -> Array:
     parts = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     found = np.zeros((x.shape[0], groups, parts.shape[1], prod(sizes)), np.result_type(x, w))
     for place, slices in steps.places(sizes):
-        met = padded[(..., *slices)].reshape(x.shape[0], groups, -1, prod(sizes))
-        found += parts[(..., *place)] @ met
+        met = padded[_last(slices)].reshape(x.shape[0], groups, -1, prod(sizes))
+        found += parts[_last(place)] @ met
     return found.reshape(x.shape[0], w.shape[0], *sizes)
+
+
+def _last(key: tuple[Any, ...]) -> Any:
+    """Return a key of the last axes. numpy's types know no such tuple."""
+    return (..., *key)
 
 
 def _spread(g: Array, w: Array, steps: Steps, groups: int, sizes: tuple[int, ...]) -> Array:
@@ -114,10 +119,11 @@ def _spread(g: Array, w: Array, steps: Steps, groups: int, sizes: tuple[int, ...
     parts = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     rows = g.reshape(g.shape[0], groups, -1, prod(inner))
     for place, slices in steps.places(inner):
-        made = np.swapaxes(parts[(..., *place)], -1, -2) @ rows
-        found[(..., *slices)] += made.reshape(*made.shape[:-1], *inner)
+        made = np.swapaxes(parts[_last(place)], -1, -2) @ rows
+        found[_last(slices)] += made.reshape(*made.shape[:-1], *inner)
     kept = tuple(slice(low, low + size) for (low, _), size in zip(steps.pads, sizes, strict=True))
-    return found[(..., *kept)].reshape(g.shape[0], -1, *sizes)
+    inside: Array = found[_last(kept)].reshape(g.shape[0], -1, *sizes)
+    return inside
 
 
 def _correlated(x: Array, g: Array, steps: Steps, groups: int, shape: tuple[int, ...]) -> Array:
@@ -127,8 +133,8 @@ def _correlated(x: Array, g: Array, steps: Steps, groups: int, shape: tuple[int,
     rows = g.reshape(g.shape[0], groups, -1, prod(sizes))
     found = np.zeros((groups, shape[0] // groups, *shape[1:]), np.result_type(x, g))
     for place, slices in steps.places(sizes):
-        met = padded[(..., *slices)].reshape(x.shape[0], groups, -1, prod(sizes))
-        found[(..., *place)] = (rows @ np.swapaxes(met, -1, -2)).sum(0)
+        met = padded[_last(slices)].reshape(x.shape[0], groups, -1, prod(sizes))
+        found[_last(place)] = (rows @ np.swapaxes(met, -1, -2)).sum(0)
     return found.reshape(shape)
 
 

@@ -75,15 +75,6 @@ def _quick_gelu(attributes: Attributes, x: Wide) -> Wide:
 _QUICK = float(np.float32(1.702))
 
 
-def _bias_softmax(attributes: Attributes, x: Wide, bias: Wide) -> Wide:
-    axis = attributes.get("axis", 1) % x.ndim
-    if axis != x.ndim - 1:
-        raise NotImplementedError("BiasSoftmax over several axes")
-    if not attributes.get("is_inner_broadcast", 1):
-        raise NotImplementedError("BiasSoftmax with an outer broadcast")
-    return softmax_of(x + bias)
-
-
 def _skip_layer_norm(
     attributes: Attributes, x: Wide, skip: Wide, scale: Wide, shift: Wide | None = None, bias: Wide | None = None
 ) -> list[Wide]:
@@ -373,7 +364,6 @@ MICROSOFT: Mapping[str, Rule] = {
     **QUANTIZATION,
     "Attention": _attention,
     "BiasGelu": lambda attributes, x, bias: gelu_of(x + bias),
-    "BiasSoftmax": _bias_softmax,
     "EmbedLayerNormalization": _embed_layer_norm,
     "FastGelu": lambda attributes, x, bias=None: gelu_of(x if bias is None else x + bias, "tanh"),
     "FusedConv": _fused_conv,

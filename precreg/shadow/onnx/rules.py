@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from precreg.shadow.onnx.convolution import convolve, convolve_back, mean_pool, pool, steps_of
-from precreg.shadow.onnx.wide import Array, Wide, choose, join
+from precreg.shadow.onnx.wide import Array, Wide, choose, join, wide
 
 Attributes = dict[str, Any]
 Rule = Callable[..., Wide | Sequence[Wide]]
@@ -43,7 +43,7 @@ def gelu_of(x: Wide, approximate: str = "none") -> Wide:
 
 def softmax_of(x: Wide, axis: int = -1) -> Wide:
     """Return exp(x) over its sum along an axis."""
-    raised = (x - np.max(x.value, axis=axis, keepdims=True)).exp()
+    raised = (x - wide(np.max(x.value, axis=axis, keepdims=True))).exp()
     return raised / raised.sum(axis, keepdims=True)
 
 
@@ -132,7 +132,7 @@ def _along_axis(compute: Callable[[Wide, int], Wide]) -> Rule:
 
 
 def _log_softmax(x: Wide, axis: int) -> Wide:
-    lowered = x - np.max(x.value, axis=axis, keepdims=True)
+    lowered = x - wide(np.max(x.value, axis=axis, keepdims=True))
     return lowered - lowered.exp().sum(axis, keepdims=True).log()
 
 
@@ -149,7 +149,7 @@ EPSILON = float(np.float32(1e-5))
 
 def _rms_norm(attributes: Attributes, x: Wide, scale: Wide) -> Wide:
     axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
-    return x / ((x * x).mean(axes, keepdims=True) + attributes.get("epsilon", EPSILON)).sqrt() * scale
+    return x / ((x * x).mean(axes, keepdims=True) + float(attributes.get("epsilon", EPSILON))).sqrt() * scale
 
 
 def by_name(operator: str, attributes: Attributes, *inputs: Wide | None) -> Wide:
@@ -166,7 +166,7 @@ def along_channels(value: Wide, ndim: int) -> Wide:
 
 def _batch_norm(attributes: Attributes, x: Wide, scale: Wide, bias: Wide, mean: Wide, variance: Wide) -> Wide:
     scale, bias, mean, variance = (along_channels(each, x.ndim) for each in (scale, bias, mean, variance))
-    return (x - mean) / (variance + attributes.get("epsilon", EPSILON)).sqrt() * scale + bias
+    return (x - mean) / (variance + float(attributes.get("epsilon", EPSILON))).sqrt() * scale + bias
 
 
 def _instance_norm(attributes: Attributes, x: Wide, scale: Wide, bias: Wide) -> Wide:
@@ -247,16 +247,17 @@ def _extreme(function: Callable[..., Array]) -> Callable[[Wide, tuple[int, ...],
 
 
 def _log_sum_exp(x: Wide, axes: tuple[int, ...], keepdims: bool) -> Wide:
-    top = np.max(x.value, axis=axes, keepdims=True)
+    top = wide(np.max(x.value, axis=axes, keepdims=True))
     found = (x - top).exp().sum(axes, keepdims=True).log() + top
-    return found if keepdims else found.reshape(np.squeeze(top, axes).shape)
+    return found if keepdims else found.reshape(np.squeeze(top.value, axes).shape)
 
 
 def _product(x: Wide, axes: tuple[int, ...], keepdims: bool) -> Wide:
-    found = np.prod(x.value, axis=axes, keepdims=True)
+    found: Array = np.prod(x.value, axis=axes, keepdims=True)
 
     def pull(g: Array) -> Array:
-        return g.reshape(found.shape) * found / x.value
+        spread: Array = g.reshape(found.shape) * found / x.value
+        return spread
 
     return Wide(found if keepdims else np.squeeze(found, axes), [(x, pull)])
 

@@ -25,6 +25,9 @@ class Wide:
     """An array of higher precision, or of integers, inside a rule."""
 
     __slots__ = ("_order", "_parents", "tracked", "value")
+    value: Array
+    tracked: bool
+
     # numpy's operators leave `array * wide` to this class.
     __array_ufunc__ = None
 
@@ -260,7 +263,8 @@ def reduce_to(gradient: Array, shape: tuple[int, ...]) -> Array:
         return gradient
     extra = gradient.ndim - len(shape)
     axes = [*range(extra), *(extra + at for at, size in enumerate(shape) if size == 1 != gradient.shape[extra + at])]
-    return np.sum(gradient, axis=tuple(axes), keepdims=True).reshape(shape)
+    reduced: Array = np.sum(gradient, axis=tuple(axes), keepdims=True).reshape(shape)
+    return reduced
 
 
 @np.errstate(all="ignore")
