@@ -1,4 +1,5 @@
 from .api import compare as compare
+from .api import monitor as monitor
 from .errors import UserError as UserError
 from .measure.analyzers import analyzer as analyzer
 from .measure.metrics import METRICS as METRICS

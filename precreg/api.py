@@ -1,10 +1,10 @@
-"""Measure two arrays from Python, without a project and without a verdict."""
+"""Measure two arrays, or the layers of a module, from Python: without a project and without a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from precreg.measure import compare_arrays as measured
 from precreg.subject import is_tensor, tensor_to_array
 from precreg.tolerance import SHIPPED_STANDARD, DtypeLimits, find_standard, limit_problem
 from precreg.types import Comparison
+
+if TYPE_CHECKING:
+    from precreg.shadow.monitor import Monitor
 
 
 def compare(
@@ -62,6 +65,29 @@ def compare(
     from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
 
     return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
+
+
+def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10, keep: int = 1000) -> Monitor:
+    """Return a monitor that measures the layers of a module of torch at every Nth step; docs/monitor.md has examples.
+
+    It starts with a `with` block, or with `start()`, and changes no bit of the module's results.
+
+    Args:
+        model: a torch.nn.Module that you train or use. Each call of it is a step.
+        layers: patterns of names of layers, such as ["layer4.*"], where * matches dots, too. None takes the layers
+            that have no layers inside.
+        every: sample the first step, and every Nth after it. Other steps cost next to nothing.
+        keep: the number of sampled steps to keep; the oldest make room for later ones.
+
+    Raises:
+        UserError: bad-value; unknown-node for a pattern without a layer; unmonitored-module for a compiled or parallel
+            module, or one of TorchScript.
+    """
+    # With torch, and only for those who monitor.
+    from precreg.report import render_monitor_html
+    from precreg.shadow.monitor import Monitor
+
+    return Monitor(model, layers, every, keep, render_monitor_html)
 
 
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:

@@ -1,0 +1,1 @@
+def render_monitor_html(record): return ""
