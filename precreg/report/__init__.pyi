@@ -49,4 +49,6 @@ from .summaries import explain_result as explain_result
 from .summaries import render_brief as render_brief
 from .summaries import render_run_terminal as render_run_terminal
 from .trace import render_trace_terminal as render_trace_terminal
+from .trace_html import render_trace_html as render_trace_html
+from .trace_html import trace_json as trace_json
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files

@@ -6,11 +6,13 @@ Pure functions of a trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from math import isclose, isfinite, prod
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from precreg.arithmetic import FORMATS
-from precreg.types import Operation, Site, Trace
+from precreg.types import ErrorSize, Operation, Site, Trace, TracedOutput
 
 # A correctly rounded operation has an own error of at most half a unit roundoff per element, and a good library's sum
 # of a thousand terms has a few. On ResNet-50, BERT and GPT-2 in float32, float16 and bfloat16 no operation reached 16.
@@ -114,6 +116,34 @@ def _group(key: str, operations: Sequence[Operation]) -> TraceGroup:
     own = max((each.own.relative for each in operations if each.own is not None), default=0.0)
     total = max((each.total.relative for each in operations if each.total is not None), default=0.0)
     return TraceGroup(key, operations[0].site, len(operations), own, total, shares, operations[0].number)
+
+
+def only_output(trace: Trace, name: str) -> Trace:
+    """Return the trace with one of its outputs, and the shares of its error alone."""
+    operations = tuple(
+        replace(each, shares={name: each.shares[name]} if name in each.shares else {}) for each in trace.operations
+    )
+    outputs = tuple(each for each in trace.outputs if each.name == name)
+    return replace(trace, operations=operations, outputs=outputs)
+
+
+def maker_of(operations: Sequence[Operation], output: TracedOutput) -> int | None:
+    """Return the number of the operation that made an output: the last one with its dtype, size and error.
+
+    A view of a result makes no operation, so the shapes may differ.
+    """
+    for operation in reversed(operations):
+        is_like = operation.dtype == output.dtype and prod(operation.shape) == prod(output.shape)
+        # The norms of a result and of its view may add up in another order.
+        if is_like and _agree(operation.total, output.rounding):
+            return operation.number
+    return None
+
+
+def _agree(one: ErrorSize | None, other: ErrorSize | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.relative == other.relative or isclose(one.relative, other.relative, rel_tol=1e-9)
 
 
 def coverage_of(trace: Trace) -> Coverage:

@@ -129,10 +129,15 @@ from .recorded import FigureMoved as FigureMoved
 from .recorded import NonFiniteFigures as NonFiniteFigures
 from .recorded import RecordedFigures as RecordedFigures
 from .trace import TRACE_SCHEMA as TRACE_SCHEMA
+from .trace import DumpComparison as DumpComparison
+from .trace import DumpedLayer as DumpedLayer
 from .trace import ErrorSize as ErrorSize
 from .trace import EventKind as EventKind
+from .trace import FormulaDifference as FormulaDifference
+from .trace import GrowthKind as GrowthKind
 from .trace import Operation as Operation
 from .trace import OperationNote as OperationNote
+from .trace import OperationPlace as OperationPlace
 from .trace import Phase as Phase
 from .trace import Site as Site
 from .trace import Trace as Trace
@@ -141,6 +146,7 @@ from .trace import TracedOutput as TracedOutput
 from .trace import TraceEngine as TraceEngine
 from .trace import TraceEvent as TraceEvent
 from .trace import ValueRange as ValueRange
+from .trace import VersionDifference as VersionDifference
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput

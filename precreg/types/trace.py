@@ -117,6 +117,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     # log2 of the largest operand over the largest result, for additions and subtractions.
     lost_bits: float | None = None
     note: OperationNote = ""
+    # The numbers of the operations that made its inputs, 0 for a value from outside; None if the engine does not know.
+    sources: tuple[int, ...] | None = None
 
 
 class TraceEvent(Struct, frozen=True):
@@ -156,6 +158,78 @@ class TracedOutput(Struct, frozen=True, kw_only=True):
     shadow_error: float | None = None
 
 
+class OperationPlace(Struct, frozen=True):
+    """An operation without its errors: its number, name and place, and the dtype and shape of its result."""
+
+    number: int
+    name: str
+    site: Site
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class FormulaDifference(Struct, frozen=True, kw_only=True):
+    """The first operation whose exact value the other computation does not have, although it has its inputs.
+
+    `other` is the oracle's function, or the subject of the version that was accepted, at `commit`. `first` is None if
+    every operation has a counterpart. `counterpart` is the operation of the other computation at the same place.
+    """
+
+    other: Literal["reference", "golden", "accepted"]
+    commit: str = ""
+    first: OperationPlace | None = None
+    counterpart: OperationPlace | None = None
+    # The operations of the subject, those with a counterpart, and the operations of the other computation.
+    operations: int = 0
+    matched: int = 0
+    other_operations: int = 0
+    # The reason why the other computation could not be traced.
+    problem: str = ""
+
+
+# Why an operation of a later version is worse than its counterpart: its own error grew, or it has none and an error.
+GrowthKind = Literal["grew", "new"]
+
+
+class VersionDifference(Struct, frozen=True, kw_only=True):
+    """The first operation whose own error is larger than in another version, which ran on the same inputs.
+
+    `commit` is the other version's. `first` is None if no own error grew. `counterpart` is None for a new operation.
+    """
+
+    revision: str
+    commit: str
+    kind: GrowthKind | None = None
+    first: Operation | None = None
+    counterpart: Operation | None = None
+    # The errors of the other version's outputs, and its operations.
+    outputs: tuple[TracedOutput, ...] = ()
+    operations: int = 0
+    matched: int = 0
+
+
+class DumpedLayer(Struct, frozen=True):
+    """The errors of one stored tensor and of the same tensor of this run, each against this run's shadow."""
+
+    name: str
+    file: str
+    dumped: ErrorSize
+    here: ErrorSize
+    # Whether the dump's error is more than this run's error and the dtype's rounding explain.
+    unexplained: bool
+
+
+class DumpComparison(Struct, frozen=True, kw_only=True):
+    """The stored tensors of another machine beside a trace, in order of execution; names without a counterpart."""
+
+    folder: str
+    layers: tuple[DumpedLayer, ...] = ()
+    # Names of dumps that the trace has not, of layers that the dumps have not, and those of other shapes.
+    only_dumped: tuple[str, ...] = ()
+    only_traced: tuple[str, ...] = ()
+    other_shapes: tuple[str, ...] = ()
+
+
 class Trace(Struct, frozen=True, kw_only=True):
     """The trace of one computation."""
 
@@ -173,8 +247,18 @@ class Trace(Struct, frozen=True, kw_only=True):
     facts: dict[str, str] = field(default_factory=dict)
     # Whether the traced computation gave the bits of a plain run; None if none was made.
     same_bits: bool | None = None
+    # Whether two plain runs gave the same bits; None if only one was made.
+    repeats: bool | None = None
+    # The role of the oracle that `formula` and `whole` of outputs compare with; empty if it gave nothing.
+    oracle: Literal["", "reference", "golden"] = ""
+    # The reason why the oracle gave nothing.
+    oracle_problem: str = ""
     operations: tuple[Operation, ...] = ()
     events: tuple[TraceEvent, ...] = ()
     outputs: tuple[TracedOutput, ...] = ()
     # Operations beyond the bound of a stored trace, which has the totals of their sites only.
     left_out: int = 0
+    # Where the formula differs, if it explains more of an output's error than rounding does.
+    formula: FormulaDifference | None = None
+    against: VersionDifference | None = None
+    dumps: DumpComparison | None = None
