@@ -6,6 +6,8 @@ from .figures import describe_sides as describe_sides
 from .figures import draw_figures as draw_figures
 from .figures import format_shape as format_shape
 from .figures import render_picture_html as render_picture_html
+from .name_map import NameMap as NameMap
+from .name_map import draw_name_map as draw_name_map
 from .png import render_picture_png as render_picture_png
 from .svg import DrawingBox as DrawingBox
 from .svg import LogScale as LogScale

@@ -11,7 +11,6 @@ from precreg.shadow.sizes import MASK_LIMIT
 from precreg.types import ErrorSize, TensorFigures
 
 
-@torch.no_grad()  # type: ignore[misc]
 def tensor_figures(tensors: Sequence[Any]) -> TensorFigures:
     """Return the statistics of all elements of some tensors together."""
     sums = [_sums(_flat(each)) for each in tensors if each.numel()]
@@ -67,7 +66,6 @@ def _sums(flat: tuple[Any, float]) -> Any:
     )
 
 
-@torch.no_grad()  # type: ignore[misc]
 def error_of_tensors(pairs: Sequence[tuple[Any, Any]]) -> ErrorSize:
     """Return the size of the errors of low-precision tensors against their exact values, all pairs together.
 

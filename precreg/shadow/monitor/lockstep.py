@@ -27,9 +27,7 @@ def wide_dtype(dtype: Any) -> Any:
 
 
 def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (
-        value.is_floating_point() or value.is_complex() or value.is_quantized
-    )
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex() or value.is_quantized)
 
 
 def can_be_shadowed(value: Any) -> bool:

@@ -167,8 +167,7 @@ def _is_in_backward() -> bool:
 def _tensors(output: object) -> list[tuple[str, Any]]:
     """Return the tensors of a layer's output by their path; one tensor alone has an empty path."""
     leaves, _ = tree_flatten_with_path(output)
-    found = [(".".join(_key(each) for each in path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return found
+    return [(".".join(_key(each) for each in path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _key(part: Any) -> str:

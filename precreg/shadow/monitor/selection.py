@@ -15,7 +15,7 @@ _SHOWN = 12
 
 
 def select_layers(model: Any, patterns: Sequence[str] | None) -> dict[str, Any]:
-    """Return the layers whose names match any pattern, in the order of the module; without patterns, all innermost ones.
+    """Return the layers whose names match any pattern, in the module's order; without patterns, the innermost ones.
 
     Raises UserError: unknown-node for a pattern that matches no layer, or only containers that never run.
     """
@@ -68,4 +68,6 @@ def require_watchable(model: Any) -> None:
 
 
 def _unwatchable(place: str, reason: str) -> UserError:
-    return UserError("unmonitored-module", f"expected a module that runs its operations in Python but {place}: {reason}")
+    return UserError(
+        "unmonitored-module", f"expected a module that runs its operations in Python but {place}: {reason}"
+    )
