@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--dtype", metavar="DTYPE", help="The dtype whose rounding is normal; by default the case's own.")
 @click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
+@click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
 @config_option
 @click.pass_obj
 def trace_command(
@@ -32,6 +33,7 @@ def trace_command(
     dtype: str | None,
     shares: bool,
     environment: str | None,
+    against: str | None,
 ) -> None:
     """Show the operation where a case first loses precision, and the share of the error that each one explains.
 
@@ -44,10 +46,13 @@ def trace_command(
     project = project_of_option(given)
     case = choose_case(project, pattern)
     from precreg.report import render_trace_terminal
-    from precreg.shadow import Recorder, TraceSettings, trace_case
+    from precreg.shadow import Recorder, SketchListener, TraceSettings, trace_against, trace_case
 
     settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain)
-    trace = trace_case(case, project, seed, Recorder(), settings)
+    listener = SketchListener()
+    trace = trace_case(case, project, seed, Recorder(listeners=[listener] if against is not None else []), settings)
+    if against is not None:
+        trace = trace_against(case, project, trace, listener.sketches, against, settings)
     click.echo(render_trace_terminal(trace if output is None else _only_output(trace, output)))
 
 

@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .alignment import SketchListener as SketchListener
 from .case_trace import TraceSettings as TraceSettings
 from .case_trace import trace_case as trace_case
 from .ledger import FirstLoss as FirstLoss
@@ -10,5 +11,6 @@ from .ledger import group_by_site as group_by_site
 from .ledger import only_output as only_output
 from .ledger import rank_by_share as rank_by_share
 from .ledger import unit_of as unit_of
+from .other_trace import trace_against as trace_against
 from .recorder import Detail as Detail
 from .recorder import Recorder as Recorder

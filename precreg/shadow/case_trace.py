@@ -7,8 +7,9 @@ run must give the same bits. Then the oracle splits the error of each output int
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,8 @@ from precreg.run import (
     run_subject_once,
     suite_folder,
 )
-from precreg.shadow.ledger import maker_of
+from precreg.shadow.formula import find_formula_difference
+from precreg.shadow.ledger import is_formula_dominant, maker_of
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
@@ -45,7 +47,18 @@ from precreg.subject import (
     watch_case_in_process,
 )
 from precreg.tolerance import resolve_tolerance
-from precreg.types import Case, ErrorSize, Failure, Operation, Reason, Site, Trace, TracedOutput, TraceEvent, case_chain
+from precreg.types import (
+    Case,
+    ErrorSize,
+    Failure,
+    FormulaDifference,
+    OperationPlace,
+    Reason,
+    Site,
+    Trace,
+    TracedOutput,
+    case_chain,
+)
 
 # Kinds of precreg that compute in this process, so that an engine sees their operations. An installed kind may call a
 # Python function as they do.
@@ -86,22 +99,25 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
     prepare_cases([case], project)
     with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr):
         run = _run_traced(case, project, seed, recorder, settings)
-        repeats = None if _same_bits(run.plain, run.traced) else _repeats(case, seed, run)
+        has_same_bits = _same_bits(run.plain, run.traced)
+        repeats = None if has_same_bits else _repeats(case, seed, run)
         oracle, problem = _run_oracle(case, seed, run)
-    outputs = tuple(_split_error(case, output, run, oracle, recorder, settings.chain) for output in run.tracer.outputs)
+        outputs = tuple(_split_error(case, each, run, oracle, recorder, settings.chain) for each in run.tracer.outputs)
+        formula = _formula_difference(case, seed, run, outputs)
     trace = Trace(
         case=case.id,
         definition=case.definition,
         seed=seed,
         dtype=settings.dtype or _own_dtype(case, run),
         facts={"numpy": np.__version__, **run.traced.facts},
-        same_bits=_same_bits(run.plain, run.traced),
+        same_bits=has_same_bits,
         repeats=repeats,
         oracle=case.role if oracle else "",
         oracle_problem=problem,
         operations=tuple(recorder.operations),
         events=recorder.events,
         outputs=outputs,
+        formula=formula,
     )
     return with_relative_files(trace, project)
 
@@ -217,18 +233,40 @@ def coarsest_dtype(names: list[str]) -> str:
     return min(known, key=lambda name: known[name], default="float64")
 
 
+def _formula_difference(
+    case: Case, seed: int, run: _TracedCall, outputs: Sequence[TracedOutput]
+) -> FormulaDifference | None:
+    """Return the place where the formula differs, for the output with the largest error of the formula."""
+    dominated = [output for output in outputs if is_formula_dominant(output)]
+    if not dominated:
+        return None
+    worst = max(dominated, key=lambda output: output.formula.relative if output.formula is not None else 0.0)
+    return find_formula_difference(case, seed, run.call, worst)
+
+
 def with_relative_files(trace: Trace, project: Path) -> Trace:
     """Return the trace with files relative to the project, wherever its checkout lies."""
     root = Path(realpath(project))
-    sites: dict[Site, Site] = {}
+    formula = trace.formula
+    if formula is not None:
+        first, counterpart = _inside(formula.first, root), _inside(formula.counterpart, root)
+        formula = replace(formula, first=first, counterpart=counterpart)
+    return replace(
+        trace,
+        operations=tuple(replace(each, site=_relative_site(each.site, root)) for each in trace.operations),
+        events=tuple(replace(each, site=_relative_site(each.site, root)) for each in trace.events),
+        formula=formula,
+    )
 
-    def relative(site: Site) -> Site:
-        if site not in sites:
-            file = Path(realpath(site.file)) if site.file and not site.file.startswith("<") else None
-            is_inside = file is not None and file.is_relative_to(root)
-            sites[site] = replace(site, file=file.relative_to(root).as_posix()) if file and is_inside else site
-        return sites[site]
 
-    operations: list[Operation] = [replace(each, site=relative(each.site)) for each in trace.operations]
-    events: list[TraceEvent] = [replace(each, site=relative(each.site)) for each in trace.events]
-    return replace(trace, operations=tuple(operations), events=tuple(events))
+def _inside(place: OperationPlace | None, root: Path) -> OperationPlace | None:
+    return None if place is None else replace(place, site=_relative_site(place.site, root))
+
+
+# A computation has few lines and many operations.
+@lru_cache(maxsize=4096)
+def _relative_site(site: Site, root: Path) -> Site:
+    file = Path(realpath(site.file)) if site.file and not site.file.startswith("<") else None
+    if file is None or not file.is_relative_to(root):
+        return site
+    return replace(site, file=file.relative_to(root).as_posix())

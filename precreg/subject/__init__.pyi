@@ -3,6 +3,7 @@ from .built_in import files_spec as files_spec
 from .built_in import read_raw_options as read_raw_options
 from .built_in import recorded_paths as recorded_paths
 from .call import Call as Call
+from .call import Observer as Observer
 from .call import Outputs as Outputs
 from .call import gather_facts as gather_facts
 from .call import name_outputs as name_outputs

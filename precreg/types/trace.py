@@ -171,12 +171,11 @@ class OperationPlace(Struct, frozen=True):
 class FormulaDifference(Struct, frozen=True, kw_only=True):
     """The first operation whose exact value the other computation does not have, although it has its inputs.
 
-    `other` is the oracle's function, or the subject of the version that was accepted, at `commit`. `first` is None if
-    every operation has a counterpart. `counterpart` is the operation of the other computation at the same place.
+    `other` is the function of the oracle, or the subject of another version. `first` is None if the computations do not
+    part, and if nothing saw the operations of the other one. `counterpart` is the other's operation at this place.
     """
 
-    other: Literal["reference", "golden", "accepted"]
-    commit: str = ""
+    other: Literal["reference", "golden", "version"]
     first: OperationPlace | None = None
     counterpart: OperationPlace | None = None
     # The operations of the subject, those with a counterpart, and the operations of the other computation.
@@ -187,14 +186,15 @@ class FormulaDifference(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-# Why an operation of a later version is worse than its counterpart: its own error grew, or it has none and an error.
+# Why an operation loses more than the other version does: its own error grew, or it is new and has one.
 GrowthKind = Literal["grew", "new"]
 
 
 class VersionDifference(Struct, frozen=True, kw_only=True):
     """The first operation whose own error is larger than in another version, which ran on the same inputs.
 
-    `commit` is the other version's. `first` is None if no own error grew. `counterpart` is None for a new operation.
+    `commit` is the other version's. `first` is None if no own error grew. `counterpart` is the other version's
+    operation with the same exact value; a new operation may have none.
     """
 
     revision: str
@@ -202,7 +202,9 @@ class VersionDifference(Struct, frozen=True, kw_only=True):
     kind: GrowthKind | None = None
     first: Operation | None = None
     counterpart: Operation | None = None
-    # The errors of the other version's outputs, and its operations.
+    # Where the exact values part; None if both versions compute one formula.
+    formula: FormulaDifference | None = None
+    # The outputs of the other version, its operations, and the operations that have a counterpart there.
     outputs: tuple[TracedOutput, ...] = ()
     operations: int = 0
     matched: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from time import perf_counter_ns
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from precreg.errors import UserError
-from precreg.subject.call import Call, Outputs, name_outputs
+from precreg.subject.call import Call, Observer, Outputs, name_outputs, output_leaves
 from precreg.subject.module_space import enter_module_space, leave_module_space
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.subject.tensors import array_to_tensor
@@ -111,17 +111,24 @@ def _timed(
         seed_generators(spec)
         wait_for(device)
         started = perf_counter_ns()
-        returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
+        if call.observer is None:
+            returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
+        else:
+            returned, gradients = _run_observed(call.observer, function, inputs, params, spec, built, autocast), {}
         wait_for(device)
         duration_s = (perf_counter_ns() - started) / 1e9
         facts = describe_hardware(device) | compiler_facts(spec)
     arrays = name_outputs(returned)
+    _require_own_names(arrays, gradients)
+    return Outputs(arrays | name_outputs(gradients), duration_s, facts)
+
+
+def _require_own_names(outputs: Mapping[str, object], gradients: Mapping[str, object]) -> None:
     for name in gradients:
-        if name in arrays:
+        if name in outputs:
             raise UserError(
                 "bad-outputs", f"expected another name than that of the gradient {name} but an output has it"
             )
-    return Outputs(arrays | name_outputs(gradients), duration_s, facts)
 
 
 def _run_once(
@@ -140,6 +147,29 @@ def _run_once(
         raise UserError("bad-outputs", f"expected tensors but {spec['torch']} returned a module; {advice}")
     # Autocast does not enclose the backward pass, as torch advises.
     return returned, backward(returned, inputs, function, built.groups) if spec.get("gradients") else {}
+
+
+def _run_observed(
+    observer: Observer,
+    function: Callable[..., Any],
+    inputs: Tensors,
+    params: dict[str, Any],
+    spec: dict[str, Any],
+    built: Built,
+    autocast: Callable[[], Any],
+) -> object:
+    """Return the outputs and the gradients of one observed run, in one dict."""
+
+    def compute(**named: Any) -> dict[str, Any]:
+        tensors = {name: named.pop(name) for name in inputs}
+        returned, gradients = _run_once(function, tensors, named, spec, built, autocast)
+        leaves = dict(output_leaves(returned))
+        _require_own_names(leaves, gradients)
+        return leaves | gradients
+
+    # torch.compile keeps the module that it compiles.
+    observer.watch_module(getattr(function, "_orig_mod", function))
+    return observer.call(compute, (), {**inputs, **params})
 
 
 @contextmanager
