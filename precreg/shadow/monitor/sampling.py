@@ -12,7 +12,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._pytree import tree_flatten_with_path
 
 from precreg.shadow.monitor.figures import error_of_tensors, tensor_figures
-from precreg.shadow.monitor.lockstep import Lockstep, Note, Track, can_be_shadowed
+from precreg.shadow.monitor.lockstep import Lockstep, Note
+from precreg.shadow.torch.twins import Twins, is_shadowed
 from precreg.types import LayerFigures, MonitoredStep
 
 if TYPE_CHECKING:
@@ -55,8 +56,14 @@ class SampledStep:
         self._parameters = {name: dict(each.named_parameters()) for name, each in layers.items()}
         self._found: dict[tuple[str, str, int, str], LayerFigures] = {}
         self._calls = dict.fromkeys(layers, 0)
-        self._tracks: list[tuple[str, Track | None]] = []
-        self._gradients: set[int] = set()
+        self._running: list[tuple[str, Twins | None]] = []
+        self._trained = {
+            name: {id(each) for each in given.values() if each.requires_grad}
+            for name, given in self._parameters.items()
+        }
+        # The parameters whose gradients a layer still waits for.
+        self._awaited = {name: set(trained) for name, trained in self._trained.items()}
+        self._has_backward = False
         self._handles: list[Any] = []
         self._started = perf_counter()
 
@@ -83,62 +90,71 @@ class SampledStep:
     def end(self) -> MonitoredStep:
         """Measure the weights, and return the figures of the step. The caller then leaves the lockstep."""
         with self._paused():
-            for name in self._layers:
+            for name, awaited in self._awaited.items():
+                # The gradients of a layer some of whose parameters had no part in the result.
+                if 0 < len(awaited) < len(self._trained[name]):
+                    self._measure_gradients(name)
                 self._measure_weights(name)
         for handle in self._handles:
             handle.remove()
-        has_backward = bool(self._gradients)
-        return MonitoredStep(self.number, perf_counter() - self._started, has_backward, tuple(self._found.values()))
+        duration_s = perf_counter() - self._started
+        return MonitoredStep(self.number, duration_s, self._has_backward, tuple(self._found.values()))
 
     def _enter_layer(self, name: str) -> None:
         if _is_in_backward():
             # A checkpoint computes its layers again.
             return
-        track = Track() if self._calls[name] < MAX_CALLS else None
-        self._tracks.append((name, track))
-        if track is not None:
-            self.lockstep.layer_tracks.append(track)
+        twins = Twins() if self._calls[name] < MAX_CALLS else None
+        self._running.append((name, twins))
+        if twins is not None:
+            self.lockstep.layer_twins.append(twins)
 
     def _leave_layer(self, name: str, output: object) -> None:
-        if _is_in_backward() or not any(name == entered for entered, _ in self._tracks):
+        if _is_in_backward() or not any(name == entered for entered, _ in self._running):
             return
         while True:
             # An exception leaves the layers inside without their hooks.
-            entered, track = self._tracks.pop()
-            if track is not None:
-                self.lockstep.layer_tracks.remove(track)
+            entered, twins = self._running.pop()
+            if twins is not None:
+                self.lockstep.layer_twins.remove(twins)
             if entered == name:
                 break
         call = self._calls[name]
         self._calls[name] += 1
-        if track is None:
+        if twins is None:
             self._note("calls_left_out", name, "")
             return
         with self._paused():
             for path, tensor in _tensors(output):
-                self._keep(name, "activation", [tensor], call=call, output=path, track=track)
+                self._keep(name, "activation", [tensor], call=call, output=path, twins=twins)
 
     def _see_gradient(self, parameter: Any) -> None:
-        self._gradients.add(id(parameter))
+        self._has_backward = True
+        for name, awaited in self._awaited.items():
+            if id(parameter) in self._trained[name]:
+                awaited.discard(id(parameter))
+                if not awaited:
+                    self._measure_gradients(name)
+                    # A second backward pass adds to them.
+                    awaited |= self._trained[name]
+
+    def _measure_gradients(self, name: str) -> None:
+        found = [each.grad for each in self._parameters[name].values() if each.grad is not None]
         with self._paused():
-            for name, parameters in self._parameters.items():
-                if any(each is parameter for each in parameters.values()):
-                    # All that the layer has so far: the last gradient makes the figures whole.
-                    found = [each.grad for each in parameters.values() if id(each) in self._gradients]
-                    self._keep(name, "gradient", [each for each in found if each is not None])
+            self._keep(name, "gradient", found)
 
     def _measure_weights(self, name: str) -> None:
-        updated = [each for each in self._parameters[name].values() if self.lockstep.step_track.knows(each)]
+        updated = [each for each in self._parameters[name].values() if self.lockstep.step_twins.has(each)]
         if updated:
             self._keep(name, "weight", updated)
 
     def _keep(
-        self, name: str, role: Any, tensors: list[Any], *, call: int = 0, output: str = "", track: Track | None = None
+        self, name: str, role: Any, tensors: list[Any], *, call: int = 0, output: str = "", twins: Twins | None = None
     ) -> None:
-        known = [each for each in tensors if can_be_shadowed(each)]
+        known = [each for each in tensors if is_shadowed(each)]
         if not known:
             return
-        step = self.lockstep.step_track
+        step = self.lockstep.step_twins
         self._found[role, name, call, output] = LayerFigures(
             layer=name,
             role=role,
@@ -146,7 +162,7 @@ class SampledStep:
             figures=tensor_figures(known),
             call=call,
             output=output,
-            own=None if track is None else error_of_tensors([(each, track.of(each)) for each in known]),
+            own=None if twins is None else error_of_tensors([(each, twins.of(each)) for each in known]),
             total=error_of_tensors([(each, step.of(each)) for each in known]),
         )
 
