@@ -102,7 +102,8 @@ class Stale(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Fill the buffer, and add the result to it."""
         result = self.layer(x)
-        buffer = torch.full_like(result, self.left)
+        # No constant: the next norm would take it away.
+        buffer = torch.linspace(0, self.left, result.numel(), dtype=result.dtype).view_as(result)
         buffer += result
         return buffer
 
@@ -176,5 +177,5 @@ def make(network: str, precision: str, fault: str, of: str, width: int = 256, pl
     if of == "cast hop" and is_faulty:
         setattr(block, layer, Hop(getattr(block, layer)))
     if of == "stale buffer":
-        setattr(block, layer, Stale(getattr(block, layer), 0.01 if is_faulty else 0.0))
+        setattr(block, layer, Stale(getattr(block, layer), 1.0 if is_faulty else 0.0))
     return Logits(model) if is_text else Classes(model)
