@@ -119,6 +119,8 @@ ADVICE: dict[str, str] = {
     "unreadable-history": "export the history again with precreg history export",
     "unknown-anchor": "name the commit of a run (precreg history list), or add a run of it to the history",
     "empty-history": "add runs with precreg history add, or name another environment",
+    "bad-watch": "name an operation, variable, FILE:LINE, module, probe or output, as the example does (docs/trace.md)",
+    "nested-trace": "end the running trace first: its block or its traced function",
 }
 
 

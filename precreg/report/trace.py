@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from precreg.report.describe import format_columns, strip_controls
 from precreg.report.trace_rows import (
@@ -10,10 +10,11 @@ from precreg.report.trace_rows import (
     ErrorUnit,
     TraceColumn,
     error_text,
-    format_site,
     main_output,
     operation_columns,
     share_text,
+    short_files,
+    short_site,
     unit_name,
 )
 from precreg.report.trace_sentences import (
@@ -32,6 +33,8 @@ TRACE_WIDTH = 120
 # A terminal shows the top of each list, and --all everything.
 MAX_RANKED = 5
 MAX_GROUPS = 20
+# Smaller shares would read 0.0 %.
+MIN_SHARE = 0.0005
 MAX_EVENTS = 10
 MAX_DUMPED = 12
 # A narrow terminal leaves these columns out, in this order.
@@ -72,8 +75,12 @@ def _trust(trace: Trace, every: bool) -> Iterator[str]:
 
 def _ranked(trace: Trace, unit: ErrorUnit, width: int) -> Iterator[str]:
     output = main_output(trace)
-    ranked = rank_by_share(trace, output.name)[:MAX_RANKED] if output is not None else []
-    if ranked and output is not None:
+    if output is None:
+        return
+    ranked = rank_by_share(trace, output.name)[:MAX_RANKED]
+    # The first is shown however small it is.
+    ranked = ranked[:1] + [each for each in ranked[1:] if abs(each.shares[output.name]) >= MIN_SHARE]
+    if ranked:
         yield ""
         yield from _operations(f"largest shares of the error of {output.name}", ranked, trace, unit, width)
 
@@ -166,8 +173,8 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
     ]
     if not any(each.shares for each in groups):
         columns = columns[1:]
-    names = [heading for heading, _ in columns]
-    rows = [[*(cell(each) for _, cell in columns), group_name(each, name)] for each in ordered]
+    names, files = [heading for heading, _ in columns], short_files(trace)
+    rows = [[*(cell(each) for _, cell in columns), group_name(each, name, files)] for each in ordered]
     widths = [max(map(len, column)) for column in zip(names, *(row[:-1] for row in rows), strict=True)]
     lines = [[*map(str.rjust, row[:-1], widths), row[-1]] for row in ([*names, name], *rows)]
     yield ""
@@ -195,6 +202,6 @@ def trace_groups_of(operations: Sequence[Operation], word: str) -> list[TraceGro
     return group_by_module(operations) if word == "module" else group_by_site(operations)
 
 
-def group_name(group: TraceGroup, word: str) -> str:
+def group_name(group: TraceGroup, word: str, files: Mapping[str, str]) -> str:
     """Write the module of a group, or its line with its code."""
-    return (group.key or UNKNOWN) if word == "module" else format_site(group.site)
+    return (group.key or UNKNOWN) if word == "module" else short_site(group.site, files)

@@ -16,9 +16,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from precreg.report.charts.course import MAX_CURVES, Course, CoursePoint, Curve, draw_course
-from precreg.report.charts.figures import TEMPLATES_FOLDER
-from precreg.report.charts.name_map import NameMap, draw_name_map
+from precreg.report.charts import (
+    MAX_CURVES,
+    TEMPLATES_FOLDER,
+    Course,
+    CoursePoint,
+    Curve,
+    NameMap,
+    draw_course,
+    draw_name_map,
+)
 from precreg.report.describe import strip_controls
 from precreg.report.html import json_for_script
 from precreg.report.trace import group_name, groups_by_share, trace_groups, trace_groups_of
@@ -29,6 +36,7 @@ from precreg.report.trace_rows import (
     main_output,
     operation_columns,
     share_text,
+    short_files,
     unit_name,
 )
 from precreg.report.trace_sentences import (
@@ -38,11 +46,10 @@ from precreg.report.trace_sentences import (
     describe_output,
     describe_size_of_ulp,
     describe_trust,
-    formula_dominates,
     legend_of,
     trace_warnings,
 )
-from precreg.shadow import TraceGroup, coverage_of, find_first_loss, unit_of
+from precreg.shadow import TraceGroup, coverage_of, find_first_loss, is_formula_dominant, unit_of
 from precreg.types import DumpComparison, Operation, Trace
 
 # A row of the table takes about 150 bytes of the page.
@@ -60,7 +67,7 @@ def trace_json(trace: Trace) -> bytes:
     loss = find_first_loss(trace)
     plain = msgspec.to_builtins(trace) | {
         "answer": answer_trace(trace),
-        "first_loss": None if loss is None else {"number": loss.operation.number, "reason": loss.reason},
+        "first_loss": None if loss is None else loss._asdict() | {"operation": loss.operation.number},
         "coverage": coverage_of(trace)._asdict(),
         "warnings": trace_warnings(trace),
     }
@@ -83,7 +90,7 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
     tables = [_group_table(trace, unit), _operation_table(trace, unit)] if trace.operations else []
     if trace.dumps is not None and trace.dumps.layers:
         tables.insert(0, _dump_table(trace.dumps, trace, unit))
-    is_loss = find_first_loss(trace) is not None or any(map(formula_dominates, trace.outputs))
+    is_loss = find_first_loss(trace) is not None or any(map(is_formula_dominant, trace.outputs))
     return {
         "trace": trace,
         "answer": answer_trace(trace, unit),
@@ -241,6 +248,7 @@ def _plain(cell: Cell) -> Any:
 
 def _group_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
     word, groups = trace_groups(trace)
+    files = short_files(trace)
     outputs = [output.name for output in trace.outputs if any(output.name in each.shares for each in groups)]
     shares = [f"share of {name}" if len(outputs) > 1 else "share" for name in outputs]
     columns = [*shares, "largest own", "largest total", "operations"]
@@ -250,7 +258,7 @@ def _group_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
             Cell(error_text(group.own, trace, unit), group.own),
             Cell(error_text(group.total, trace, unit), group.total),
             Cell(f"{group.operations:,}", group.operations),
-            Cell(group_name(group, word)),
+            Cell(group_name(group, word, files)),
         ]
         for group in groups_by_share(groups, trace)
     ]

@@ -140,6 +140,7 @@ from .trace import OperationNote as OperationNote
 from .trace import OperationPlace as OperationPlace
 from .trace import Phase as Phase
 from .trace import Site as Site
+from .trace import SiteTotals as SiteTotals
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
@@ -264,3 +265,5 @@ from .warning import UnwritableFolder as UnwritableFolder
 from .warning import VacuousTolerance as VacuousTolerance
 from .warning import has_unclaimed_files as has_unclaimed_files
 from .warning import read_facts as read_facts
+from .watched import UnmatchedPattern as UnmatchedPattern
+from .watched import WatchedValue as WatchedValue

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
-from precreg.types import ErrorSize, Site, ValueRange
+from precreg.types import ErrorSize, Site, TracedArray, ValueRange
 from tests.report.traced import (
     CUT,
     EPS16,
@@ -37,11 +37,11 @@ def test_the_answer_comes_first():
     lines = shown(attention())
     assert lines[0] == "unit/attention/float16  seed 3  float16  numpy 2.4.6"
     assert lines[2] == (
-        "first loss: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16; 92 % of the error of out"
+        "first loss: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16 "
+        "(float16 accumulator?); 92 % of the error of out"
     )
     assert lines[3] == (
-        "out: error 871 ULP of float16, 2.5 of the tolerance, rounding 871 ULP of float16, "
-        "formula 1.02e-06 ULP of float16, rounding dominates"
+        "out: error 871 ULP of float16, 2.5 of the tolerance; rounding 871, formula 1.02e-06: rounding dominates"
     )
     assert line_of(lines, "coverage") == (
         "coverage: 6 operations, 0 without own error, 0 not shadowed, 0 without a share, 0 cuts, 0 flips; "
@@ -131,7 +131,7 @@ def test_a_formula_that_dominates_is_the_answer():
     assert lines[2] == (
         "formula differs: without rounding, out still differs from the reference by 0.0025, 25 times its rounding error"
     )
-    assert lines[4].endswith("formula 0.0025, formula dominates")
+    assert lines[4].endswith("rounding 0.0001, formula 0.0025: formula dominates")
 
 
 def test_columns_of_rare_things_are_there_only_if_they_occur():
@@ -232,3 +232,25 @@ def test_a_golden_and_a_missing_oracle_are_named():
     lines = shown(attention(oracle_problem="it raised ValueError", repeats=False))
     assert "warning: no oracle to compare with: it raised ValueError" in lines
     assert line_of(lines, "warning: two plain runs differ")
+
+
+def test_another_version_with_another_formula_names_where_they_part():
+    part = replace(formula_fault().formula, other="version")
+    lines = shown(attention(against=replace(grown().against, formula=part)))
+    assert lines[3].startswith("from here the formula differs: norm.py:9")
+    assert lines[4].startswith("the other version has there: norm.py:19")
+
+
+CAUSES = {
+    "cast": ({"inputs": (TracedArray("float32", (8,)),), "name": "astype"}, "float32", 1.0, "(cast to float16?)"),
+    "cancellation": ({"amplification": 5e3, "lost_bits": 9.0}, "float16", 0.1, "(cancellation, 9 bits lost?)"),
+    "approximation": ({"name": "exp"}, "float16", 90.0, "(approximation of exp?)"),
+    "accumulator": ({"name": "sum"}, "float16", 90.0, "(float16 accumulator?)"),
+}
+
+
+@pytest.mark.parametrize(("changes", "normal", "own", "words"), CAUSES.values(), ids=CAUSES)
+def test_the_probable_cause_of_a_loss_has_a_question_mark(changes, normal, own, words):
+    found = changed(4, own=ErrorSize(own * EPS16), **changes)
+    loss = attention(operations=(found[3],), dtype=normal)
+    assert words in shown(loss)[2]

@@ -1,4 +1,9 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .course import MAX_CURVES as MAX_CURVES
+from .course import Course as Course
+from .course import CoursePoint as CoursePoint
+from .course import Curve as Curve
+from .course import draw_course as draw_course
 from .figures import TEMPLATES_FOLDER as TEMPLATES_FOLDER
 from .figures import Picture as Picture
 from .figures import comparison_style as comparison_style

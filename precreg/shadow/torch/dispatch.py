@@ -22,7 +22,6 @@ from precreg.shadow.torch.tape import Reads, Tape, flat_leaves, stored_error
 from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
-_NONE = ErrorSize(0.0)
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
 
@@ -75,6 +74,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
         self._recorder, self._places = recorder, places
         self._own = recorder.detail >= Detail.OWN
+        measures_ulp = recorder.detail >= Detail.ELEMENTS
+        self._zero = ErrorSize(0.0, max_ulp=0.0, mean_ulp=0.0) if measures_ulp else ErrorSize(0.0)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -101,7 +102,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         foreign = [each for each in tensors_in((call.args, call.kwargs)) if _is_foreign(each)]
         self._forget_reinterpreted(call)
         made = [each for each in tensors_in(result) if is_shadowed(each)]
-        if made and not facts.name.startswith(_RESERVE):
+        if made and facts.rounds and self._own:
+            self._round_constant(call, made[0])
+        elif made and not facts.name.startswith(_RESERVE):
             place = self._places.find()
             note: OperationNote = "random" if facts.is_random else "not_shadowed" if foreign else "created"
             if foreign:
@@ -109,6 +112,20 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self._recorder.note_event("not_shadowed", facts.name, place.site, detail=detail)
             self._record(call, place, (), OpResult(made[0], None, None), made, _Sizes(None, None, None), note)
         return result
+
+    def _round_constant(self, call: OpCall, low: Any) -> None:
+        """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
+        wide = wide_dtype(low.dtype)
+        exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
+        reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
+        before = _Before({}, None, True, 0.0, (), None, (), reads)
+        self.twins.put(low, exact, set())
+        result = OpResult(low, self.twins.of(low), exact)
+        (sizes,) = self._measure(call, before, [result], "created")
+        self._keep_error(result, sizes)
+        if self.twins.has(low):
+            self._tape_operation(call, before, [result], low, "created")
+        self._record(call, self._places.find(), (), result, [low], sizes, "created")
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
         """Drop the twin of floating numbers whose bits are written as integers."""
@@ -258,11 +275,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         for low, _, own_exact in results:
             total = next(found)
             if note == "moved" and self._own:
-                own, inherited = _NONE, total
+                own, inherited = self._zero, total
             elif own_exact is None or not self._own:
                 own, inherited = None, None
             elif before.is_exact:
-                own, inherited = total, _NONE
+                own, inherited = total, self._zero
             else:
                 own, inherited = next(found), next(found)
             sizes.append(self._honest(call, before, low, _Sizes(own, inherited, total), note))
