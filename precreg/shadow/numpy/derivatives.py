@@ -52,7 +52,7 @@ def _wide(value: Any) -> Plain:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _fit(gradient: Any, shape: tuple[int, ...]) -> Plain:
+def sum_to_shape(gradient: Any, shape: tuple[int, ...]) -> Plain:
     """Sum a gradient over the axes along which an operand was broadcast."""
     gradient = np.asarray(gradient)
     extra = gradient.ndim - len(shape)
@@ -61,6 +61,17 @@ def _fit(gradient: Any, shape: tuple[int, ...]) -> Plain:
     axes = tuple(axis for axis, length in enumerate(shape) if length == 1 and gradient.shape[axis] != 1)
     gradient = gradient.sum(axes, keepdims=True) if axes else gradient
     return np.broadcast_to(gradient, shape) if gradient.shape != shape else gradient
+
+
+def operand_pair(derived: Derived) -> tuple[tuple[Plain, Plain], tuple[bool, bool]]:
+    """Return the values of the first two arguments, and which of them get a gradient."""
+    values = iter(derived.values())
+    operands = {id(each) for each in derived.operands}
+    known = tuple(id(each) in operands for each in derived.arguments[:2])
+    pair = tuple(
+        next(values) if is_known else np.asarray(each) for each, is_known in zip(derived.arguments, known, strict=False)
+    )
+    return (pair[0], pair[1]), (known[0], known[1])
 
 
 # The partial derivatives of ufuncs of their inputs: one function for each input, of all inputs.
@@ -146,7 +157,7 @@ def _elementwise(name: str) -> Rule:
         for each, partial in zip(derived.arguments, partials, strict=False):
             if id(each) in operands:
                 factor = np.conjugate(partial(*inputs))
-                found.append(_fit(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
+                found.append(sum_to_shape(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
         return found
 
     return rule
@@ -158,7 +169,7 @@ def _linear(signs: tuple[float, ...]) -> Rule:
     def rule(derived: Derived, gradients: list[Plain]) -> list[Any]:
         operands = {id(each) for each in derived.operands}
         return [
-            _fit(sign * gradients[0], each.region.shape)
+            sum_to_shape(sign * gradients[0], each.region.shape)
             for each, sign in zip(derived.arguments, signs, strict=False)
             if id(each) in operands
         ]
@@ -361,7 +372,7 @@ def _clip(derived: Derived, gradients: list[Plain]) -> list[Any]:
     above = np.zeros(np.shape(x), bool) if high is None else x > high
     parts = (~below & ~above, below & ~above, above)
     given = (derived.arguments[0], derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max")))
-    return [_fit(gradients[0] * part, each.region.shape) for each, part in zip(given, parts, strict=True) if id(each) in operands]
+    return [sum_to_shape(gradients[0] * part, each.region.shape) for each, part in zip(given, parts, strict=True) if id(each) in operands]
 
 
 def _cast(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -380,7 +391,7 @@ def _write_at(derived: Derived, gradients: list[Plain]) -> list[Any]:
     """Pass the gradient of `add.at` or `subtract.at` on: to the old values whole, to the terms by their places."""
     indices = derived.arguments[1]
     picked = gradients[0][indices] * (-1.0 if derived.function is np.subtract.at else 1.0)
-    rest = [_fit(picked, each.region.shape) for each in derived.operands[1:]]
+    rest = [sum_to_shape(picked, each.region.shape) for each in derived.operands[1:]]
     return [gradients[0], *rest]
 
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, by_differences, is_small
+from precreg.shadow.numpy.contractions import CONTRACTIONS, rule_of_norm
+from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, Rule, by_differences, is_small
 from precreg.shadow.numpy.memory import Memory, Region
 from precreg.shadow.numpy.values import Values, replace_leaves
 
@@ -176,14 +177,24 @@ def _overlaps(view: Plain) -> bool:
 
 def can_pass_back(step: Step) -> bool:
     """Return whether the gradient of a step's result reaches its inputs."""
-    return step.name in RULES or is_small(step)
+    return rule_of(step) is not None
+
+
+def rule_of(step: Step) -> Rule | None:
+    """Return the rule of a step: its function's own, or differences if it has few numbers."""
+    if step.name == "norm":
+        order = step.arguments[1] if len(step.arguments) > 1 else step.options.get("ord")
+        found = rule_of_norm(order)
+    else:
+        found = RULES.get(step.name) or CONTRACTIONS.get(step.name)
+    return found or (by_differences if is_small(step) else None)
 
 
 def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> None:
     """Add the gradients of a step's inputs."""
-    if not step.operands or not can_pass_back(step):
+    rule = rule_of(step) if step.operands else None
+    if rule is None:
         return
-    rule = RULES.get(step.name, by_differences)
     found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
     for operand, gradient in zip(step.operands, found, strict=True):
         if gradient is not None:

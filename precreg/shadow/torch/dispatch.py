@@ -19,10 +19,9 @@ from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, compute_exact
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, Tape, flat_leaves, stored_error
-from precreg.shadow.torch.twins import Makers, Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
+from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
-_NONE = ErrorSize(0.0)
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
 
@@ -48,6 +47,7 @@ class _Before(NamedTuple):
     error: float
     inputs: tuple[TracedArray, ...]
     largest: float | None
+    sources: tuple[int, ...]
     reads: Reads | None
 
 
@@ -71,10 +71,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True) -> None:
         super().__init__()
         self.twins = Twins()
-        self._makers = Makers()
         self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
         self._recorder, self._places = recorder, places
         self._own = recorder.detail >= Detail.OWN
+        measures_ulp = recorder.detail >= Detail.ELEMENTS
+        self._zero = ErrorSize(0.0, max_ulp=0.0, mean_ulp=0.0) if measures_ulp else ErrorSize(0.0)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -101,15 +102,30 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         foreign = [each for each in tensors_in((call.args, call.kwargs)) if _is_foreign(each)]
         self._forget_reinterpreted(call)
         made = [each for each in tensors_in(result) if is_shadowed(each)]
-        if made and not facts.name.startswith(_RESERVE):
+        if made and facts.rounds and self._own:
+            self._round_constant(call, made[0])
+        elif made and not facts.name.startswith(_RESERVE):
             place = self._places.find()
             note: OperationNote = "random" if facts.is_random else "not_shadowed" if foreign else "created"
             if foreign:
                 detail = f"{foreign[0].layout} {foreign[0].dtype}".replace("torch.", "")
                 self._recorder.note_event("not_shadowed", facts.name, place.site, detail=detail)
-            self._record(call, place, (), [OpResult(made[0], None, None)], _Sizes(None, None, None), note)
-            self._note_makers(made)
+            self._record(call, place, (), OpResult(made[0], None, None), made, _Sizes(None, None, None), note)
         return result
+
+    def _round_constant(self, call: OpCall, low: Any) -> None:
+        """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
+        wide = wide_dtype(low.dtype)
+        exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
+        reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
+        before = _Before({}, None, True, 0.0, (), None, (), reads)
+        self.twins.put(low, exact, set())
+        result = OpResult(low, self.twins.of(low), exact)
+        (sizes,) = self._measure(call, before, [result], "created")
+        self._keep_error(result, sizes)
+        if self.twins.has(low):
+            self._tape_operation(call, before, [result], low, "created")
+        self._record(call, self._places.find(), (), result, [low], sizes, "created")
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
         """Drop the twin of floating numbers whose bits are written as integers."""
@@ -158,6 +174,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         errors = [self.twins.errors.get(storage_key(each), 0.0) for each in call.inputs]
         inputs = tuple(_traced(each) for each in call.inputs)
         written = {id(each) for each in call.written}
+        sources = tuple(self.twins.maker_of(each) for each in call.inputs)
         reads = None
         if self.tape is not None:
             reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
@@ -166,7 +183,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, max(errors), inputs, largest, reads)
+        return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
 
     def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> Any:
         """Return the exact operation on the inputs as they are; None if it is not known."""
@@ -232,12 +249,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._tape_operation(call, before, results, low, note)
         worst = max(range(len(sizes)), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
-        self._record(call, place, before.inputs, [results[worst]], sizes[worst], note, before)
-        self._note_makers([each.low for each in results])
-
-    def _note_makers(self, made: Sequence[Any]) -> None:
-        for each in made:
-            self._makers.note(each, len(self._recorder.operations))
+        made = [each.low for each in results]
+        self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
 
     def _tape_operation(
         self, call: OpCall, before: _Before, results: list[OpResult], low: Any, note: OperationNote
@@ -262,11 +275,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         for low, _, own_exact in results:
             total = next(found)
             if note == "moved" and self._own:
-                own, inherited = _NONE, total
+                own, inherited = self._zero, total
             elif own_exact is None or not self._own:
                 own, inherited = None, None
             elif before.is_exact:
-                own, inherited = total, _NONE
+                own, inherited = total, self._zero
             else:
                 own, inherited = next(found), next(found)
             sizes.append(self._honest(call, before, low, _Sizes(own, inherited, total), note))
@@ -306,14 +319,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         call: OpCall,
         place: Place,
         inputs: tuple[TracedArray, ...],
-        results: list[OpResult],
+        worst: OpResult,
+        made: list[Any],
         sizes: _Sizes,
         note: OperationNote,
         before: _Before | None = None,
     ) -> None:
         if self._recorder.detail == Detail.OUTPUTS:
             return
-        low, exact, own_exact = results[0]
+        low, exact, own_exact = worst
         values = measure_range(low, exact)
         gain = None
         if before is not None and before.error > 0.0 and sizes.inherited is not None:
@@ -338,8 +352,10 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             range=values,
             lost_bits=lost,
             note=note,
-            sources=tuple(dict.fromkeys(map(self._makers.of, call.inputs))),
+            sources=() if before is None else before.sources,
         )
+        for each in made:
+            self.twins.note_maker(each, operation.number)
         self._recorder.record(Observed(operation, low, exact, own_exact))
 
 

@@ -104,10 +104,11 @@ def _lstm(given: dict[str, Any], low: Any) -> Any:
     """Compute one layer in one direction, which oneDNN runs in float32 and bfloat16 only."""
     weights = [given[f"weight{at}"] for at in range(4)][: 4 if given["has_biases"] else 2]
     x = given["input"].flip(0) if given["reverse"] else given["input"]
-    state = (given["hx_"], given["cx_"])
-    out, h, c = torch._VF.lstm(x, state, weights, given["has_biases"], 1, 0.0, False, False, False)
+    h, c = given["hx_"], given["cx_"]
+    state = (h.reshape(1, *h.shape[-2:]), c.reshape(1, *c.shape[-2:]))
+    out, last_h, last_c = torch._VF.lstm(x, state, weights, given["has_biases"], 1, 0.0, False, False, False)
     # The last result is the memory of the backward pass.
-    return out.flip(0) if given["reverse"] else out, h, c, low[3]
+    return out.flip(0) if given["reverse"] else out, last_h.view(h.shape), last_c.view(c.shape), low[3]
 
 
 _RULES: dict[str, Callable[[dict[str, Any], Any], Any]] = {

@@ -33,6 +33,8 @@ _CREATE = {
     "zeros",
     "zeros_like",
 }
+# Those whose numbers may have no exact form in the result's dtype.
+_ROUND = {"arange", "full", "linspace", "logspace", "scalar_tensor"}
 # They copy numbers in the same dtype, so that their own error is 0.
 _MOVE = {
     "_unsafe_index",
@@ -88,6 +90,7 @@ class Facts(NamedTuple):
     is_random: bool
     creates: bool
     moves: bool
+    rounds: bool
     jumps: bool
     adds: bool
     # Arguments that depend on others, and have no derivative of their own.
@@ -128,6 +131,7 @@ def facts_of(func: Any) -> Facts:
         is_random=torch.Tag.nondeterministic_seeded in func.tags,
         creates=known in _CREATE,
         moves=known in _MOVE,
+        rounds=known in _ROUND,
         jumps=known.rstrip("_") in _JUMP,
         adds=known.rstrip("_") in _ADD,
         statistics=_STATISTICS.get(known, ()),
