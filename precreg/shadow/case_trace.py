@@ -242,7 +242,7 @@ def _formula_difference(
     case: Case, seed: int, run: _TracedCall, outputs: Sequence[TracedOutput]
 ) -> FormulaDifference | None:
     """Return the place where the formula differs, for the output with the largest error of the formula."""
-    dominated = [output for output in outputs if is_formula_dominant(output)]
+    dominated = [output for output in outputs if is_formula_dominant(output, case.role)]
     if not dominated:
         return None
     worst = max(dominated, key=lambda output: output.formula.relative if output.formula is not None else 0.0)

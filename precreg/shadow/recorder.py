@@ -81,13 +81,9 @@ class Recorder:
         self.step: int | None = None
         self.phase: Phase = "forward"
         self.operations: list[Operation] = []
-        self._listeners = [*listeners]
+        self._listeners = listeners
         self._is_shown = False
         self._events: dict[tuple[EventKind, str, Site, str], TraceEvent] = {}
-
-    def add_listener(self, listener: Listener) -> None:
-        """Show the operations to one more listener."""
-        self._listeners.append(listener)
 
     def next_number(self) -> int:
         """Return the number of the operation that is recorded next, from 1."""

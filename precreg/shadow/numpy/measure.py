@@ -79,10 +79,26 @@ class Measurer:
             range=value_range(actual, exact),
             lost_bits=_lost_bits(actual, arguments) if name in _SUMS else None,
             note=note,
+            sources=self._sources(actual, arguments),
         )
+        self.note_maker(actual, operation.number)
         self._note_overflow(operation, actual, exact)
         self.recorder.record(Observed(operation, actual, exact, own_exact))
         return total
+
+    def _sources(self, actual: NDArray[Any], arguments: Any) -> tuple[int, ...]:
+        """Return the numbers of the operations that made the inputs, and the rest of a memory that is written in part."""
+        memories = [self.memories.find(leaf.view_plain()) for leaf in leaves_of(arguments)]
+        written = self.memories.find(actual)
+        if written is not None and actual.nbytes < written.twin.size * written.unit:
+            memories.append(written)
+        return tuple(dict.fromkeys(0 if memory is None else memory.maker for memory in memories))
+
+    def note_maker(self, actual: NDArray[Any], number: int) -> None:
+        """Note that an operation wrote an array."""
+        memory = self.memories.find(actual)
+        if memory is not None:
+            memory.maker = number
 
     def _split(
         self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None, total: ErrorSize
