@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray
@@ -76,7 +77,7 @@ class Writes:
             number = len(operations.recorder.operations)
         if kept is not None and tape is not None:
             missing = None if own is None else _difference(array, own)
-            written = tape.written(array, missing, None if write.where is None else np.asarray(write.where))
+            written = tape.written(array, missing, None if write.where is None else asarray(write.where))
             operations.add_step(Step(number, write.name, write.tape_function, *kept, [written]), site)
 
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
