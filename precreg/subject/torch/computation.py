@@ -123,14 +123,6 @@ def _timed(
     return Outputs(arrays | name_outputs(gradients), duration_s, facts)
 
 
-def _require_own_names(outputs: Mapping[str, object], gradients: Mapping[str, object]) -> None:
-    for name in gradients:
-        if name in outputs:
-            raise UserError(
-                "bad-outputs", f"expected another name than that of the gradient {name} but an output has it"
-            )
-
-
 def _run_once(
     function: Callable[..., Any],
     inputs: Tensors,
