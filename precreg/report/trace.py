@@ -178,7 +178,8 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
     widths = [max(map(len, column)) for column in zip(names, *(row[:-1] for row in rows), strict=True)]
     lines = [[*map(str.rjust, row[:-1], widths), row[-1]] for row in ([*names, name], *rows)]
     yield ""
-    yield f"by {name}, largest own and total error {'in ' if unit == 'ulp' else ''}{unit_name(trace, unit)}"
+    shares = f"share of the error of {key}, " if names[0] == "share" else ""
+    yield f"by {name}, {shares}largest own and total error {'in ' if unit == 'ulp' else ''}{unit_name(trace, unit)}"
     yield from (_cut(line, width) for line in format_columns(lines[0], lines[1:], len(rows)))
     if len(ordered) < len(groups):
         yield f"and {len(groups) - len(ordered):,} more: --all shows them"

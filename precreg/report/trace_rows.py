@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
@@ -78,7 +77,8 @@ def used_tolerance(share: float | None, output: TracedOutput) -> float | None:
 
     The tolerance limits the whole error, and shares explain its part from rounding.
     """
-    if share is None or output.tolerances is None:
+    # A tolerance without an elementwise bound, such as a match ratio, has no parts.
+    if share is None or output.tolerances is None or not isfinite(output.tolerances):
         return None
     whole, rounding = output.whole, output.rounding
     part = rounding.relative / whole.relative if whole and rounding and whole.relative > 0 else 1.0
@@ -94,10 +94,18 @@ def format_site(site: Site, width: int = 0) -> str:
 
 
 def short_files(trace: Trace) -> dict[str, str]:
-    """Return, by file, the name alone if no other file of the trace has it: paths take the room of the code."""
-    names = {file: PurePosixPath(file).name for file in {each.site.file for each in trace.operations}}
-    counts = Counter(names.values())
-    return {file: name if counts[name] == 1 else file for file, name in names.items()}
+    """Return, by file, the end of its path that no other file of the trace has: paths take the room of the code."""
+    files = {each.site.file for each in trace.operations}
+    return {file: _shortest_end(file, files) for file in files}
+
+
+def _shortest_end(file: str, files: Collection[str]) -> str:
+    parts = PurePosixPath(file).parts
+    for count in range(1, len(parts)):
+        end = "/".join(parts[-count:])
+        if sum(f"/{other}".endswith(f"/{end}") for other in files) == 1:
+            return end
+    return file
 
 
 def short_site(site: Site, files: Mapping[str, str]) -> str:

@@ -122,7 +122,7 @@ def describe_formula(found: FormulaDifference) -> list[str]:
         return [f"the operations of {other} are not known: {found.problem}"]
     counts = f"{found.matched:,} of {found.operations:,} operations have the same exact value in {other}"
     if found.first is None:
-        return [f"no operation differs from {other} alone: {counts}"]
+        return [f"the operations do not show where the formula parts from {other}: {counts}"]
     sentences = [f"from here the formula differs: {_placed(found.first)}; {counts}"]
     if found.counterpart is not None:
         sentences.append(f"{other} has there: {_placed(found.counterpart)}")
@@ -194,7 +194,9 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
         return f"{output.name}: error not known: the trace lost this output"
     # The unit stands once, behind the first number.
     first = f"{known[0][0]} {error_words(known[0][1], trace, unit)}"
-    used = [] if output.tolerances is None else [f"{format_number(output.tolerances, 3)} of the tolerance"]
+    # An elementwise tolerance of 0 gives no measure: such an output is judged by another metric.
+    is_known = output.tolerances is not None and isfinite(output.tolerances)
+    used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
     split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
     return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output)]))}"
 

@@ -34,6 +34,7 @@ from precreg.run import (
 )
 from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
+from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
@@ -86,7 +87,7 @@ class _TracedCall(NamedTuple):
     call: Call
     plain: Outputs
     traced: Outputs
-    tracer: Tracer
+    tracer: Tracer | OnnxTrace
 
 
 @np.errstate(all="ignore")
@@ -149,6 +150,10 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         plain = run_subject_once(case, call)
     with _failures(case, seed, "return arrays when it is traced, as it did before,"):
+        if case.subject.kind == "onnx":
+            # A model of ONNX calls no function: the program that ONNX Runtime runs is traced.
+            found = trace_onnx_call(case.subject.spec, call, recorder, shares=settings.shares)
+            return _TracedCall(call, plain, found.traced, found)
         traced = run_subject_once(case, replace(call, observer=tracer))
     if not tracer.outputs:
         message = f"expected a subject that calls a Python function but {case.id} has the kind {case.subject.kind}"
@@ -202,7 +207,7 @@ def _split_error(
     case: Case, output: TracedOutput, run: _TracedCall, oracle: Arrays, recorder: Recorder, chain: tuple[str, ...]
 ) -> TracedOutput:
     """Add the errors against the oracle, the share of the tolerance, and the number of the operation that made it."""
-    found = replace(output, number=maker_of(recorder.operations, output))
+    found = replace(output, number=output.number or maker_of(recorder.operations, output))
     actual, exact = run.traced.arrays.get(output.name), oracle.get(output.name)
     if actual is None or exact is None or actual.shape != exact.shape:
         return found

@@ -44,6 +44,14 @@ from .metric import find_description as find_description
 from .metric import format_distinct as format_distinct
 from .metric import format_duration as format_duration
 from .metric import format_number as format_number
+from .monitor import LayerFigures as LayerFigures
+from .monitor import MonitoredStep as MonitoredStep
+from .monitor import MonitorEvent as MonitorEvent
+from .monitor import MonitorEventKind as MonitorEventKind
+from .monitor import MonitorOverhead as MonitorOverhead
+from .monitor import MonitorRecord as MonitorRecord
+from .monitor import TensorFigures as TensorFigures
+from .monitor import TensorRole as TensorRole
 from .oracle import BenchmarkReplaced as BenchmarkReplaced
 from .oracle import ComparedOracleFact as ComparedOracleFact
 from .oracle import OracleBesideSubject as OracleBesideSubject

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
+from precreg.report.trace_rows import short_files
 from precreg.types import ErrorSize, Site, TracedArray, ValueRange
 from tests.report.traced import (
     CUT,
@@ -92,13 +93,29 @@ def test_a_narrow_terminal_leaves_columns_out_and_names_them():
 
 def test_lines_are_grouped_and_modules_if_there_are_any():
     by_line = shown(attention())
-    assert "by line, largest own and total error in ULP of float16" in by_line
+    assert "by line, share of the error of out, largest own and total error in ULP of float16" in by_line
     by_module = shown(layered())
-    start = by_module.index("by module, largest own and total error in ULP of float16")
+    start = by_module.index("by module, share of the error of out, largest own and total error in ULP of float16")
     assert by_module[start + 2].endswith("layers.5.norm")
     assert by_module[start + 2].split()[0] == "80"
     assert "and 4 more: --all shows them" in by_module
     assert not [line for line in shown(layered(), every=True) if line.startswith("and ")]
+
+
+def test_files_of_one_name_keep_the_folder_that_tells_them_apart():
+    paths = ["a/b/kernels/norm.py", "a/b/networks/norm.py", "a/b/loss.py"]
+    operations = tuple(replace(each, site=Site(path, 7)) for each, path in zip(OPERATIONS, paths, strict=False))
+    assert short_files(attention(operations=operations)) == {
+        paths[0]: "kernels/norm.py",
+        paths[1]: "networks/norm.py",
+        paths[2]: "loss.py",
+    }
+
+
+def test_an_output_without_an_elementwise_bound_has_no_part_of_a_tolerance():
+    lines = shown(attention(outputs=(replace(OUTPUT, tolerances=inf),)), unit="tolerance")
+    assert "tolerance" not in lines[3]
+    assert not any("inf" in line for line in lines)
 
 
 def test_without_a_first_loss_the_largest_share_is_named():
@@ -197,7 +214,9 @@ def test_the_first_line_of_another_formula_is_named_with_its_counterpart():
     unknown = replace(formula_fault(), formula=replace(formula_fault().formula, problem="it is a table"))
     assert shown(unknown)[3] == "the operations of the reference are not known: it is a table"
     equal = replace(formula_fault(), formula=replace(formula_fault().formula, first=None, matched=6))
-    assert shown(equal)[3].startswith("no operation differs from the reference alone: 6 of 6 operations")
+    assert shown(equal)[3].startswith(
+        "the operations do not show where the formula parts from the reference: 6 of 6 operations"
+    )
 
 
 def test_the_first_own_error_that_grew_is_named_with_both_lines():

@@ -33,9 +33,7 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return self.engine.ufunc(ufunc, method, inputs, options)
 
-    def __array_function__(
-        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Mapping[str, Any]
-    ) -> Any:
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return self.engine.function(func, tuple(args), dict(kwargs))
 
     def __getitem__(self, key: Any) -> Any:
@@ -127,9 +125,7 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return self.engine.ufunc(ufunc, method, inputs, options)
 
-    def __array_function__(
-        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Mapping[str, Any]
-    ) -> Any:
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return self.engine.function(func, tuple(args), dict(kwargs))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

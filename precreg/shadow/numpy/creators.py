@@ -161,4 +161,3 @@ def _user_modules() -> Iterator[ModuleType]:
         file = getattr(module, "__file__", None)
         if isinstance(module, ModuleType) and file and not is_library_file(file) and "site-packages" not in file:
             yield module
-

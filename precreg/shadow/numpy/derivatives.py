@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 Plain = NDArray[Any]
@@ -48,13 +49,13 @@ Rule = Callable[[Derived, list[Plain]], list[Any]]
 
 
 def _wide(value: Any) -> Plain:
-    array = np.asarray(value)
+    array = asarray(value)
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def sum_to_shape(gradient: Any, shape: tuple[int, ...]) -> Plain:
     """Sum a gradient over the axes along which an operand was broadcast."""
-    gradient = np.asarray(gradient)
+    gradient = asarray(gradient)
     extra = gradient.ndim - len(shape)
     if extra > 0:
         gradient = gradient.sum(tuple(range(extra)))
@@ -69,7 +70,7 @@ def operand_pair(derived: Derived) -> tuple[tuple[Plain, Plain], tuple[bool, boo
     operands = {id(each) for each in derived.operands}
     known = tuple(id(each) in operands for each in derived.arguments[:2])
     pair = tuple(
-        next(values) if is_known else np.asarray(each) for each, is_known in zip(derived.arguments, known, strict=False)
+        next(values) if is_known else asarray(each) for each, is_known in zip(derived.arguments, known, strict=False)
     )
     return (pair[0], pair[1]), (known[0], known[1])
 
@@ -83,7 +84,7 @@ def _power_by_exponent(x: Plain, y: Plain) -> Any:
 
 
 def _pick(condition: Any) -> Any:
-    return np.asarray(condition, np.float64)
+    return asarray(condition, np.float64)
 
 
 PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -151,7 +152,7 @@ def _elementwise(name: str) -> Rule:
         values = iter(derived.values())
         operands = {id(each) for each in derived.operands}
         inputs = [
-            next(values) if id(each) in operands else np.asarray(each) for each in derived.arguments[: len(partials)]
+            next(values) if id(each) in operands else asarray(each) for each in derived.arguments[: len(partials)]
         ]
         found = []
         for each, partial in zip(derived.arguments, partials, strict=False):
@@ -201,7 +202,7 @@ def _moves(derived: Derived, gradients: list[Plain]) -> list[Any]:
     parts = list(moved) if isinstance(moved, tuple | list) else [moved]
     total = np.zeros(int(ends[-1]) + 1, gradients[0].dtype)
     for part, gradient in zip(parts, gradients, strict=False):
-        places = np.asarray(part).ravel()
+        places = asarray(part).ravel()
         total += _scattered(places, np.broadcast_to(gradient, np.shape(part)).ravel(), len(total))
     return [
         total[start + 1 : end + 1].reshape(each.region.shape)
@@ -237,7 +238,7 @@ def _spread(gradient: Plain, shape: tuple[int, ...], axes: tuple[int, ...]) -> P
 
 def _mask_of(derived: Derived, shape: tuple[int, ...]) -> Any:
     where = derived.options.get("where", True)
-    return np.broadcast_to(np.asarray(where), shape) if where is not True else 1.0
+    return np.broadcast_to(asarray(where), shape) if where is not True else 1.0
 
 
 def _sum(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -364,15 +365,26 @@ def _log_sum(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _clip(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    low, high = derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max"))
+    low, high = (
+        derived.argument(1, "a_min", derived.options.get("min")),
+        derived.argument(2, "a_max", derived.options.get("max")),
+    )
     values = iter(derived.values())
     operands = {id(each) for each in derived.operands}
     x, low, high = (next(values) if id(each) in operands else each for each in (derived.arguments[0], low, high))
     below = np.zeros(np.shape(x), bool) if low is None else x < low
     above = np.zeros(np.shape(x), bool) if high is None else x > high
     parts = (~below & ~above, below & ~above, above)
-    given = (derived.arguments[0], derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max")))
-    return [sum_to_shape(gradients[0] * part, each.region.shape) for each, part in zip(given, parts, strict=True) if id(each) in operands]
+    given = (
+        derived.arguments[0],
+        derived.argument(1, "a_min", derived.options.get("min")),
+        derived.argument(2, "a_max", derived.options.get("max")),
+    )
+    return [
+        sum_to_shape(gradients[0] * part, each.region.shape)
+        for each, part in zip(given, parts, strict=True)
+        if id(each) in operands
+    ]
 
 
 def _cast(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -466,7 +478,7 @@ def _shifted(derived: Derived, values: list[Plain], which: int, place: tuple[int
     arguments, options = derived.fill(lambda _, index: moved[index], lambda constant: constant)
     result = derived.function(*arguments, **options)
     parts = result if isinstance(result, tuple | list) else [result]
-    return [np.asarray(part) for part in parts if np.asarray(part).dtype.kind in "fc"]
+    return [asarray(part) for part in parts if asarray(part).dtype.kind in "fc"]
 
 
 # Functions that move numbers, whatever their values are.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
@@ -108,7 +109,7 @@ class NumpyEngine:
 
         def round_leaf(leaf: Any) -> Any:
             exact = self.values.exact(leaf)
-            rounded = np.asarray(exact).astype(leaf.dtype)
+            rounded = asarray(exact).astype(leaf.dtype)
             if type(leaf) is ShadowScalar:
                 return rounded[()]
             return self.values.low(self._view(rounded, leaf.is_simulated))
@@ -130,6 +131,7 @@ class NumpyEngine:
             return None
         return np.array(self.values.exact(value))
 
+    @np.errstate(all="ignore")
     def shares(self, outputs: Mapping[str, Any]) -> dict[str, dict[int, float]]:
         """Return the shares of each output's error by the number of the operation."""
         if self.tape is None:
@@ -202,7 +204,9 @@ class NumpyEngine:
             return HANDLERS[function](self, function, arguments, options)
         return self.operations.run(name, function, function, arguments, options)
 
-    def _into(self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _into(
+        self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
         target = options.pop("out")
         target = target[0] if isinstance(target, tuple) else target
         self.writes.out(name, function, arguments, options, target)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.contractions import CONTRACTIONS, rule_of_norm
@@ -92,8 +93,6 @@ class Tape:
     def written(self, array: Plain, error: Plain | None, where: Plain | None = None) -> Written:
         """Return a result with its own error for a step; the error of a large array is rounded to float32."""
         memory = self.memories.memory_of(array)
-        if error is not None and not np.any(error):
-            error = None
         return Written(self.memories.region(array, memory), memory.twin.size, _narrow(error), where)
 
     def add(self, step: Step) -> None:
@@ -154,15 +153,20 @@ class Adjoints:
 
     def add(self, region: Region, units: int, gradient: Plain) -> None:
         """Add a gradient at a region."""
-        flat = self._by_memory.setdefault(region.memory, np.zeros(units))
+        flat = self._by_memory.get(region.memory)
+        if flat is None:
+            flat = self._by_memory[region.memory] = np.zeros(units)
         view = self._view(region, flat)
         if view.dtype.kind != "c" and gradient.dtype.kind == "c":
             gradient = gradient.real
         if _overlaps(view):
-            places = np.ndarray(view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides)
+            places = np.ndarray(
+                view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides
+            )
             flat += np.bincount(places.ravel(), np.broadcast_to(gradient, view.shape).ravel(), units)
             return
-        view += np.where(np.isfinite(gradient), gradient, 0.0)
+        # A square root at 0 has no finite derivative: that element passes nothing on.
+        view += gradient if np.isfinite(gradient.sum()) else np.where(np.isfinite(gradient), gradient, 0.0)
 
 
 def _unit(region: Region) -> int:
@@ -198,20 +202,21 @@ def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> None:
     found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
     for operand, gradient in zip(step.operands, found, strict=True):
         if gradient is not None:
-            adjoints.add(operand.region, operand.units, np.asarray(gradient))
+            adjoints.add(operand.region, operand.units, asarray(gradient))
 
 
 def _narrow(error: Plain | None) -> Plain | None:
-    """Return an error in float32 if it fits, because the tape keeps one for each operation."""
-    if error is None or error.dtype.kind == "c":
-        return error
-    cleaned = np.where(np.isfinite(error), error, 0.0)
-    largest = float(np.max(np.abs(cleaned), initial=0.0))
-    return cleaned.astype(np.float32) if 1e-30 < largest < 1e30 else cleaned.astype(np.float64)
+    """Return an error without NaN, in float32 if it fits, because the tape keeps one for each operation."""
+    if error is None or not error.size:
+        return None
+    largest = float(np.abs(error).max())
+    if not np.isfinite(largest):
+        error = np.where(np.isfinite(error), error, 0.0)
+        largest = float(np.abs(error).max())
+    if largest == 0.0:
+        return None
+    return error.astype(np.float32) if error.dtype.kind == "f" and 1e-30 < largest < 1e30 else error
 
 
 def _product(error: Plain | None, gradient: Plain) -> float:
-    if error is None:
-        return 0.0
-    return float(np.sum(np.real(np.conjugate(gradient) * np.where(np.isfinite(error), error, 0.0))))
-
+    return 0.0 if error is None else float(np.vdot(gradient, error).real)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray
@@ -71,12 +72,19 @@ class Writes:
         number = None
         if operations.recorder.detail > Detail.OUTPUTS:
             operations.measurer.record(
-                write.name, site, array, shadow, own, given, note=note, input_error=error  # type: ignore[arg-type]
+                write.name,
+                site,
+                array,
+                shadow,
+                own,
+                given,
+                note=note,
+                input_error=error,  # type: ignore[arg-type]
             )
             number = len(operations.recorder.operations)
         if kept is not None and tape is not None:
             missing = None if own is None else _difference(array, own)
-            written = tape.written(array, missing, None if write.where is None else np.asarray(write.where))
+            written = tape.written(array, missing, None if write.where is None else asarray(write.where))
             operations.add_step(Step(number, write.name, write.tape_function, *kept, [written]), site)
 
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
@@ -152,7 +160,9 @@ class Writes:
 
         def spread(value: Any) -> Any:
             # numpy drops leading axes of length 1 of a value that has too many.
-            return np.broadcast_to(np.reshape(value, np.shape(value)[max(np.ndim(value) - place.ndim, 0) :]), place.shape)
+            return np.broadcast_to(
+                np.reshape(value, np.shape(value)[max(np.ndim(value) - place.ndim, 0) :]), place.shape
+            )
 
         self.into(place, Write("setitem", fill, fill, (value,), {}, False, spread))
 
@@ -160,7 +170,9 @@ class Writes:
 def _view_of(array: ShadowArray, key: Any) -> ShadowArray | None:
     """Return the elements of an index as a view; None for an index of integers or truth values, which copies."""
     keys = key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys):
+    if not all(
+        isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys
+    ):
         return None
     view = np.ndarray.__getitem__(array, key if any(each is ... for each in keys) else (*keys, ...))
     return view if isinstance(view, ShadowArray) else None
@@ -174,4 +186,3 @@ def _is_same_view(one: ShadowArray, other: ShadowArray) -> bool:
 def _difference(array: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:
     error: NDArray[Any] = np.subtract(array, exact, dtype=np.result_type(exact, np.float64))
     return error
-

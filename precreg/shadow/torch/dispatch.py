@@ -247,7 +247,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._keep_error(result, size)
         if any(self.twins.has(each.low) for each in results):
             self._tape_operation(call, before, results, low, note)
-        worst = max(range(len(sizes)), key=lambda at: _rank(sizes[at]))
+        seen = len(call.written) + 1 if call.facts.keeps_for_backward else len(sizes)
+        worst = max(range(min(seen, len(sizes))), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
         made = [each.low for each in results]
         self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
