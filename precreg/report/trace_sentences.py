@@ -45,7 +45,7 @@ def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
 
 
 def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> str:
-    if not is_formula_dominant(output) or output.formula is None:
+    if not is_formula_dominant(output, trace.oracle) or output.formula is None:
         return ""
     times = ""
     if output.rounding is not None and output.rounding.relative > 0 and isfinite(output.formula.relative):
@@ -92,6 +92,8 @@ def _cause_words(loss: FirstLoss) -> str:
             return f" (cancellation{lost}?)"
         case "approximation":
             return f" (approximation of {operation.name}?)"
+        case "underflow":
+            return f" (underflow of {operation.dtype}?)"
         case "overflow" | "rounding":
             return ""
 
@@ -198,15 +200,15 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
     is_known = output.tolerances is not None and isfinite(output.tolerances)
     used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
     split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
-    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output)]))}"
+    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output, trace)]))}"
 
 
-def _dominance(output: TracedOutput) -> str:
+def _dominance(output: TracedOutput, trace: Trace) -> str:
     if output.rounding is None:
         return "rounding not known: the trace lost this output"
     if output.formula is None:
         return ""
-    return f": {'formula' if is_formula_dominant(output) else 'rounding'} dominates"
+    return f": {'formula' if is_formula_dominant(output, trace.oracle) else 'rounding'} dominates"
 
 
 def describe_coverage(trace: Trace) -> str:
