@@ -90,9 +90,7 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
     tables = [_group_table(trace, unit), _operation_table(trace, unit)] if trace.operations else []
     if trace.dumps is not None and trace.dumps.layers:
         tables.insert(0, _dump_table(trace.dumps, trace, unit))
-    is_loss = find_first_loss(trace) is not None or any(
-        is_formula_dominant(output, trace.oracle) for output in trace.outputs
-    )
+    is_formula = any(is_formula_dominant(output, trace.oracle) for output in trace.outputs)
     return {
         "trace": trace,
         "answer": answer_trace(trace, unit),
