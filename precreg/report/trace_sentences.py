@@ -8,6 +8,7 @@ from math import isfinite
 from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
+    FIRST_LOSS_EPS,
     FirstLoss,
     coverage_of,
     find_first_loss,
@@ -61,7 +62,8 @@ def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
         return f"first loss: {format_site(loss.operation.site)}{_loss_words(loss, trace, unit)}"
     if not any(each.own is not None for each in trace.operations):
         return "no first loss is known: the trace saw no operation with an own error"
-    return f"no first loss: rounding of {trace.dtype} explains each known own error{_largest(trace)}"
+    limit = f"no known own error exceeds {FIRST_LOSS_EPS:g} ULP of {trace.dtype}"
+    return f"{largest}; {limit}" if (largest := _largest(trace, unit)) else f"no first loss: {limit}"
 
 
 def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
@@ -105,13 +107,15 @@ def _explained(operation: Operation) -> str:
     return f"; {share_text(share)} of the error of {output}" if abs(share) >= MIN_SHARE_IN_WORDS else ""
 
 
-def _largest(trace: Trace) -> str:
+def _largest(trace: Trace, unit: ErrorUnit) -> str:
     output = main_output(trace)
     ranked = rank_by_share(trace, output.name) if output is not None else []
     if not ranked or output is None:
         return ""
     first = ranked[0]
-    return f"; largest share, {share_text(first.shares[output.name])}: {format_site(first.site)}, {first.name}"
+    own = "" if first.own is None else f": own error {error_words(first.own.relative, trace, unit)}"
+    share = share_text(first.shares[output.name])
+    return f"largest share: {format_site(first.site)}, {first.name}{own}; {share} of the error of {output.name}"
 
 
 _OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the other version"}

@@ -3,6 +3,7 @@ from .alignment import SketchListener as SketchListener
 from .case_trace import TraceSettings as TraceSettings
 from .case_trace import trace_case as trace_case
 from .ledger import COMPLETE_SHARES as COMPLETE_SHARES
+from .ledger import FIRST_LOSS_EPS as FIRST_LOSS_EPS
 from .ledger import FirstLoss as FirstLoss
 from .ledger import TraceGroup as TraceGroup
 from .ledger import coverage_of as coverage_of
