@@ -52,8 +52,10 @@ class WatchOptions:
         self._texts = (detail, watches, breaks, lanes)
         self._save = save
         self._listeners: Listeners | None = None
-        # A trace redirects stdout while the subject runs, so that its prints do not mix with the report.
-        self._output = sys.stdout
+        # A trace redirects stdout while the subject runs, so that its prints do not mix with the report. Nothing joins
+        # JSON on stdout.
+        is_json = click.get_current_context().params.get("json") == Path("-")
+        self._output = sys.stderr if is_json else sys.stdout
 
     def recorder(self, *others: Listener) -> Recorder:
         """Return the recorder that the watches, the breakpoints and others listen to. Raises UserError: bad-watch."""
@@ -136,7 +138,7 @@ def trace_show_command(file: Path, shown: TraceOutput) -> None:
 
     trace = read_trace(file)
     for value in trace.watched:
-        click.echo(render_watched_value(value))
+        click.echo(render_watched_value(value), err=shown.json == Path("-"))
     shown.show(trace)
     for pattern in trace.unmatched:
-        click.echo(describe_unmatched(pattern))
+        click.echo(describe_unmatched(pattern), err=True)

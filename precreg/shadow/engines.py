@@ -47,13 +47,17 @@ class RunningEngines:
             stack.callback(_running.release)
             self._thread = get_ident()
             self._engines = [stack.enter_context(engine) for engine in self._front_ends()]
+            self._recorder.give_lookup(self)
             receive_probes(self._record_probe)
             stack.callback(receive_probes, None)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self._stack.__exit__(*exception)
+        try:
+            self._recorder.give_lookup(None)
+        finally:
+            self._stack.__exit__(*exception)
 
     def _front_ends(self) -> list[Engine]:
         from precreg.shadow.numpy import NumpyEngine

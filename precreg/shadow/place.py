@@ -48,13 +48,6 @@ class PlacePattern:
             self._known |= dict.fromkeys((operation.name, operation.site.module, _place(operation.site), *variables))
         return found
 
-    def matches_variable(self, operation: Operation) -> bool:
-        """Return whether the statement of the operation assigns a variable of this name."""
-        statement = statement_at(operation.site.file, operation.site.line)
-        found = any(self._is_name(variable) for variable in statement.variables)
-        self.matched |= found
-        return found
-
     def matches_output(self, name: str) -> bool:
         """Return whether the text names an output."""
         found = self._is_name(name)
@@ -67,8 +60,9 @@ class PlacePattern:
         if self.matched:
             return None
         known = list(filter(None, self._known))
-        nearest = get_close_matches(self.text, known, _MAX_NEAREST, 0.5) or known[-_MAX_NEAREST:]
-        return UnmatchedPattern(self.text, tuple(nearest))
+        within = [name for name in known if self.text in name]
+        nearest = (*within, *get_close_matches(self.text, known, _MAX_NEAREST, 0.5), *known[-_MAX_NEAREST:])
+        return UnmatchedPattern(self.text, tuple(dict.fromkeys(nearest))[:_MAX_NEAREST])
 
     def _is_name(self, name: str) -> bool:
         return bool(name) and fnmatchcase(name, self.text)
@@ -129,6 +123,6 @@ def _assigned(node: ast.stmt) -> Iterator[str]:
             targets += target.elts
         elif isinstance(target, ast.Name):
             yield target.id
-        elif isinstance(target, ast.Subscript | ast.Attribute | ast.Starred):
+        elif isinstance(target, ast.Subscript | ast.Starred):
             # `rows[i] = x` assigns to rows, and does not to i.
             targets.append(target.value)

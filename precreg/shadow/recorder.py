@@ -55,6 +55,24 @@ class OutputListener(Protocol):
         """Look at an output, which is on the host, and at its shadow if it has one."""
 
 
+class Lookup(Protocol):
+    """Find the shadow of any value of the user's program, while engines run."""
+
+    def shadow_of(self, value: Any) -> NDArray[Any] | None:
+        """Return the shadow of a value, on the host; None if no engine knows it."""
+
+    def plain_array(self, name: str, value: Any) -> NDArray[Any]:
+        """Return a value as an array on the host; `name` is its name in errors."""
+
+
+@runtime_checkable
+class ValueListener(Protocol):
+    """Look up other values than those of an operation, too."""
+
+    def take_lookup(self, lookup: Lookup | None) -> None:
+        """Find shadows by this from now on; None ends the computation."""
+
+
 class Recorder:
     """Collect the operations and events of one computation. `step` and `phase` hold for the operations that follow."""
 
@@ -84,6 +102,12 @@ class Recorder:
         finally:
             self._is_shown = False
 
+    def give_lookup(self, lookup: Lookup | None) -> None:
+        """Give the engines that run to the listeners that look up values; None before they end."""
+        for listener in self._listeners:
+            if isinstance(listener, ValueListener):
+                listener.take_lookup(lookup)
+
     def show_output(self, name: str, actual: NDArray[Any], exact: NDArray[Any] | None) -> None:
         """Show an output to the listeners that see outputs."""
         for listener in self._listeners:
@@ -94,6 +118,8 @@ class Recorder:
         self, kind: EventKind, name: str, site: Site, changed: int = 0, elements: int = 0, detail: str = ""
     ) -> None:
         """Add an event; equal events at one site are one, with the largest count of changed elements."""
+        if self._is_shown:
+            return
         key = (kind, name, site, detail)
         found = self._events.get(key)
         if found is None:

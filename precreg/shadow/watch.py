@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from precreg.arithmetic import FORMATS, Format, dtype_name, ulp
 from precreg.errors import UserError
 from precreg.shadow.place import PlacePattern, is_place, statement_at
-from precreg.shadow.recorder import Observed
-from precreg.shadow.site import user_frame
+from precreg.shadow.recorder import Lookup, Observed
 from precreg.shadow.sizes import error_size
+from precreg.shadow.variables import Assigned, VariableWatch
 from precreg.subject import is_tensor, tensor_to_array
 from precreg.types import Operation, Scalar, UnmatchedPattern, WatchedValue
 
 Selection = tuple[slice | int | EllipsisType, ...]
 
-# Elements without a slice, and at most.
+# Elements that are listed without a selection, of lanes, and of a selection of the watch itself.
 FIRST_ELEMENTS = 8
+MAX_LANES = 64
 MAX_ELEMENTS = 1024
 
 _WATCH = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
@@ -80,15 +81,6 @@ def _axis(text: str, shown: str) -> slice | int | EllipsisType:
     return slice(*(None if part is None else int(part) for part in found.groups()))
 
 
-class _Pending(NamedTuple):
-    """A value of the line that assigns a watched variable: the last one of the line is the variable's."""
-
-    value: WatchedValue
-    frame: int
-    instruction: int
-    names: frozenset[str]
-
-
 class Watch:
     """Show the selected elements of every array that a text names, each time it is computed.
 
@@ -99,57 +91,48 @@ class Watch:
         self._spec, self._show = spec, show
         self._lanes = lanes
         self._place = PlacePattern(spec.name)
-        self._pending: _Pending | None = None
+        # A name with wildcards or dots is no variable.
+        self._variable = (
+            VariableWatch(spec.name, self._value, self._show_variable) if spec.name.isidentifier() else None
+        )
+
+    def take_lookup(self, lookup: Lookup | None) -> None:
+        """Find the shadows of variables by this from now on; None ends the computation."""
+        if self._variable is not None:
+            self._variable.take_lookup(lookup)
 
     def see(self, observed: Observed) -> None:
-        """Show an operation that the text names; keep it if it is one of the line that assigns the variable."""
-        operation = observed.operation
-        if self._place.matches(operation):
-            self._flush()
-            self._show(self._value(observed))
-        elif self._place.matches_variable(operation):
-            self._keep(observed)
-        else:
-            self._flush()
+        """Show an operation that the text names, and the variables of that name."""
+        is_named = self._place.matches(observed.operation)
+        if self._variable is not None:
+            self._variable.see(observed)
+        if is_named:
+            self._show(self._value(Assigned(*observed[:3])))
+
+    def _show_variable(self, value: WatchedValue) -> None:
+        self._place.matched = True
+        self._show(value)
 
     def see_output(self, name: str, actual: NDArray[Any], exact: NDArray[Any] | None) -> None:
         """Show an output of this name."""
-        self._flush()
+        if self._variable is not None:
+            self._variable.finish()
         if self._place.matches_output(name):
-            total = None if exact is None else error_size(actual, exact).relative
-            facts = {"watch": self._spec.text, "number": 0, "name": name, "total": total}
-            self._show(watched_value(facts, self._selection(actual.ndim), actual, exact))
+            facts = {"watch": self._spec.text, "number": 0, "name": name}
+            self._show(watched_value(facts, self._selection(actual.ndim), actual, exact, self._limit()))
 
     def unmatched(self) -> UnmatchedPattern | None:
-        """Show the last value of a variable, and return the text if it never matched."""
-        self._flush()
+        """Return the text, with the nearest names, if nothing matched."""
         return self._place.unmatched()
-
-    def _keep(self, observed: Observed) -> None:
-        frame, name = user_frame(), observed.operation.name
-        at, pending = frame.f_lasti, self._pending
-        # The same instruction again, or an earlier one, is the line's next run: a loop.
-        is_next = pending is not None and (
-            id(frame) != pending.frame
-            or at < pending.instruction
-            or (at == pending.instruction and name in pending.names)
-            or _statement(observed.operation) != (pending.value.place, pending.value.code)
-        )
-        if is_next:
-            self._flush()
-        names = pending.names if pending is not None and not is_next and at == pending.instruction else frozenset()
-        self._pending = _Pending(self._value(observed), id(frame), at, names | {name})
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            self._show(pending.value)
 
     def _selection(self, axes: int) -> Selection | None:
         given = self._spec.selection
         return given if given is not None else self._lanes if axes else None
 
-    def _value(self, observed: Observed) -> WatchedValue:
+    def _limit(self) -> int:
+        return MAX_LANES if self._spec.selection is None else MAX_ELEMENTS
+
+    def _value(self, observed: Assigned) -> WatchedValue:
         operation = observed.operation
         place, code = _statement(operation)
         facts = {
@@ -160,10 +143,9 @@ class Watch:
             "code": code,
             "module": operation.site.module,
             "step": operation.step,
-            "total": None if operation.total is None else operation.total.relative,
         }
         selection = self._selection(len(observed.actual.shape))
-        return watched_value(facts, selection, observed.actual, observed.exact)
+        return watched_value(facts, selection, observed.actual, observed.exact, self._limit())
 
 
 def _statement(operation: Operation) -> tuple[str, str]:
@@ -175,11 +157,16 @@ def _statement(operation: Operation) -> tuple[str, str]:
     return f"{file}:{statement_at(site.file, site.line).line}", site.code
 
 
-def watched_value(facts: dict[str, Any], selection: Selection | None, actual: Any, exact: Any) -> WatchedValue:
-    """Return the facts of the selected elements of an array or tensor; `facts` are the place's."""
+def watched_value(
+    facts: dict[str, Any], selection: Selection | None, actual: Any, exact: Any, limit: int
+) -> WatchedValue:
+    """Return the facts of the selected elements of an array or tensor; `facts` are the place's.
+
+    At most `limit` elements are listed.
+    """
     values = _on_host(actual)
     shadow = None if exact is None else _on_host(exact)
-    chosen = _indices(values.shape, selection)
+    chosen = _indices(values.shape, selection, limit)
     indices, selected = ((), None) if chosen is None else chosen
     format = FORMATS.get(dtype_name(values.dtype))
     exacts = () if shadow is None else tuple(shadow[index] for index in indices)
@@ -187,6 +174,7 @@ def watched_value(facts: dict[str, Any], selection: Selection | None, actual: An
         **facts,
         dtype=dtype_name(values.dtype),
         shape=values.shape,
+        total=None if shadow is None else error_size(values, shadow).relative,
         digest=sha256(values.tobytes()).hexdigest()[:16],
         indices=indices,
         actual=tuple(_scalar(values[index]) for index in indices),
@@ -200,7 +188,9 @@ def _on_host(value: Any) -> NDArray[Any]:
     return tensor_to_array(value, "a watched value") if is_tensor(value) else asarray(value)
 
 
-def _indices(shape: tuple[int, ...], selection: Selection | None) -> tuple[tuple[tuple[int, ...], ...], int] | None:
+def _indices(
+    shape: tuple[int, ...], selection: Selection | None, limit: int
+) -> tuple[tuple[tuple[int, ...], ...], int] | None:
     """Return the first selected indices in C order and the count of all; None if the selection does not fit."""
     if selection is None:
         size = prod(shape)
@@ -220,7 +210,7 @@ def _indices(shape: tuple[int, ...], selection: Selection | None) -> tuple[tuple
             axis = slice(axis % size, axis % size + 1)
         assert isinstance(axis, slice)
         ranges.append(range(size)[axis])
-    return tuple(islice(product(*ranges), MAX_ELEMENTS)), prod(map(len, ranges))
+    return tuple(islice(product(*ranges), limit)), prod(map(len, ranges))
 
 
 @np.errstate(all="ignore")
