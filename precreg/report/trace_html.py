@@ -49,7 +49,7 @@ from precreg.report.trace_sentences import (
     legend_of,
     trace_warnings,
 )
-from precreg.shadow import TraceGroup, coverage_of, find_first_loss, is_formula_dominant, unit_of
+from precreg.shadow import TraceGroup, coverage_of, encode_trace, find_first_loss, is_formula_dominant, unit_of
 from precreg.types import DumpComparison, Operation, Trace
 
 # A row of the table takes about 150 bytes of the page.
@@ -62,10 +62,10 @@ _STYLES = ("report.css", "trace.css")
 def trace_json(trace: Trace) -> bytes:
     """Return a trace as one line of JSON, with the answer in words and the coverage beside the facts.
 
-    JSON has no infinity: an error of null inside a size is infinite, and a size of null is not known.
+    `precreg trace show` reads it as it reads a stored trace. Infinities are the text "inf", because JSON has none.
     """
     loss = find_first_loss(trace)
-    plain = msgspec.to_builtins(trace) | {
+    plain = msgspec.json.decode(encode_trace(trace)) | {
         "answer": answer_trace(trace),
         "first_loss": None if loss is None else loss._asdict() | {"operation": loss.operation.number},
         "coverage": coverage_of(trace)._asdict(),
