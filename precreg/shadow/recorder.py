@@ -120,6 +120,8 @@ class Recorder:
         self, kind: EventKind, name: str, site: Site, changed: int = 0, elements: int = 0, detail: str = ""
     ) -> None:
         """Add an event; equal events at one site are one, with the largest count of changed elements."""
+        if self._is_shown:
+            return
         key = (kind, name, site, detail)
         found = self._events.get(key)
         if found is None:
