@@ -34,6 +34,7 @@ from precreg.run import (
 )
 from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
+from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
@@ -85,7 +86,7 @@ class _TracedCall(NamedTuple):
     call: Call
     plain: Outputs
     traced: Outputs
-    tracer: Tracer
+    tracer: Tracer | OnnxTrace
 
 
 @np.errstate(all="ignore")
@@ -141,6 +142,10 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         plain = run_subject_once(case, call)
     with _failures(case, seed, "return arrays when it is traced, as it did before,"):
+        if case.subject.kind == "onnx":
+            # A model of ONNX calls no function: the program that ONNX Runtime runs is traced.
+            found = trace_onnx_call(case.subject.spec, call, recorder, shares=settings.shares)
+            return _TracedCall(call, plain, found.traced, found)
         traced = run_subject_once(case, replace(call, observer=tracer))
     if not tracer.outputs:
         message = f"expected a subject that calls a Python function but {case.id} has the kind {case.subject.kind}"
@@ -194,7 +199,7 @@ def _split_error(
     case: Case, output: TracedOutput, run: _TracedCall, oracle: Arrays, recorder: Recorder, chain: tuple[str, ...]
 ) -> TracedOutput:
     """Add the errors against the oracle, the share of the tolerance, and the number of the operation that made it."""
-    found = replace(output, number=maker_of(recorder.operations, output))
+    found = replace(output, number=output.number or maker_of(recorder.operations, output))
     actual, exact = run.traced.arrays.get(output.name), oracle.get(output.name)
     if actual is None or exact is None or actual.shape != exact.shape:
         return found
@@ -237,7 +242,7 @@ def _formula_difference(
     case: Case, seed: int, run: _TracedCall, outputs: Sequence[TracedOutput]
 ) -> FormulaDifference | None:
     """Return the place where the formula differs, for the output with the largest error of the formula."""
-    dominated = [output for output in outputs if is_formula_dominant(output)]
+    dominated = [output for output in outputs if is_formula_dominant(output, case.role)]
     if not dominated:
         return None
     worst = max(dominated, key=lambda output: output.formula.relative if output.formula is not None else 0.0)

@@ -44,6 +44,14 @@ from .metric import find_description as find_description
 from .metric import format_distinct as format_distinct
 from .metric import format_duration as format_duration
 from .metric import format_number as format_number
+from .monitor import LayerFigures as LayerFigures
+from .monitor import MonitoredStep as MonitoredStep
+from .monitor import MonitorEvent as MonitorEvent
+from .monitor import MonitorEventKind as MonitorEventKind
+from .monitor import MonitorOverhead as MonitorOverhead
+from .monitor import MonitorRecord as MonitorRecord
+from .monitor import TensorFigures as TensorFigures
+from .monitor import TensorRole as TensorRole
 from .oracle import BenchmarkReplaced as BenchmarkReplaced
 from .oracle import ComparedOracleFact as ComparedOracleFact
 from .oracle import OracleBesideSubject as OracleBesideSubject
@@ -132,6 +140,7 @@ from .trace import OperationNote as OperationNote
 from .trace import OperationPlace as OperationPlace
 from .trace import Phase as Phase
 from .trace import Site as Site
+from .trace import SiteTotals as SiteTotals
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
@@ -256,3 +265,5 @@ from .warning import UnwritableFolder as UnwritableFolder
 from .warning import VacuousTolerance as VacuousTolerance
 from .warning import has_unclaimed_files as has_unclaimed_files
 from .warning import read_facts as read_facts
+from .watched import UnmatchedPattern as UnmatchedPattern
+from .watched import WatchedValue as WatchedValue
