@@ -488,13 +488,8 @@ MOVING = listed_names(
 RULES |= dict.fromkeys(MOVING, _moves)
 
 # The rules of these need no values of their operands.
-WITHOUT_VALUES = frozenset(
-    (
-        *MOVING,
-        *_FLAT,
-        *listed_names(
-            "add subtract negative positive conjugate conj real astype modf sum mean cumsum add.reduce add.accumulate add.at "
-            "subtract.at"
-        ),
-    )
+_LINEAR = listed_names(
+    "add subtract negative positive conjugate conj real astype modf sum mean cumsum add.reduce add.accumulate add.at "
+    "subtract.at"
 )
+WITHOUT_VALUES = frozenset((*MOVING, *_FLAT, *_LINEAR))
