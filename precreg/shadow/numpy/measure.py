@@ -81,7 +81,9 @@ class Measurer:
             range=found_range,
             lost_bits=self._lost_bits(found_range, arguments) if name in _SUMS else None,
             note=note,
+            sources=self._sources(actual, arguments),
         )
+        self.note_maker(actual, operation.number)
         self._remember(actual, total, found_range)
         self._note_overflow(operation, actual, exact)
         self.recorder.record(Observed(operation, actual, exact, own_exact))
@@ -108,6 +110,20 @@ class Measurer:
         if region not in memory.largest:
             memory.largest[region] = largest_magnitude(array)
         return memory.largest[region]
+
+    def _sources(self, actual: NDArray[Any], arguments: Any) -> tuple[int, ...]:
+        """Return the numbers of the operations that made the inputs, and the rest of a memory that is written in part."""
+        memories = [self.memories.find(leaf.view_plain()) for leaf in leaves_of(arguments)]
+        written = self.memories.find(actual)
+        if written is not None and actual.nbytes < written.twin.size * written.unit:
+            memories.append(written)
+        return tuple(dict.fromkeys(0 if memory is None else memory.maker for memory in memories))
+
+    def note_maker(self, actual: NDArray[Any], number: int) -> None:
+        """Note that an operation wrote an array."""
+        memory = self.memories.find(actual)
+        if memory is not None:
+            memory.maker = number
 
     def _split(
         self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None, total: ErrorSize

@@ -182,6 +182,8 @@ class Operations:
         operation = self.measurer.record(
             name, site, chosen.array, chosen.exact, chosen.own, given, note=note, input_error=error
         )
+        for each in found:
+            self.measurer.note_maker(each.array, len(self.recorder.operations))
         total = operation and operation.total
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
@@ -225,6 +227,7 @@ class Operations:
             return self.engine.as_scalar(self.engine.watched(element))
         kept = None if self.tape is None else self.tape.prepare("getitem", (array,), {})
         watched = self.engine.adopt(part, element, np.array(self.memories.view(given, memory)[key]))
+        self.measurer.note_maker(element, memory.maker)
         if kept is not None:
             self.tape.add(Step(None, "getitem", lambda values: values[key], *kept, [self.tape.written(element, None)]))
         return watched
