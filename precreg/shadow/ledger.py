@@ -133,7 +133,7 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
         return None
     chains: dict[tuple[Site, str], _Chain] = {}
     for operation in trace.operations:
-        if reason := _loss_reason(operation, normal):
+        if reason := _loss_reason(operation, normal, unit):
             return FirstLoss(operation, reason, suggest_cause(operation))
         chain = _continued(chains.get((operation.site, operation.name)), operation)
         chains[operation.site, operation.name] = chain
@@ -164,7 +164,7 @@ def _continued(chain: _Chain | None, operation: Operation) -> _Chain:
     return _Chain(operation.number, chain.times + 1, hypot(chain.together, own))
 
 
-def _loss_reason(operation: Operation, normal: float) -> LossReason | None:
+def _loss_reason(operation: Operation, normal: float, unit: float) -> LossReason | None:
     own, total = operation.own, operation.total
     errors = [size.relative for size in (own, total) if size is not None]
     if own is not None and not isfinite(own.relative):
@@ -172,7 +172,10 @@ def _loss_reason(operation: Operation, normal: float) -> LossReason | None:
     if own is not None and own.relative > normal:
         return "own"
     is_amplified = operation.amplification is not None and operation.amplification > FIRST_LOSS_GROWTH
-    return "amplified" if is_amplified and errors and max(errors) > normal else None
+    if not is_amplified or not errors:
+        return None
+    # Narrow formats amplify harmlessly within this limit, too.
+    return "amplified" if max(errors) > max(normal, FIRST_LOSS_EPS * unit) else None
 
 
 def suggest_cause(operation: Operation) -> LossCause:
