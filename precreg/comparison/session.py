@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg import __version__
 from precreg.arithmetic import dtype_name
 from precreg.baseline import entry_from
+from precreg.comparison.order import order_of_dumps, read_order, sort_by_execution
 from precreg.comparison.pairing import (
     ArrayPlace,
     ArraySide,
@@ -64,6 +65,7 @@ from precreg.types import (
     ComparisonSettings,
     ComparisonWarning,
     Execution,
+    ExecutionOrder,
     Failure,
     Finding,
     Layer,
@@ -343,12 +345,13 @@ MAX_NAMES = 3
 
 
 class ComparisonWork(NamedTuple):
-    """Hold pairs to compare and their terms, and the findings and warnings known before."""
+    """Hold pairs to compare in order, their terms, the findings and warnings known before, and the order's source."""
 
     pairs: list[StoredPair]
     terms: ComparisonTerms
     findings: tuple[Finding, ...]
     warnings: tuple[ComparisonWarning, ...]
+    order: ExecutionOrder = ExecutionOrder()
 
 
 def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
@@ -367,7 +370,8 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
     actual, reference = read_side(Path(settings.actual), raw), read_side(Path(settings.reference), raw_reference)
     benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
-    every = pair_arrays(actual, reference, mapping, benchmark)
+    known = order_of_dumps((actual, reference)) if settings.order is None else read_order(Path(settings.order))
+    every, order = sort_by_execution(pair_arrays(actual, reference, mapping, benchmark), known)
     chosen = _selected(every, settings.select)
     # Two folders without a common name are mostly a wrong path. Thousands of missing outputs would hide that.
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
@@ -378,7 +382,8 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     terms = ComparisonTerms(
         pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers, alpha=alpha
     )
-    return ComparisonWork([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
+    noticed = tuple(_noticed(actual, reference, benchmark, chosen))
+    return ComparisonWork([] if found else chosen, terms, found, noticed, order)
 
 
 def finish_comparison(
@@ -391,7 +396,8 @@ def finish_comparison(
 ) -> ComparisonRecord:
     """Make the record of the compared pairs; `started` is a time in ISO 8601."""
     # Pairs come in the order in which workers finish, and a record must not depend on it.
-    ordered = tuple(sorted(pairs, key=lambda pair: natural_order(pair.name)))
+    place = {pair.name: place for place, pair in enumerate(work.pairs)}
+    ordered = tuple(sorted(pairs, key=lambda pair: place[pair.name]))
     return ComparisonRecord(
         schema=COMPARISON_SCHEMA,
         precreg=__version__,
@@ -402,6 +408,7 @@ def finish_comparison(
         findings=work.findings,
         warnings=(*work.warnings, *_on_tolerances(ordered, work.terms), *_on_benchmarks(ordered)),
         exit_code=run_exit_code(pair.verdict for pair in ordered),
+        order=work.order,
     )
 
 

@@ -52,6 +52,7 @@ from .files import temporary_folder as temporary_folder
 from .files import yaml_files as yaml_files
 from .msprobe_dump import MSPROBE_FILE as MSPROBE_FILE
 from .msprobe_dump import MSPROBE_FOLDER as MSPROBE_FOLDER
+from .msprobe_dump import ordered_msprobe_names as ordered_msprobe_names
 from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz

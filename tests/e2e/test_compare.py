@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from precreg.types.record import COMPARISON_SCHEMA
+from precreg.types.comparison import COMPARISON_SCHEMA
 from tests.e2e.command import PATIENCE_S, environ, precreg
 
 R = np.random.default_rng(0).standard_normal((4, 64))
