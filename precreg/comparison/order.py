@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from precreg.comparison.pairing import ArraySide, StoredPair, strip_array_suffix
 from precreg.errors import UserError
-from precreg.storage import MSPROBE_FILE, natural_order, ordered_msprobe_names, read_regular_file
+from precreg.storage import MSPROBE_FILE, ordered_msprobe_names, read_regular_file
 from precreg.subject import escape_surrogates
 from precreg.types import ExecutionOrder, OrderSource, SomeNames
 
@@ -157,9 +157,9 @@ def _merged(names: list[str], others: list[str]) -> list[str]:
 
 
 def sort_by_execution(pairs: Sequence[StoredPair], known: KnownOrder | None) -> tuple[list[StoredPair], ExecutionOrder]:
-    """Return the pairs in the order of execution, and its source; pairs that the order lacks come last, by name."""
+    """Return pairs, which are in order of their names, in the order of execution; those that it lacks come last."""
     if known is None:
-        return sorted(pairs, key=lambda pair: natural_order(pair.name)), ExecutionOrder()
+        return list(pairs), ExecutionOrder()
     spelled = _spellings(pair.name for pair in pairs)
     places: dict[str, int] = {}
     unused = []
@@ -170,8 +170,7 @@ def sort_by_execution(pairs: Sequence[StoredPair], known: KnownOrder | None) -> 
         else:
             places.setdefault(found, place)
     inside = sorted((pair for pair in pairs if pair.name in places), key=lambda pair: places[pair.name])
-    outside = sorted((pair for pair in pairs if pair.name not in places), key=lambda pair: natural_order(pair.name))
-    # A model names all of its tensors, and a dump mostly holds some of them.
+    outside = [pair for pair in pairs if pair.name not in places]
     order = ExecutionOrder(known.source, known.files, some_names(unused), some_names([pair.name for pair in outside]))
     return [*inside, *outside], order
 

@@ -258,7 +258,7 @@ class StoredPair(NamedTuple):
 def pair_arrays(
     actual: ArraySide, reference: ArraySide, mapping: Mapping[str, RenamedArray], benchmark: ArraySide | None = None
 ) -> list[StoredPair]:
-    """Pair the arrays of two sides, and find the benchmark of each.
+    """Pair the arrays of two sides, in order of their names, and find the benchmark of each.
 
     A file of one array is compared with the only array of the other side, whatever its name. Raises UserError:
     not-comparable if the other side has several; unknown-array for a name of the mapping that the reference lacks.
@@ -277,8 +277,7 @@ def pair_arrays(
     # An array without a counterpart is a pair too: a kernel that writes no output must not pass.
     extra = [StoredPair(name, place, None) for name, place in ours.items() if name not in target]
     missing = [StoredPair(name, None, theirs[name]) for name in theirs.keys() - set(target.values())]
-    # A set has no order, and a record must not depend on it.
-    found = both + extra + sorted(missing, key=lambda pair: natural_order(pair.name))
+    found = sorted(both + extra + missing, key=lambda pair: natural_order(pair.name))
     return found if benchmark is None else _benchmark_of(found, target, _names(benchmark, reference))
 
 

@@ -102,8 +102,8 @@ class ComparisonTerms(NamedTuple):
     """Hold how pairs are measured and judged: the tolerance's layers, the chain of environments, the role.
 
     `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
-    threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions judges pairs by their
-    benchmarks at the error level `alpha`; None judges without it.
+    threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions compares pairs with their
+    benchmarks at the error level `alpha`, and decides about their verdicts if `regression`.
     """
 
     layers: tuple[Layer, ...]
@@ -113,7 +113,8 @@ class ComparisonTerms(NamedTuple):
     keep_all: bool = False
     threads: int = 1
     analyzers: tuple[str, ...] = ()
-    alpha: float | None = None
+    alpha: float = 0.0
+    regression: bool = False
 
 
 class PairTask(NamedTuple):
@@ -208,7 +209,11 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
     if beside is not None:
         comparison = add_benchmark(comparison, beside.measured)
         difference = benchmark_difference(comparison, beside.measured, beside.entry, same_bits=beside.same_bits)
-    verdict = _verdict(pair, comparison, tolerance, terms, beside, problem)
+    alone = judge_pair(comparison, tolerance, terms.role)
+    judges = terms.regression or beside is not None
+    by_benchmark = _by_benchmark(pair, comparison, tolerance, terms, beside, problem) if judges else alone
+    # Unless it judges, a benchmark only adds figures to the pair, so that its problem is a warning.
+    verdict = by_benchmark if terms.regression else alone
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))
     return replace(
@@ -218,10 +223,13 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
         benchmark=None if beside is None else beside.measured,
         benchmark_problem=problem,
         difference=difference,
+        regressed=tuple(
+            add_finding_message(finding) for finding in by_benchmark.findings if finding.reason is Reason.REGRESSED
+        ),
     )
 
 
-def _verdict(
+def _by_benchmark(
     pair: StoredPair,
     comparison: Comparison,
     tolerance: Tolerance,
@@ -229,9 +237,6 @@ def _verdict(
     beside: _Benchmark | None,
     problem: str | None,
 ) -> Verdict:
-    # Unless it judges, a benchmark only adds figures to the pair, so that its problem is a warning.
-    if terms.alpha is None:
-        return judge_pair(comparison, tolerance, terms.role)
     # Equal bits did not regress, and need no evidence.
     if beside is not None and beside.same_bits:
         return judge_pair(comparison, tolerance, terms.role)
@@ -378,10 +383,9 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     # The user inspects a single pair in detail, so it keeps all positions even if it passes.
     keep_all = len(chosen) == 1
     # All pairs count, and not only the selected ones, so that a verdict is the same in any selection.
-    alpha = case_alpha(len(every)) if settings.regression else None
-    terms = ComparisonTerms(
-        pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers, alpha=alpha
-    )
+    alpha = case_alpha(len(every))
+    terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, 1, settings.analyzers, alpha)
+    terms = terms._replace(regression=settings.regression)
     noticed = tuple(_noticed(actual, reference, benchmark, chosen))
     return ComparisonWork([] if found else chosen, terms, found, noticed, order)
 
