@@ -31,7 +31,9 @@ def draw_text_curve(points: Sequence[CoursePoint]) -> list[str]:
     scale = LogScale(*log_range([log10(number) for number in numbers]), 0, CURVE_WIDTH - 1)
     low, high = (format_number(10**end, 2) for end in (scale.low, scale.high))
     ends = f"{low}{high.rjust(CURVE_WIDTH - len(low))}"
-    table = format_columns(["pairs", "mean |a-r| / mean |r|", ends], [_line(row, scale) for row in rows], len(rows))
+    table = format_columns(
+        ["pairs", "fail", "mean |a-r| / mean |r|", ends], [_line(row, scale) for row in rows], len(rows)
+    )
     return [*table, _legend(shown)]
 
 
@@ -40,21 +42,25 @@ def _line(row: CourseRow, scale: LogScale) -> list[str]:
     count = row.last.place - row.first.place + 1
     named = span if count == 1 else f"{span} and {count - 1:,} after it"
     if row.largest is None:
-        return [named, "no figure", " " * CURVE_WIDTH]
-    return [named, format_number(row.largest.error or 0.0, 3), _marks(row, row.largest, scale)]
+        return [named, _failing(row), "no figure", " " * CURVE_WIDTH]
+    return [named, _failing(row), format_number(row.largest.error or 0.0, 3), _marks(row.largest, scale)]
 
 
-def _marks(row: CourseRow, point: CoursePoint, scale: LogScale) -> str:
+def _failing(row: CourseRow) -> str:
+    return f"{row.failing:,}" if row.failing else ""
+
+
+def _marks(point: CoursePoint, scale: LogScale) -> str:
     marks = ["."] * CURVE_WIDTH
     # Later marks cover earlier ones, the error last.
-    for number, mark in ((point.allowed, "|"), (point.benchmark, "o"), (point.error, "X" if row.failing else "*")):
+    for number, mark in ((point.allowed, "|"), (point.benchmark, "o"), (point.error, "X" if point.fails else "*")):
         if number:
             marks[round(scale.at(log10(number)))] = mark
     return "".join(marks)
 
 
 def _legend(shown: Sequence[CoursePoint]) -> str:
-    parts = ["* largest error of a line", "X with a pair that fails"]
+    parts = ["* largest error of a line", "X if that pair fails"]
     if any(point.allowed for point in shown):
         parts.append("| mean of atol + rtol*|r|, over mean |r|")
     if any(point.benchmark is not None for point in shown):

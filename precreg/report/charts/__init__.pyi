@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .course import CurvePoint as CurvePoint
+from .course import describe_course as describe_course
+from .course import draw_course as draw_course
 from .figures import TEMPLATES_FOLDER as TEMPLATES_FOLDER
 from .figures import Picture as Picture
 from .figures import comparison_style as comparison_style
