@@ -26,7 +26,7 @@ class FirstLoss(NamedTuple):
     reason: str  # overflow | own | amplified
 
 
-class Group(NamedTuple):
+class TraceGroup(NamedTuple):
     """The operations of one site or module: their count, largest errors, and shares of each output's error."""
 
     key: str
@@ -87,33 +87,33 @@ def rank_by_share(trace: Trace, output: str) -> list[Operation]:
     return sorted(known, key=lambda operation: -abs(operation.shares[output]))
 
 
-def group_by_site(operations: Sequence[Operation]) -> list[Group]:
-    """Group operations by file and line, in the order of their first operations."""
-    return _groups(
+def group_by_site(operations: Sequence[Operation]) -> list[TraceGroup]:
+    """TraceGroup operations by file and line, in the order of their first operations."""
+    return _grouped(
         operations, lambda each: f"{each.site.file}:{each.site.line}" if each.site.file else each.site.module
     )
 
 
-def group_by_module(operations: Sequence[Operation]) -> list[Group]:
-    """Group operations by the path of their module or node, in the order of their first operations."""
-    return _groups(operations, lambda each: each.site.module)
+def group_by_module(operations: Sequence[Operation]) -> list[TraceGroup]:
+    """TraceGroup operations by the path of their module or node, in the order of their first operations."""
+    return _grouped(operations, lambda each: each.site.module)
 
 
-def _groups(operations: Iterable[Operation], key_of: Callable[[Operation], str]) -> list[Group]:
+def _grouped(operations: Iterable[Operation], key_of: Callable[[Operation], str]) -> list[TraceGroup]:
     members: dict[str, list[Operation]] = {}
     for operation in operations:
         members.setdefault(key_of(operation), []).append(operation)
     return [_group(key, each) for key, each in members.items()]
 
 
-def _group(key: str, operations: Sequence[Operation]) -> Group:
+def _group(key: str, operations: Sequence[Operation]) -> TraceGroup:
     shares: dict[str, float] = {}
     for operation in operations:
         for output, share in operation.shares.items():
             shares[output] = shares.get(output, 0.0) + share
     own = max((each.own.relative for each in operations if each.own is not None), default=0.0)
     total = max((each.total.relative for each in operations if each.total is not None), default=0.0)
-    return Group(key, operations[0].site, len(operations), own, total, shares, operations[0].number)
+    return TraceGroup(key, operations[0].site, len(operations), own, total, shares, operations[0].number)
 
 
 def coverage_of(trace: Trace) -> Coverage:

@@ -55,12 +55,12 @@ class Tracer:
             return {name: _through(engines, Engine.unwrap, leaf) for name, leaf in leaves.items()}
 
     def _engines(self, arithmetic: Arithmetic | None) -> list[Engine]:
-        from precreg.shadow.numpy.engine import NumpyEngine
+        from precreg.shadow.numpy import NumpyEngine
 
         engines: list[Engine] = [NumpyEngine(self.recorder, arithmetic)]
         # A function that computes with torch has imported it before it is called.
         if "torch" in sys.modules:
-            from precreg.shadow.torch.engine import TorchEngine
+            from precreg.shadow.torch import TorchEngine
 
             engines.append(TorchEngine(self.recorder, self._module))
         return engines
