@@ -38,14 +38,11 @@ def read_order(path: Path) -> KnownOrder:
     """Return the names of a file in their order.
 
     Raises UserError: missing-file; bad-order, for a file that is too large or no list of different names; for a model
-    also bad-model, and unavailable without the package onnx.
+    also bad-model, and missing-extra without the package onnx.
     """
     shown = escape_surrogates(path.as_posix())
     if path.suffix == ".onnx":
-        # Late: only models need the package onnx.
-        from precreg.subject.onnx import ordered_tensor_names
-
-        return KnownOrder("onnx", (shown,), ordered_tensor_names(_content(path, shown), shown))
+        return KnownOrder("onnx", (shown,), _tensors_of_model(path, shown))
     content = _content(path, shown)
     if path.suffix != ".json":
         return KnownOrder("file", (shown,), _different(_lines(content, shown), shown))
@@ -53,6 +50,18 @@ def read_order(path: Path) -> KnownOrder:
     if isinstance(data, dict):
         return KnownOrder("msprobe", (shown,), ordered_msprobe_names(data, shown))
     return KnownOrder("file", (shown,), _different(_listed(data, shown), shown))
+
+
+def _tensors_of_model(path: Path, shown: str) -> list[str]:
+    # Late: only models need the package onnx.
+    from precreg.subject.onnx import ordered_tensor_names
+
+    content = _content(path, shown)
+    try:
+        return ordered_tensor_names(content, shown)
+    except ImportError as problem:
+        message = f"expected the package onnx, which reads the order of a model, but: {problem}; install precreg[onnx]"
+        raise UserError("missing-extra", f"{message}, or write the names one a line", file=shown) from None
 
 
 def _content(path: Path, shown: str) -> bytes:

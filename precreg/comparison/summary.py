@@ -33,6 +33,7 @@ from precreg.types import (
 MAX_NAME_WIDTH = 60
 # The first members of a group, or of the pairs that regressed.
 MAX_MEMBERS = 3
+_MEMBER_WIDTH = 24
 _SOURCES = {"file": "the order of", "onnx": "the nodes of the model", "msprobe": "the calls of msprobe in"}
 
 
@@ -42,7 +43,11 @@ def one_line(name: str) -> str:
     A file name must not look like a line of ours, nor push the columns away.
     """
     line = strip_controls(name).replace("\n", " ").replace("\t", " ")
-    return line if len(line) <= MAX_NAME_WIDTH else f"...{line[3 - MAX_NAME_WIDTH :]}"
+    return _cut(line, MAX_NAME_WIDTH)
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"...{line[3 - width :]}"
 
 
 def describe_order(record: ComparisonRecord) -> str:
@@ -75,7 +80,8 @@ def _counted(number: int, noun: str) -> str:
 
 def describe_pairs(pairs: list[ComparedPair]) -> str:
     """Write the first few names of pairs, and the number of the others."""
-    return ", ".join(one_line(pair.name) for pair in pairs[:MAX_MEMBERS]) + _and_more(len(pairs) - MAX_MEMBERS)
+    names = (_cut(one_line(pair.name), _MEMBER_WIDTH) for pair in pairs[:MAX_MEMBERS])
+    return ", ".join(names) + _and_more(len(pairs) - MAX_MEMBERS)
 
 
 def describe_why(pair: ComparedPair) -> str:

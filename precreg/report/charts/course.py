@@ -60,7 +60,7 @@ def draw_course(points: Sequence[CurvePoint]) -> str:
     parts = [
         *_axes(frame, points),
         *_curve(frame, points, lambda point: point.allowed, "course-allowed"),
-        *_curve(frame, points, lambda point: point.benchmark, "course-benchmark"),
+        *_curve(frame, points, lambda point: point.benchmark, "course-second"),
         *_curve(frame, points, lambda point: point.error, "course-error"),
         *_marks(frame, points),
     ]
@@ -101,7 +101,7 @@ def _legend(points: Sequence[CurvePoint]) -> Iterator[str]:
     if any(point.allowed is not None for point in points):
         lines.append(("course-allowed", "mean of atol + rtol·|r|"))
     if any(point.benchmark is not None for point in points):
-        lines.append(("course-benchmark", "benchmark"))
+        lines.append(("course-second", "benchmark"))
     for place, (class_, words) in enumerate(lines):
         x = COURSE_BOX.left + place * 210
         yield svg_line(x, COURSE_BOX.height - 10, x + 24, COURSE_BOX.height - 10, class_)
