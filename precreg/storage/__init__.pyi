@@ -19,6 +19,7 @@ from .array_formats import is_array_file as is_array_file
 from .array_formats import natural_order as natural_order
 from .array_formats import read_recorded as read_recorded
 from .array_formats import read_single as read_single
+from .array_formats import suffix_of as suffix_of
 from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
 from .conversion import convert_data as convert_data
