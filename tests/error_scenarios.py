@@ -31,6 +31,7 @@ def by_list(x):
     return np.array([sum(column) / len(column) for column in x.T.tolist()], x.dtype)
 """
 KERNELS_FILE = "suites/unit/kernels.py"
+TRACE = ("trace", "mean/float16")
 FILES = """\
 suite: recorded
 files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
@@ -506,6 +507,8 @@ SCENARIOS = {
     "unknown-array": with_a_wrong_mapping,
     "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
     "model-failed": exported("return x", "--input", "mask=x.bin"),
+    "untraceable": changed("subject: kernels:mean", "subject: {command: [cp, '{inputs.x}', '{outputs.y}']}", *TRACE),
+    "trace-failed": written(KERNELS_FILE, "def mean(x):\n    raise SystemExit(3)\n", *TRACE),
     "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
     "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
     "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),

@@ -3,23 +3,93 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from precreg.cli.options import config_option, project_of_option
+from precreg.cli.trace_output import TraceOutput, trace_output_options
+from precreg.cli.watch import TraceOrShow, WatchOptions, watch_options
+from precreg.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from precreg.types import Case, Trace
 
 
-@click.command("trace")
+@click.command("trace", cls=TraceOrShow)
 @click.argument("pattern", metavar="CASE")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Trace the inputs of this seed.")
+@click.option("--output", metavar="NAME", help="Show this output alone; by default all of them.")
+@click.option("--dtype", metavar="DTYPE", help="The dtype whose rounding is normal; by default the case's own.")
+@click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
+@click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
+@click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
+@trace_output_options
+@watch_options
 @config_option
 @click.pass_obj
-def trace_command(given: Path | None, /, pattern: str, seed: int) -> None:
-    """Show the operation where a case first loses precision, and the share of the error that each one explains."""
-    from precreg.report import render_trace_terminal
-    from precreg.shadow import Recorder, trace_case
-    from precreg.suite import Selection, load_cases, select_cases
+def trace_command(
+    given: Path | None,
+    /,
+    pattern: str,
+    seed: int,
+    output: str | None,
+    dtype: str | None,
+    shares: bool,
+    environment: str | None,
+    against: str | None,
+    shown: TraceOutput,
+    watching: WatchOptions,
+) -> None:
+    """Show the operation where a case first loses precision, and the share of the error that each one explains.
 
+    CASE is a case's id, or a pattern that matches one case. Nothing is judged: the exit code is 0 if the case was
+    traced. precreg trace show FILE shows a trace that --save stored; a case called show is unit/show.
+    """
+    from precreg.environment import detect_environment, limit_blas_threads
+
+    limit_blas_threads()
     project = project_of_option(given)
-    case = select_cases(load_cases(project), Selection(patterns=(pattern,)))[0]
-    click.echo(render_trace_terminal(trace_case(case, project, seed, Recorder())))
+    case = choose_case(project, pattern)
+    from precreg.shadow import SketchListener, TraceSettings, trace_against, trace_case
+
+    settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain)
+    sketches = [SketchListener()] if against is not None else []
+    trace = trace_case(case, project, seed, watching.recorder(*sketches), settings)
+    if against is not None:
+        trace = trace_against(case, project, trace, sketches[0].sketches, against, settings)
+    trace = watching.finish(trace)
+    shown.show(trace if output is None else _only_output(trace, output))
+
+
+def choose_case(project: Path, pattern: str) -> Case:
+    """Return the one case that a pattern matches. Raises UserError: nothing-selected, unknown-case for several."""
+    from precreg.suite import Selection, list_names, load_cases, select_cases
+
+    cases = select_cases(load_cases(project), Selection(patterns=(pattern,)))
+    if len(cases) > 1:
+        message = f"expected a pattern of one case but got {pattern=!s}"
+        raise UserError("unknown-case", message + list_names([case.id for case in cases]))
+    return cases[0]
+
+
+def _known_dtype(name: str | None) -> str | None:
+    """Return the dtype of --dtype. Raises UserError: unknown-dtype."""
+    from precreg.arithmetic import COMPLEX_PARTS, FORMATS
+
+    if name is None or name in FORMATS or name in COMPLEX_PARTS:
+        return name
+    message = f"expected a floating dtype but got dtype={name}{nearest(name, (*FORMATS, *COMPLEX_PARTS))}"
+    raise UserError("unknown-dtype", f"{message}; an example: --dtype bfloat16")
+
+
+def _only_output(trace: Trace, name: str) -> Trace:
+    """Return the trace with one output. Raises UserError: bad-value."""
+    from precreg.shadow import only_output
+    from precreg.suite import list_names
+
+    names = [output.name for output in trace.outputs]
+    if name not in names:
+        message = f"expected an output of {trace.case} but got output={name}"
+        raise UserError("bad-value", message + list_names(names, nearest(name, names)))
+    return only_output(trace, name)

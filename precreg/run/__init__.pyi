@@ -12,12 +12,16 @@ from .computation import arithmetic_of as arithmetic_of
 from .computation import call_layers as call_layers
 from .computation import call_model as call_model
 from .computation import find_model as find_model
+from .computation import missing_requirement as missing_requirement
 from .escalation import Announcement as Announcement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
+from .oracle import run_oracle as run_oracle
+from .other_version import other_version as other_version
 from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan
+from .pipeline import prepare_cases as prepare_cases
 from .pipeline import run_and_judge as run_and_judge
 from .pipeline import run_cases as run_cases
 from .rerun import NOT_RERUN as NOT_RERUN

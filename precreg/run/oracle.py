@@ -19,6 +19,7 @@ from precreg.subject import (
     Activity,
     Call,
     CaseFailed,
+    Observer,
     Outputs,
     enter_stage,
     gather_facts,
@@ -68,16 +69,23 @@ def has_lost_oracle_process() -> bool:
     return _process is not None and _process.is_lost
 
 
-def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], directory: Path, project: Path) -> OracleRun:
+def run_oracle(
+    case: Case,
+    seeds: Sequence[int],
+    inputs: Sequence[Arrays],
+    directory: Path,
+    project: Path,
+    observer: Observer | None = None,
+) -> OracleRun:
     """Return the oracle's outputs for the inputs of each seed, which stay as they are; `directory` is the suite's.
 
-    Raises CaseFailed, and errors of user code.
+    An observer calls the oracle's function in this process. Raises CaseFailed, and errors of user code.
     """
     activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
     call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype)
     # Recorded files run no code.
-    if _process is None or is_recorded(case.oracle):
-        computed = [_compute(call, place, each) for place, each in enumerate(inputs)]
+    if _process is None or observer is not None or is_recorded(case.oracle):
+        computed = [_compute(call, place, each, observer) for place, each in enumerate(inputs)]
         facts = gather_facts(computed)
         return OracleRun([outputs.arrays for outputs in computed], facts=facts)
     # The child enters each seed; it may die before.
@@ -89,21 +97,21 @@ def run_oracle(case: Case, seeds: Sequence[int], inputs: Sequence[Arrays], direc
     return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened, reply.facts)
 
 
-def _compute(call: OracleCall, place: int, inputs: Arrays) -> Outputs:
+def _compute(call: OracleCall, place: int, inputs: Arrays, observer: Observer | None = None) -> Outputs:
     enter_stage(call.activity, call.seeds[place])
     # A golden is compared in the output's dtype, so it computes in it; a reference computes in a wider one.
     if call.activity == Activity.GOLDEN:
-        return _run(call, copy_inputs(inputs))
+        return _run(call, copy_inputs(inputs), observer)
     dtype = call.dtype or ReferenceDtype(
         "float64" if kind_named(call.oracle.kind).widest == "float64" else "longdouble"
     )
     narrow_too = call.dtype is not None
     with promotion_explained(inputs, dtype, narrow_too=narrow_too), working_precision(dtype):
-        return _run(call, promote_inputs(inputs, dtype, narrow_too=narrow_too))
+        return _run(call, promote_inputs(inputs, dtype, narrow_too=narrow_too), observer)
 
 
-def _run(call: OracleCall, inputs: Arrays) -> Outputs:
-    own = Call(inputs, deepcopy(call.params), call.directory, call.project)
+def _run(call: OracleCall, inputs: Arrays, observer: Observer | None) -> Outputs:
+    own = Call(inputs, deepcopy(call.params), call.directory, call.project, observer=observer)
     return subject_kind(call.oracle.kind)(call.oracle.spec, own)
 
 

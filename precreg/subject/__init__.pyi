@@ -3,6 +3,7 @@ from .built_in import files_spec as files_spec
 from .built_in import read_raw_options as read_raw_options
 from .built_in import recorded_paths as recorded_paths
 from .call import Call as Call
+from .call import Observer as Observer
 from .call import Outputs as Outputs
 from .call import gather_facts as gather_facts
 from .call import name_outputs as name_outputs
@@ -45,6 +46,7 @@ from .module_space import shadowing_files as shadowing_files
 from .opened import OpenedFiles as OpenedFiles
 from .opened import inside_project as inside_project
 from .opened import touches as touches
+from .probes import receive_probes as receive_probes
 from .python import call_function as call_function
 from .python import run_python as run_python
 from .stage import Activity as Activity

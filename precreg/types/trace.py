@@ -13,7 +13,9 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-TRACE_SCHEMA = 1
+from precreg.types.watched import UnmatchedPattern, WatchedValue
+
+TRACE_SCHEMA = "precreg-trace/1"
 
 # The front end that saw an operation.
 TraceEngine = Literal["numpy", "torch", "onnx"]
@@ -26,8 +28,9 @@ Phase = Literal["forward", "backward", "optimizer"]
 # - random: the shadow takes the numbers that it drew;
 # - created: it made values of none, such as zeros();
 # - moved: it only moves numbers, so its own error is 0;
-# - opaque: one operation stands for code that the trace cannot enter, such as a compiled region.
-OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaque"]
+# - opaque: one operation stands for code that the trace cannot enter, such as a compiled region;
+# - probe: no operation: the user's code marked this value with `precreg.probe`, and `name` is the user's.
+OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaque", "probe"]
 
 # Events of a computation that weaken a trace, or explain it:
 # - cut: a value left the shadow (float(x), .item(), .numpy(), a view of its bits), and comes back as exact;
@@ -117,6 +120,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     # log2 of the largest operand over the largest result, for additions and subtractions.
     lost_bits: float | None = None
     note: OperationNote = ""
+    # The numbers of the operations that made its inputs, 0 for a value from outside; None if the engine does not know.
+    sources: tuple[int, ...] | None = None
 
 
 class TraceEvent(Struct, frozen=True):
@@ -156,10 +161,99 @@ class TracedOutput(Struct, frozen=True, kw_only=True):
     shadow_error: float | None = None
 
 
+class OperationPlace(Struct, frozen=True):
+    """An operation without its errors: its number, name and place, and the dtype and shape of its result."""
+
+    number: int
+    name: str
+    site: Site
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class FormulaDifference(Struct, frozen=True, kw_only=True):
+    """The first operation whose exact value the other computation does not have, although it has its inputs.
+
+    `other` is the function of the oracle, or the subject of another version. `first` is None if the computations do not
+    part, and if nothing saw the operations of the other one. `counterpart` is the other's operation at this place.
+    """
+
+    other: Literal["reference", "golden", "version"]
+    # That of the version.
+    commit: str = ""
+    first: OperationPlace | None = None
+    counterpart: OperationPlace | None = None
+    # The operations of the subject, those with a counterpart, and the operations of the other computation.
+    operations: int = 0
+    matched: int = 0
+    other_operations: int = 0
+    # The reason why the other computation could not be traced.
+    problem: str = ""
+
+
+# Why an operation loses more than the other version does: its own error grew, or it is new and has one.
+GrowthKind = Literal["grew", "new"]
+
+
+class VersionDifference(Struct, frozen=True, kw_only=True):
+    """The first operation whose own error is larger than in another version, which ran on the same inputs.
+
+    `commit` is the other version's. `first` is None if no own error grew. `counterpart` is the other version's
+    operation with the same exact value; a new operation may have none.
+    """
+
+    revision: str
+    commit: str
+    kind: GrowthKind | None = None
+    first: Operation | None = None
+    counterpart: Operation | None = None
+    # Where the exact values part; None if both versions compute one formula.
+    formula: FormulaDifference | None = None
+    # The outputs of the other version, its operations, and the operations that have a counterpart there.
+    outputs: tuple[TracedOutput, ...] = ()
+    operations: int = 0
+    matched: int = 0
+
+
+class DumpedLayer(Struct, frozen=True):
+    """The errors of one stored tensor and of the same tensor of this run, each against this run's shadow."""
+
+    name: str
+    file: str
+    dumped: ErrorSize
+    here: ErrorSize
+    # Whether the dump's error is more than this run's error and the dtype's rounding explain.
+    unexplained: bool
+
+
+class DumpComparison(Struct, frozen=True, kw_only=True):
+    """The stored tensors of another machine beside a trace, in order of execution; names without a counterpart."""
+
+    folder: str
+    layers: tuple[DumpedLayer, ...] = ()
+    # Names of dumps that the trace has not, of layers that the dumps have not, and those of other shapes.
+    only_dumped: tuple[str, ...] = ()
+    only_traced: tuple[str, ...] = ()
+    other_shapes: tuple[str, ...] = ()
+
+
+class SiteTotals(Struct, frozen=True, kw_only=True):
+    """The operations of one site that a stored trace leaves out: their count, largest errors and sums of shares."""
+
+    site: Site
+    operations: int
+    without_own: int = 0
+    not_shadowed: int = 0
+    without_share: int = 0
+    own: float = 0.0
+    total: float = 0.0
+    shares: dict[str, float] = field(default_factory=dict)
+
+
 class Trace(Struct, frozen=True, kw_only=True):
     """The trace of one computation."""
 
-    schema: int = TRACE_SCHEMA
+    schema: str = TRACE_SCHEMA
     # The id of the case, or the name of the traced function.
     case: str
     definition: str = ""
@@ -173,8 +267,23 @@ class Trace(Struct, frozen=True, kw_only=True):
     facts: dict[str, str] = field(default_factory=dict)
     # Whether the traced computation gave the bits of a plain run; None if none was made.
     same_bits: bool | None = None
+    # Whether two plain runs gave the same bits; None if only one was made.
+    repeats: bool | None = None
+    # The role of the oracle that `formula` and `whole` of outputs compare with; empty if it gave nothing.
+    oracle: Literal["", "reference", "golden"] = ""
+    # The reason why the oracle gave nothing.
+    oracle_problem: str = ""
     operations: tuple[Operation, ...] = ()
     events: tuple[TraceEvent, ...] = ()
     outputs: tuple[TracedOutput, ...] = ()
     # Operations beyond the bound of a stored trace, which has the totals of their sites only.
     left_out: int = 0
+    left_out_sites: tuple[SiteTotals, ...] = ()
+    # What the watches showed, up to a bound, and the count of what is beyond it.
+    watched: tuple[WatchedValue, ...] = ()
+    watched_left_out: int = 0
+    unmatched: tuple[UnmatchedPattern, ...] = ()
+    # Where the formula differs, if it explains more of an output's error than rounding does.
+    formula: FormulaDifference | None = None
+    against: VersionDifference | None = None
+    dumps: DumpComparison | None = None

@@ -53,7 +53,7 @@ def draw_strips(strips: Sequence[Strip]) -> str:
     rows = [
         part for place, strip in enumerate(strips) for part in _strip(strip, HEAT_BOX.top + place * STRIP_STEP, scale)
     ]
-    return svg_drawing(box, describe_strips(strips), *rows, *_legend(scale, box))
+    return svg_drawing(box, describe_strips(strips), *rows, *draw_legend(scale, box))
 
 
 def _strip(strip: Strip, y: float, scale: ColourScale | None) -> Iterator[str]:
@@ -78,7 +78,7 @@ def draw_map(heat: HeatMap) -> str:
         else HEAT_BOX._replace(height=330, bottom=62)
     )
     parts = list(_cells(heat, box, scale))
-    return svg_drawing(box, describe_map(heat), *parts, *_edges(heat, box), *_legend(scale, box))
+    return svg_drawing(box, describe_map(heat), *parts, *_edges(heat, box), *draw_legend(scale, box))
 
 
 def _cells(heat: HeatMap, box: DrawingBox, scale: ColourScale | None) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _edges(heat: HeatMap, box: DrawingBox) -> Iterator[str]:
         yield svg_text(f"axis {len(heat.shape) - 2}", box.left - 6, (box.top + box.south) / 2 + 4, "end")
 
 
-def _legend(scale: ColourScale | None, box: DrawingBox) -> Iterator[str]:
+def draw_legend(scale: ColourScale | None, box: DrawingBox) -> Iterator[str]:
     """Draw the colours with their sizes, and the colour of zero."""
     y = box.height - 20
     yield svg_rectangle(box.left, y, 12, 10, "heat-ground")

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
+from itertools import islice
 from typing import Any, Self
 
 from numpy.typing import NDArray
+from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.recorder import Recorder
+from precreg.shadow.torch.dispatch import ShadowMode
+from precreg.shadow.torch.exits import Exits
+from precreg.shadow.torch.places import OperationPlaces
+from precreg.shadow.torch.twins import Twins, is_shadowed, wide_dtype
+from precreg.subject import is_tensor, tensor_to_array
+
+# Each output takes one pass back through all operations.
+MAX_OUTPUTS = 8
 
 
 class TorchEngine:
     """Compute shadows beside tensors; a module gives the names of layers."""
 
-    def __init__(self, recorder: Recorder, module: object = None) -> None:
-        self._recorder, self._module = recorder, module
+    def __init__(self, recorder: Recorder, module: object = None, *, shares: bool = True) -> None:
+        self._recorder = recorder
+        self._places = OperationPlaces(recorder, module)
+        self._mode = ShadowMode(recorder, self._places, shares=shares)
+        self._exits = Exits(recorder, self._mode.twins)
+        self._stack = ExitStack()
+
+    @property
+    def twins(self) -> Twins:
+        """Return the shadows of the tensors that are alive."""
+        return self._mode.twins
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(self._places)
+        self._stack.enter_context(self._exits)
+        self._stack.enter_context(self._mode)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        self._stack.close()
 
     def wrap(self, value: Any) -> Any:
         """Return a tensor as it is: the engine learns of it at its first operation."""
@@ -31,9 +54,31 @@ class TorchEngine:
         return value
 
     def shadow_of(self, value: Any) -> NDArray[Any] | None:
-        """Return the shadow of a tensor."""
-        return None
+        """Return the shadow of a tensor, or of an array that has its memory.
+
+        Return None for float64, if no error of other dtypes reached it.
+        """
+        tensor = self._exits.tensor_of(value)
+        value = value if tensor is None else tensor
+        if not is_tensor(value) or not is_shadowed(value):
+            return None
+        if value.dtype == wide_dtype(value.dtype) and not self.twins.has(value):
+            return None
+        with _disable_current_modes():
+            return tensor_to_array(self.twins.of(value), "shadow")
 
     def shares(self, outputs: Mapping[str, Any]) -> dict[str, dict[int, float]]:
-        """Return the shares of each output's error by the number of the operation."""
-        return {}
+        """Return the shares of each output's error by the number of the operation, for the first MAX_OUTPUTS."""
+        tape = self._mode.tape
+        if tape is None:
+            return {}
+        known = {name: each for name, each in outputs.items() if is_shadowed(each) and self.twins.has(each)}
+        found = {}
+        with _disable_current_modes():
+            for name, output in islice(known.items(), MAX_OUTPUTS):
+                shares, cuts = tape.attribute(output, self.twins.of(output))
+                found[name] = shares
+                for number, reason in cuts.items():
+                    operation = self._recorder.operations[number - 1]
+                    self._recorder.note_event("shares_cut", operation.name, operation.site, detail=reason)
+        return found

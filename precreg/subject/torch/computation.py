@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from time import perf_counter_ns
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from precreg.errors import UserError
-from precreg.subject.call import Call, Outputs, name_outputs
+from precreg.subject.call import Call, Observer, Outputs, name_outputs, output_leaves
 from precreg.subject.module_space import enter_module_space, leave_module_space
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.subject.tensors import array_to_tensor
@@ -20,6 +20,7 @@ from precreg.subject.torch.compilation import begin_compilation, compiled, compi
 from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
 from precreg.subject.torch.module import Built, built_module
+from precreg.subject.torch.monitored import layer_outputs
 from precreg.subject.torch.settings import seed_generators, settings_of
 from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.widening import widened
@@ -36,7 +37,29 @@ def compute_torch(spec: dict[str, Any], call: Call) -> Outputs:
     Raises as `run_torch` does.
     """
     with _place(spec, call) as (built, device):
-        return _timed(spec, call, built, device, lambda: _prepared(spec, built, device))
+        outputs = _timed(spec, call, built, device, lambda: _prepared(spec, built, device))
+        # A trace sees the layers itself.
+        if "monitor" not in spec or call.observer is not None:
+            return outputs
+        return outputs._replace(arrays=outputs.arrays | _layers(spec, call, built, device, outputs))
+
+
+def _layers(spec: dict[str, Any], call: Call, built: Built, device: Any, outputs: Outputs) -> Tensors:
+    """Return the outputs of the monitored layers from a call of its own, so that the measured time has no hooks."""
+    with _modes(spec, built, device) as autocast:
+        module, inputs, params = _prepared(spec, built, device), _inputs(spec, call, device), deepcopy(call.params)
+        seed_generators(spec)
+        with advised(spec, module, inputs, params), autocast():
+            found = layer_outputs(spec, module, lambda: module(**inputs, **params))
+    _require_own_names(outputs.arrays, found)
+    return found
+
+
+def _require_own_names(arrays: Tensors, added: Tensors) -> None:
+    for name in added:
+        if name in arrays:
+            message = f"expected another name than that of the added output {name} but an output has it"
+            raise UserError("bad-outputs", message)
 
 
 @contextmanager
@@ -88,16 +111,15 @@ def _timed(
         seed_generators(spec)
         wait_for(device)
         started = perf_counter_ns()
-        returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
+        if call.observer is None:
+            returned, gradients = _run_once(function, inputs, params, spec, built, autocast)
+        else:
+            returned, gradients = _run_observed(call.observer, function, inputs, params, spec, built, autocast), {}
         wait_for(device)
         duration_s = (perf_counter_ns() - started) / 1e9
         facts = describe_hardware(device) | compiler_facts(spec)
     arrays = name_outputs(returned)
-    for name in gradients:
-        if name in arrays:
-            raise UserError(
-                "bad-outputs", f"expected another name than that of the gradient {name} but an output has it"
-            )
+    _require_own_names(arrays, gradients)
     return Outputs(arrays | name_outputs(gradients), duration_s, facts)
 
 
@@ -117,6 +139,29 @@ def _run_once(
         raise UserError("bad-outputs", f"expected tensors but {spec['torch']} returned a module; {advice}")
     # Autocast does not enclose the backward pass, as torch advises.
     return returned, backward(returned, inputs, function, built.groups) if spec.get("gradients") else {}
+
+
+def _run_observed(
+    observer: Observer,
+    function: Callable[..., Any],
+    inputs: Tensors,
+    params: dict[str, Any],
+    spec: dict[str, Any],
+    built: Built,
+    autocast: Callable[[], Any],
+) -> object:
+    """Return the outputs and the gradients of one observed run, in one dict."""
+
+    def compute(**named: Any) -> dict[str, Any]:
+        tensors = {name: named.pop(name) for name in inputs}
+        returned, gradients = _run_once(function, tensors, named, spec, built, autocast)
+        leaves = dict(output_leaves(returned))
+        _require_own_names(leaves, gradients)
+        return leaves | gradients
+
+    # torch.compile keeps the module that it compiles.
+    observer.watch_module(getattr(function, "_orig_mod", function))
+    return observer.call(compute, (), {**inputs, **params})
 
 
 @contextmanager

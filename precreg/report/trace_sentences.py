@@ -1,0 +1,312 @@
+"""Which sentences answer a trace: the first loss, rounding against formula, the coverage, and the events?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+
+from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
+from precreg.shadow import (
+    COMPLETE_SHARES,
+    FirstLoss,
+    coverage_of,
+    find_first_loss,
+    is_formula_dominant,
+    rank_by_share,
+    unit_of,
+)
+from precreg.types import (
+    DumpComparison,
+    FormulaDifference,
+    Operation,
+    OperationPlace,
+    Trace,
+    TracedOutput,
+    TraceEvent,
+    VersionDifference,
+    format_number,
+)
+
+# A shadow whose own error exceeds this part of the measured error does not measure it.
+MAX_SHADOW_ERROR = 0.1
+# Below this, a share is noise beside those of the largest operations.
+MIN_SHARE_IN_WORDS = 0.005
+
+
+def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
+    """Answer the question of a trace: the formula if it dominates, the other version, the dumps, the first loss."""
+    formula = [sentence for output in trace.outputs if (sentence := _formula_sentence(output, trace, unit))]
+    others = [
+        *([] if trace.formula is None else describe_formula(trace.formula)),
+        *([] if trace.against is None else describe_version(trace.against, trace, unit)),
+        *([] if trace.dumps is None else describe_dumps(trace.dumps, trace, unit)),
+    ]
+    return [*formula, *others, _loss_sentence(trace, unit)]
+
+
+def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> str:
+    if not is_formula_dominant(output) or output.formula is None:
+        return ""
+    times = ""
+    if output.rounding is not None and output.rounding.relative > 0 and isfinite(output.formula.relative):
+        times = f", {format_number(output.formula.relative / output.rounding.relative, 2)} times its rounding error"
+    size = error_words(output.formula.relative, trace, unit)
+    oracle = trace.oracle or "reference"
+    return f"formula differs: without rounding, {output.name} still differs from the {oracle} by {size}{times}"
+
+
+def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
+    loss = find_first_loss(trace)
+    if loss is not None:
+        return f"first loss: {format_site(loss.operation.site)}{_loss_words(loss, trace, unit)}"
+    if not any(each.own is not None for each in trace.operations):
+        return "no first loss is known: the trace saw no operation with an own error"
+    return f"no first loss: rounding of {trace.dtype} explains each known own error{_largest(trace)}"
+
+
+def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
+    """Continue the place of a first loss: its operation, the size and probable cause of the loss, and its share."""
+    operation = loss.operation
+    parts = [f", {operation.name}"]
+    if loss.reason == "overflow":
+        parts.append(": a finite exact value became infinite or NaN")
+    elif loss.reason == "amplified" and operation.amplification is not None:
+        total = operation.total.relative if operation.total is not None else 0.0
+        times = format_number(operation.amplification, 3)
+        parts.append(f": it amplifies the errors of its inputs {times} times, to {error_words(total, trace, unit)}")
+    elif operation.own is not None:
+        parts.append(f": own error {error_words(operation.own.relative, trace, unit)}")
+    return "".join([*parts, _cause_words(loss), _explained(operation)])
+
+
+def _cause_words(loss: FirstLoss) -> str:
+    """Write the probable cause with a question mark: the operation's name, dtypes and sizes suggest it."""
+    operation = loss.operation
+    match loss.cause:
+        case "accumulator":
+            return f" ({operation.dtype} accumulator?)"
+        case "cast":
+            return f" (cast to {operation.dtype}?)"
+        case "cancellation":
+            lost = f", {format_number(operation.lost_bits, 2)} bits lost" if operation.lost_bits else ""
+            return f" (cancellation{lost}?)"
+        case "approximation":
+            return f" (approximation of {operation.name}?)"
+        case "overflow" | "rounding":
+            return ""
+
+
+def _explained(operation: Operation) -> str:
+    if not operation.shares:
+        return ""
+    output, share = max(operation.shares.items(), key=lambda each: abs(each[1]))
+    return f"; {share_text(share)} of the error of {output}" if abs(share) >= MIN_SHARE_IN_WORDS else ""
+
+
+def _largest(trace: Trace) -> str:
+    output = main_output(trace)
+    ranked = rank_by_share(trace, output.name) if output is not None else []
+    if not ranked or output is None:
+        return ""
+    first = ranked[0]
+    return f"; largest share, {share_text(first.shares[output.name])}: {format_site(first.site)}, {first.name}"
+
+
+_OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the other version"}
+
+
+def describe_formula(found: FormulaDifference) -> list[str]:
+    """Name the first operation without a counterpart in the other computation, and count those that have one."""
+    other = _OTHERS[found.other] + (f" at {found.commit[:8]}" if found.commit else "")
+    if found.problem:
+        return [f"the operations of {other} are not known: {found.problem}"]
+    counts = f"{found.matched:,} of {found.operations:,} operations have the same exact value in {other}"
+    if found.first is None:
+        return [f"the operations do not show where the formula parts from {other}: {counts}"]
+    sentences = [f"from here the formula differs: {_placed(found.first)}; {counts}"]
+    if found.counterpart is not None:
+        sentences.append(f"{other} has there: {_placed(found.counterpart)}")
+    return sentences
+
+
+def _placed(place: OperationPlace | Operation) -> str:
+    return f"{format_site(place.site)}, {place.name}"
+
+
+def describe_version(found: VersionDifference, trace: Trace, unit: ErrorUnit) -> list[str]:
+    """Name the first operation whose own error grew over another version's, and the errors of its outputs."""
+    version = found.revision if found.commit.startswith(found.revision) else f"{found.revision} ({found.commit[:8]})"
+    formula = [] if found.formula is None else describe_formula(found.formula)
+    return [_growth(found, version, trace, unit), *formula, *_former_errors(found, version, trace, unit)]
+
+
+def _growth(found: VersionDifference, version: str, trace: Trace, unit: ErrorUnit) -> str:
+    if found.first is None or found.kind is None:
+        counts = f"{found.matched:,} of {len(trace.operations):,} operations have a counterpart"
+        return f"no own error grew against {version}; {counts}"
+    now = _own_words(found.first, trace, unit)
+    if found.kind == "new" or found.counterpart is None:
+        return f"first new operation with an error since {version}: {_placed(found.first)}: own error {now}"
+    before = _own_words(found.counterpart, trace, unit)
+    place = f"{format_site(found.counterpart.site)}" if found.counterpart.site != found.first.site else "the same line"
+    return f"first own error that grew since {version}: {_placed(found.first)}: {now}; before: {before}, at {place}"
+
+
+def _own_words(operation: Operation, trace: Trace, unit: ErrorUnit) -> str:
+    return "not known" if operation.own is None else error_words(operation.own.relative, trace, unit)
+
+
+def _former_errors(found: VersionDifference, version: str, trace: Trace, unit: ErrorUnit) -> Iterator[str]:
+    now = {output.name: output.rounding for output in trace.outputs}
+    for output in found.outputs:
+        size = now.get(output.name)
+        if output.rounding is not None and size is not None:
+            before, after = (error_words(each.relative, trace, unit) for each in (output.rounding, size))
+            yield f"{output.name}: rounding {before} at {version}, {after} now"
+
+
+def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list[str]:
+    """Name the first stored tensor with an error that this run does not explain, and count those not compared."""
+    bad = [layer for layer in found.layers if layer.unexplained]
+    if bad:
+        dumped, here = (error_words(size.relative, trace, unit) for size in (bad[0].dumped, bad[0].here))
+        counted = f"{len(bad):,} of {len(found.layers):,} tensors"
+        first = f"first tensor of {found.folder} that this run does not explain: {bad[0].name}: {dumped}, here {here}"
+        sentences = [f"{first}; {counted} like it"]
+    else:
+        sentences = [f"this run explains the errors of all {len(found.layers):,} tensors of {found.folder}"]
+    others = [
+        (found.only_dumped, "only in the folder"),
+        (found.only_traced, "only in this run"),
+        (found.other_shapes, "of another shape"),
+    ]
+    counts = [
+        f"{len(names):,} {words} ({names[0]}{', ...' if len(names) > 1 else ''})" for names, words in others if names
+    ]
+    return [*sentences, *([f"not compared: {', '.join(counts)}"] if counts else [])]
+
+
+def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
+    """Split the error of an output into rounding and formula, as far as they are known."""
+    sizes = [("error", output.whole), ("rounding", output.rounding), ("formula", output.formula)]
+    known = [(name, size.relative) for name, size in sizes if size is not None]
+    if not known:
+        return f"{output.name}: error not known: the trace lost this output"
+    # The unit stands once, behind the first number.
+    first = f"{known[0][0]} {error_words(known[0][1], trace, unit)}"
+    # An elementwise tolerance of 0 gives no measure: such an output is judged by another metric.
+    is_known = output.tolerances is not None and isfinite(output.tolerances)
+    used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
+    split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
+    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output)]))}"
+
+
+def _dominance(output: TracedOutput) -> str:
+    if output.rounding is None:
+        return "rounding not known: the trace lost this output"
+    if output.formula is None:
+        return ""
+    return f": {'formula' if is_formula_dominant(output) else 'rounding'} dominates"
+
+
+def describe_coverage(trace: Trace) -> str:
+    """Count the operations, those that the trace does not know whole, and the sums of shares."""
+    found = coverage_of(trace)
+    counts = [
+        (found.without_own, "without own error"),
+        (found.not_shadowed, "not shadowed"),
+        (found.without_share, "without a share"),
+        (found.cuts, "cut" if found.cuts == 1 else "cuts"),
+        (found.flips, "flip" if found.flips == 1 else "flips"),
+    ]
+    # Rarer events follow only if they happened. Zeros of the others are printed: nothing was cut.
+    rare = [(found.shares_cut, "without a derivative"), (found.weakened, "run in another way than plainly")]
+    counted = ", ".join(f"{number:,} {name}" for number, name in (*counts, *(each for each in rare if each[0])))
+    sums = [f"shares of {name} add up to {format_number(sum, 3)}" for name, sum in found.sums.items()]
+    operations = f"{found.operations:,} operation{'' if found.operations == 1 else 's'}"
+    return f"coverage: {'; '.join([f'{operations}, {counted}', *(sums or ['no shares'])])}"
+
+
+def trace_warnings(trace: Trace) -> list[str]:
+    """Write each reason to trust the trace less."""
+    return list(_warnings(trace))
+
+
+def _warnings(trace: Trace) -> Iterator[str]:
+    if trace.oracle_problem:
+        yield f"no oracle to compare with: {trace.oracle_problem}"
+    if trace.repeats is False:
+        yield "two plain runs differ: the computation is nondeterministic, and this trace is one of its runs"
+    if trace.same_bits is False:
+        yield "the traced run has other bits than a plain run: the trace shows another computation"
+    for output in trace.outputs:
+        sum = output.sum_of_shares
+        if sum is not None and not COMPLETE_SHARES[0] <= sum <= COMPLETE_SHARES[1]:
+            limits = f"{COMPLETE_SHARES[0]} to {COMPLETE_SHARES[1]}"
+            yield (
+                f"the shares of {output.name} add up to {format_number(sum, 3)}, outside {limits}: "
+                "the ranking is not complete"
+            )
+        if _is_doubtful(output):
+            yield f"the shadow of {output.name} is not exact enough: two shadows differ by {_shadow_error(output)}"
+    if trace.left_out:
+        yield f"{trace.left_out:,} operations are not in this stored trace"
+
+
+def _is_doubtful(output: TracedOutput) -> bool:
+    if output.shadow_error is None or output.rounding is None:
+        return False
+    return output.shadow_error > MAX_SHADOW_ERROR * output.rounding.relative
+
+
+def _shadow_error(output: TracedOutput) -> str:
+    rounding = format_number(output.rounding.relative, 3) if output.rounding is not None else "unknown"
+    return f"{format_number(output.shadow_error or 0.0, 3)}, and the measured error is {rounding}"
+
+
+def describe_trust(trace: Trace) -> str:
+    """Name the shadow, how well two shadows agree, and whether the traced run has the bits of a plain run."""
+    known = [output.shadow_error for output in trace.outputs if output.shadow_error is not None]
+    agree = f"two shadows agree to {format_number(max(known), 2)}" if known else "not checked by a second shadow"
+    bits = {True: "bits equal a plain run's", False: "bits differ from a plain run's", None: "no plain run compared"}
+    return f"shadow {trace.shadow}, {agree}; {bits[trace.same_bits]}"
+
+
+_EVENTS = {
+    "cut": "a value left the shadow, and comes back as exact",
+    "flip": "the exact computation would have chosen other integers, indices or truth values",
+    "overflow": "a finite exact value became infinite or NaN",
+    "not_shadowed": "it has no form of higher precision, and its share is unknown",
+    "eager": "compiled code ran operation by operation",
+    "rerouted": "the trace had to choose another kernel than a plain run",
+    "untraced": "the computation went on where the trace sees nothing",
+    "shares_cut": "it has no derivative, so operations before it get no share through it",
+}
+
+
+def describe_event(event: TraceEvent) -> str:
+    """Write one event: kind, operation, how often, the elements that changed, the meaning, and the place."""
+    times = f" {event.times:,} times" if event.times > 1 else ""
+    changed = f", {event.changed:,} of {event.elements:,} elements" if event.elements else ""
+    detail = f" ({event.detail})" if event.detail else ""
+    kind = event.kind.replace("_", " ")
+    return f"{kind}: {event.name}{times}{changed}: {_EVENTS[event.kind]}{detail}, at {format_site(event.site)}"
+
+
+def describe_size_of_ulp(trace: Trace) -> str:
+    """Explain the unit of the columns."""
+    eps = format_number(unit_of(trace.dtype), 3)
+    return f"errors in ULP of {trace.dtype}: the 2-norm of the errors over that of the exact values, over {eps}"
+
+
+def legend_of(columns: Sequence[str]) -> list[str]:
+    """Explain the columns of a table of operations."""
+    meanings = {
+        "own": "own: the operation against the exact one on the same inputs",
+        "inherited": "inherited: what the errors of its inputs become",
+        "total": "total: against the whole computation in higher precision",
+        "amplified": "amplified: inherited error over the largest total error of the inputs",
+        "max ULP": "max ULP: largest own error of an element, in ULP of the operation's dtype",
+        "lost bits": "lost bits: cancellation in an addition or subtraction",
+    }
+    return [meaning for name, meaning in meanings.items() if name in columns]

@@ -1,0 +1,390 @@
+"""How does an operation of torch run together with its forms in float64, and which record does it give?
+
+torch dispatches each operation below autograd, autocast and its transforms to this mode: those of the forward pass, of
+the backward pass and of optimizers alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from precreg.shadow.recorder import Detail, Observed, Recorder
+from precreg.shadow.torch.measure import measure_errors, measure_range
+from precreg.shadow.torch.places import OperationPlaces, Place
+from precreg.shadow.torch.rules import Exact, compute_exact
+from precreg.shadow.torch.schema import Facts, facts_of
+from precreg.shadow.torch.tape import Reads, Tape, flat_leaves, stored_error
+from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
+from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
+
+# Operations that only reserve memory, or wrap a constant of Python.
+_RESERVE = ("empty", "new_empty", "lift_fresh")
+
+
+class OpCall(NamedTuple):
+    """One call of an operation, and its tensors of floating numbers: those that it reads, and those that it writes."""
+
+    func: Any
+    facts: Facts
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    inputs: list[Any]
+    written: list[Any]
+
+
+class _Before(NamedTuple):
+    """The state of a call's inputs before it runs: float64 values by the id of a tensor, and the errors so far."""
+
+    wide: dict[int, Any]
+    # The inputs as they are; None if the own error is not measured, or if they equal `wide`.
+    alone: dict[int, Any] | None
+    is_exact: bool
+    error: float
+    inputs: tuple[TracedArray, ...]
+    largest: float | None
+    sources: tuple[int, ...]
+    reads: Reads | None
+
+
+class OpResult(NamedTuple):
+    """One result of an operation: the tensor, its shadow, and the exact operation on the same inputs, if known."""
+
+    low: Any
+    exact: Any
+    own_exact: Any
+
+
+class _Sizes(NamedTuple):
+    own: ErrorSize | None
+    inherited: ErrorSize | None
+    total: ErrorSize | None
+
+
+class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
+    """Run each operation, and its exact forms beside it. The results of the operation itself keep their bits."""
+
+    def __init__(self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True) -> None:
+        super().__init__()
+        self.twins = Twins()
+        self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
+        self._recorder, self._places = recorder, places
+        self._own = recorder.detail >= Detail.OWN
+        measures_ulp = recorder.detail >= Detail.ELEMENTS
+        self._zero = ErrorSize(0.0, max_ulp=0.0, mean_ulp=0.0) if measures_ulp else ErrorSize(0.0)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **kwargs)
+        facts = facts_of(func)
+        inputs = [each for each in tensors_in((args, kwargs)) if is_shadowed(each)]
+        written = [each for each in tensors_in(facts.written(args, kwargs)) if is_shadowed(each)]
+        call = OpCall(func, facts, args, kwargs, inputs, written)
+        if facts.creates or not inputs or facts.draws(args, kwargs):
+            return self._create(call)
+        return self._run(call)
+
+    def _create(self, call: OpCall) -> Any:
+        """Run an operation whose results are exact by definition: constants and random numbers."""
+        facts = call.facts
+        if facts.is_random and not call.written and any(self.twins.has(each) for each in call.inputs):
+            self._recorder.note_event("cut", facts.name, self._places.find().site, detail="random")
+        result = call.func(*call.args, **call.kwargs)
+        for each in call.written:
+            self.twins.forget(each)
+        foreign = [each for each in tensors_in((call.args, call.kwargs)) if _is_foreign(each)]
+        self._forget_reinterpreted(call)
+        made = [each for each in tensors_in(result) if is_shadowed(each)]
+        if made and facts.rounds and self._own:
+            self._round_constant(call, made[0])
+        elif made and not facts.name.startswith(_RESERVE):
+            place = self._places.find()
+            note: OperationNote = "random" if facts.is_random else "not_shadowed" if foreign else "created"
+            if foreign:
+                detail = f"{foreign[0].layout} {foreign[0].dtype}".replace("torch.", "")
+                self._recorder.note_event("not_shadowed", facts.name, place.site, detail=detail)
+            self._record(call, place, (), OpResult(made[0], None, None), made, _Sizes(None, None, None), note)
+        return result
+
+    def _round_constant(self, call: OpCall, low: Any) -> None:
+        """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
+        wide = wide_dtype(low.dtype)
+        exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
+        reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
+        before = _Before({}, None, True, 0.0, (), None, (), reads)
+        self.twins.put(low, exact, set())
+        result = OpResult(low, self.twins.of(low), exact)
+        (sizes,) = self._measure(call, before, [result], "created")
+        self._keep_error(result, sizes)
+        if self.twins.has(low):
+            self._tape_operation(call, before, [result], low, "created")
+        self._record(call, self._places.find(), (), result, [low], sizes, "created")
+
+    def _forget_reinterpreted(self, call: OpCall) -> None:
+        """Drop the twin of floating numbers whose bits are written as integers."""
+        for each in tensors_in(call.facts.written(call.args, call.kwargs)):
+            if not is_shadowed(each) and each.layout is torch.strided and self.twins.has(each):
+                self.twins.drop(storage_key(each))
+                self._recorder.note_event("cut", call.facts.name, self._places.find().site, detail="bits")
+
+    def _run(self, call: OpCall) -> Any:
+        """Run an operation on floating numbers, and its exact forms."""
+        before = self._look(call) if call.written else None
+        low = call.func(*call.args, **call.kwargs)
+        if not call.written and self._is_view(call, low):
+            return low
+        place = self._places.find()
+        if call.facts.name == "_local_scalar_dense":
+            if self.twins.has(call.inputs[0]):
+                self._recorder.note_event("cut", "item", place.site, elements=1)
+            return low
+        before = before or self._look(call)
+        exact = compute_exact(call.func, call.facts, call.args, call.kwargs, before.wide, low)
+        own = self._run_alone(call, before, low, exact)
+        results = self._take(call, before, place, low, exact, own)
+        self._finish(call, before, place, results, low, exact)
+        return low
+
+    def _is_view(self, call: OpCall, low: Any) -> bool:
+        """Return whether all results share the memory of inputs: their twins are views of the twins of those."""
+        made = [*tensors_in(low)]
+        keys = {storage_key(each) for each in call.inputs}
+        if not made or not all(is_shadowed(each) and storage_key(each) in keys for each in made):
+            return self._is_view_of_bits(call, made, keys)
+        return True
+
+    def _is_view_of_bits(self, call: OpCall, made: list[Any], keys: set[int]) -> bool:
+        strided = made and all(each.layout is torch.strided and each.device.type != "meta" for each in made)
+        if not strided or not all(storage_key(each) in keys for each in made):
+            return False
+        if any(self.twins.has(each) for each in made):
+            self._recorder.note_event("cut", call.facts.name, self._places.find().site, detail="bits")
+        return True
+
+    def _look(self, call: OpCall) -> _Before:
+        """Return the inputs in float64, with their shadows and without: before the operation may write them."""
+        is_exact = not any(self.twins.has(each) for each in call.inputs)
+        errors = [self.twins.errors.get(storage_key(each), 0.0) for each in call.inputs]
+        inputs = tuple(_traced(each) for each in call.inputs)
+        written = {id(each) for each in call.written}
+        sources = tuple(self.twins.maker_of(each) for each in call.inputs)
+        reads = None
+        if self.tape is not None:
+            reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
+        alone = None
+        if self._own and not is_exact:
+            alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
+        wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
+        largest = _largest(call.inputs) if self._own and call.facts.adds else None
+        return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
+
+    def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> Any:
+        """Return the exact operation on the inputs as they are; None if it is not known."""
+        if not self._own or exact.reason:
+            return None
+        if before.alone is None:
+            return exact.result
+        if _only_moves(call, low):
+            return None
+        return compute_exact(call.func, call.facts, call.args, call.kwargs, before.alone, low).result
+
+    def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
+        """Give the results their twins, and return them; count flips of the others."""
+        alone = before.wide if before.alone is None else before.alone
+        results = [
+            OpResult(each, self.twins.of(each), None if own is None else alone[id(each)]) for each in call.written
+        ]
+        known = {storage_key(each) for each in call.written}
+        used = {storage_key(each) for each in (*before.wide.values(), *call.inputs)}
+        lows, exacts = flat_leaves(low), flat_leaves(exact.result)
+        owns = flat_leaves(own) if own is not None else [None] * len(lows)
+        for each, shadow, beside in zip(lows, exacts, owns, strict=False):
+            if not is_shadowed(each):
+                self._check_discrete(call, place, each, shadow)
+            elif storage_key(each) not in known:
+                known.add(storage_key(each))
+                if each.shape != shadow.shape:
+                    self._recorder.note_event("flip", call.facts.name, place.site, each.numel(), each.numel(), "shape")
+                    continue
+                self.twins.put(each, shadow, used)
+                results.append(OpResult(each, self.twins.of(each), beside))
+        return results
+
+    def _check_discrete(self, call: OpCall, place: Place, low: Any, exact: Any) -> None:
+        """Note where the computation in higher precision would have chosen other integers or truth values."""
+        name, site = call.facts.name, place.site
+        if not isinstance(low, torch.Tensor):
+            if isinstance(low, bool | int) and low != exact:
+                self._recorder.note_event("flip", name, site, 1, 1)
+        elif _is_foreign(low):
+            detail = f"{low.layout} {low.dtype}".replace("torch.", "")
+            self._recorder.note_event("cut", name, site, elements=low.numel(), detail=detail)
+        elif low.device.type != "meta":
+            changed = int((low != exact).sum()) if low.shape == exact.shape else max(low.numel(), exact.numel())
+            if changed:
+                self._recorder.note_event("flip", name, site, changed, low.numel())
+
+    def _finish(
+        self, call: OpCall, before: _Before, place: Place, results: list[OpResult], low: Any, exact: Exact
+    ) -> None:
+        """Measure the errors of the results, and record the operation with those of the worst one."""
+        note: OperationNote = "not_shadowed" if exact.reason else "moved" if _moves(call, results) else ""
+        if exact.reason:
+            self._recorder.note_event("not_shadowed", call.facts.name, place.site, detail=exact.reason)
+        if place.compiled is not None:
+            self._recorder.note_event("eager", "torch.compile", place.compiled)
+        if not results or self._recorder.detail == Detail.OUTPUTS:
+            return
+        sizes = self._measure(call, before, results, note)
+        for result, size in zip(results, sizes, strict=True):
+            self._keep_error(result, size)
+        if any(self.twins.has(each.low) for each in results):
+            self._tape_operation(call, before, results, low, note)
+        seen = len(call.written) + 1 if call.facts.keeps_for_backward else len(sizes)
+        worst = max(range(min(seen, len(sizes))), key=lambda at: _rank(sizes[at]))
+        self._note_jumps(call, place, results[worst], sizes[worst])
+        made = [each.low for each in results]
+        self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
+
+    def _tape_operation(
+        self, call: OpCall, before: _Before, results: list[OpResult], low: Any, note: OperationNote
+    ) -> None:
+        owns = {}
+        for each in results if note != "moved" else ():
+            if each.own_exact is not None:
+                owns[id(each.low)] = stored_error(upcast(each.low), each.own_exact, each.low.dtype)
+        number = self._recorder.next_number()
+        if self.tape is not None and before.reads is not None:
+            self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
+
+    def _measure(self, call: OpCall, before: _Before, results: list[OpResult], note: OperationNote) -> list[_Sizes]:
+        pairs: list[tuple[Any, Any]] = []
+        for low, exact, own_exact in results:
+            wide = upcast(low)
+            pairs.append((wide, exact))
+            if own_exact is not None and not before.is_exact:
+                pairs += [(wide, own_exact), (own_exact, exact)]
+        found = iter(measure_errors(pairs, elements=self._recorder.detail >= Detail.ELEMENTS))
+        sizes = []
+        for low, _, own_exact in results:
+            total = next(found)
+            if note == "moved" and self._own:
+                own, inherited = self._zero, total
+            elif own_exact is None or not self._own:
+                own, inherited = None, None
+            elif before.is_exact:
+                own, inherited = total, self._zero
+            else:
+                own, inherited = next(found), next(found)
+            sizes.append(self._honest(call, before, low, _Sizes(own, inherited, total), note))
+        return sizes
+
+    def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
+        """Withdraw the errors of an operation in float64, whose shadow has the same precision."""
+        is_wide = low.dtype == wide_dtype(low.dtype) and all(
+            each.dtype == wide_dtype(each.dtype) for each in call.inputs
+        )
+        if not is_wide or note == "moved":
+            return sizes
+        self._recorder.note_event("not_shadowed", str(low.dtype).removeprefix("torch."), Site())
+        return _Sizes(None, None if before.is_exact else sizes.inherited, None if before.is_exact else sizes.total)
+
+    def _keep_error(self, result: OpResult, size: _Sizes) -> None:
+        if size.total is None or (size.total.max_abs == 0.0 and size.total.relative == 0.0):
+            # The twin equals the upcast, which is made on demand.
+            if result.low.numel() * result.low.element_size() == result.low.untyped_storage().nbytes():
+                self.twins.drop(storage_key(result.low))
+        else:
+            self.twins.errors[storage_key(result.low)] = size.total.relative
+
+    def _note_jumps(self, call: OpCall, place: Place, result: OpResult, size: _Sizes) -> None:
+        """Note overflows, and results in whole numbers where the shadow lies on another step."""
+        name, total, own = call.facts.name, size.total, size.own
+        if total is not None and math.isinf(total.relative) and (own is None or math.isinf(own.relative)):
+            changed = int((~result.low.isfinite() & result.exact.isfinite()).sum())
+            if changed:
+                self._recorder.note_event("overflow", name, place.site, changed, result.low.numel())
+        elif call.facts.jumps and total is not None and total.max_abs > 0.0:
+            changed = int((upcast(result.low) != result.exact).sum())
+            self._recorder.note_event("flip", name, place.site, changed, result.low.numel())
+
+    def _record(
+        self,
+        call: OpCall,
+        place: Place,
+        inputs: tuple[TracedArray, ...],
+        worst: OpResult,
+        made: list[Any],
+        sizes: _Sizes,
+        note: OperationNote,
+        before: _Before | None = None,
+    ) -> None:
+        if self._recorder.detail == Detail.OUTPUTS:
+            return
+        low, exact, own_exact = worst
+        values = measure_range(low, exact)
+        gain = None
+        if before is not None and before.error > 0.0 and sizes.inherited is not None:
+            gain = sizes.inherited.relative / before.error
+        lost = None
+        if before is not None and before.largest is not None and values.largest > 0.0 and before.largest > 0.0:
+            lost = math.log2(before.largest / values.largest)
+        operation = Operation(
+            number=self._recorder.next_number(),
+            name=call.facts.shown,
+            engine="torch",
+            site=place.site,
+            phase=place.phase,
+            step=self._recorder.step,
+            dtype=_traced(low).dtype,
+            shape=tuple(low.shape),
+            inputs=inputs,
+            own=sizes.own,
+            inherited=sizes.inherited,
+            total=sizes.total,
+            amplification=gain,
+            range=values,
+            lost_bits=lost,
+            note=note,
+            sources=() if before is None else before.sources,
+        )
+        for each in made:
+            self.twins.note_maker(each, operation.number)
+        self._recorder.record(Observed(operation, low, exact, own_exact))
+
+
+def _traced(tensor: Any) -> TracedArray:
+    return TracedArray(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+
+
+def _is_foreign(value: Any) -> bool:
+    """Return whether a tensor has real numbers in a form without a twin: quantized, sparse, nested."""
+    return value.is_quantized or ((value.is_floating_point() or value.is_complex()) and not is_shadowed(value))
+
+
+def _only_moves(call: OpCall, low: Any) -> bool:
+    made = [each for each in tensors_in(low) if is_shadowed(each)]
+    dtypes = {each.dtype for each in (*call.inputs, *made)}
+    return call.facts.moves and len(dtypes) == 1
+
+
+def _moves(call: OpCall, results: list[OpResult]) -> bool:
+    return bool(results) and _only_moves(call, [each.low for each in results])
+
+
+def _rank(sizes: _Sizes) -> tuple[float, float]:
+    """Order results by their own errors, and by their total ones where those are not known."""
+    own = -1.0 if sizes.own is None else sizes.own.relative
+    return own, -1.0 if sizes.total is None else sizes.total.relative
+
+
+def _largest(tensors: Sequence[Any]) -> float:
+    found = [each.detach().abs().max() for each in tensors if each.numel()]
+    return max((float(each) for each in found), default=0.0)

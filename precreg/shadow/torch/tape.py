@@ -1,0 +1,331 @@
+"""Which share of an output's error does each operation explain?
+
+The tape keeps the inputs and the own error of each operation. It goes back through them once for an output, and
+computes the gradient of the output in the direction of its error. The share of an operation is the inner product of
+this gradient with its own error. Gradients belong to storages, as twins do, so that views and writes need no rules.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from precreg.shadow.torch.rules import apply_rule, map_leaves
+from precreg.shadow.torch.schema import Facts
+from precreg.shadow.torch.twins import is_shadowed, upcast
+
+
+class _Region(NamedTuple):
+    """The part of a storage that a tensor sees: the storage's number on the tape, its length, and the view."""
+
+    storage: int
+    count: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def view(self, flat: Any) -> Any:
+        """Return the tensor's part of a flat tensor."""
+        return flat.as_strided(self.shape, self.stride, self.offset)
+
+    @property
+    def fills(self) -> bool:
+        """Return whether the tensor is all of its storage."""
+        return torch.Size(self.shape).numel() == self.count
+
+
+class _Slot:
+    """The place of a tensor among the reads of an operation. Arguments are nested tuples, so it is none."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+
+class _Value:
+    """A tensor's values at one time: its own memory as long as nothing writes there, and a copy afterwards."""
+
+    def __init__(self, tensor: Any, *, copy: bool) -> None:
+        self.tensor = tensor.detach().clone() if copy else tensor.detach()
+
+
+class _Read(NamedTuple):
+    """An input of an operation. An inexact one passes errors of earlier operations on."""
+
+    region: _Region
+    value: _Value
+    is_inexact: bool
+
+
+class Reads(NamedTuple):
+    """The inputs of one operation, and its arguments with their places."""
+
+    reads: list[_Read]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    written: list[int]
+
+
+class _Made(NamedTuple):
+    """A result: its place among the results, or that of the input that was written; its own error if it is known."""
+
+    region: _Region
+    at: int | None
+    written: int | None
+    own: Any
+
+
+class _Entry(NamedTuple):
+    number: int
+    func: Any
+    facts: Facts
+    inputs: Reads
+    made: list[_Made]
+    # The results that are integers: indices and masks.
+    low: Any
+
+
+class Attribution(NamedTuple):
+    """The shares of one output's error by the number of the operation, and the operations without a derivative."""
+
+    shares: dict[int, float]
+    cuts: dict[int, str]
+
+
+class Tape:
+    """Keep the operations of a computation, and attribute the errors of outputs to them."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._storages: dict[int, tuple[int, Any]] = {}
+        self._aliases: dict[int, list[_Value]] = {}
+        self._copies: dict[_Region, _Value] = {}
+        self._last = 0
+
+    def read(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        inputs: Sequence[Any],
+        written: Sequence[Any],
+        is_inexact: Callable[[Any], bool],
+    ) -> Reads:
+        """Keep the inputs of an operation, before it writes some of them."""
+        places = {id(each): at for at, each in enumerate(inputs)}
+        reads = []
+        for each in inputs:
+            region = self._region(each)
+            reads.append(_Read(region, self._value(each, region, is_inexact(each)), is_inexact(each)))
+        for each in written:
+            self._protect(self._region(each).storage)
+
+        def slot(leaf: Any) -> Any:
+            if isinstance(leaf, torch.Tensor):
+                return _Slot(places[id(leaf)]) if id(leaf) in places else leaf.detach().clone()
+            return leaf
+
+        return Reads(reads, map_leaves(slot, args), map_leaves(slot, kwargs), [places[id(each)] for each in written])
+
+    def add(
+        self,
+        number: int,
+        func: Any,
+        facts: Facts,
+        inputs: Reads,
+        written: Sequence[Any],
+        low: Any,
+        owns: dict[int, Any],
+    ) -> None:
+        """Add an operation that ran, with the own errors of its results by their id."""
+        made = [
+            _Made(self._region(each), None, place, owns.get(id(each)))
+            for place, each in zip(inputs.written, written, strict=True)
+        ]
+        known = {each.region.storage for each in made}
+        for at, each in enumerate(flat_leaves(low)):
+            if is_shadowed(each) and (region := self._region(each)).storage not in known:
+                made.append(_Made(region, at, None, owns.get(id(each))))
+        kept = map_leaves(lambda leaf: None if is_shadowed(leaf) else leaf, low)
+        self._entries.append(_Entry(number, func, facts, inputs, made, kept))
+
+    def _region(self, tensor: Any) -> _Region:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._last += 1
+            end = partial(self._end, storage._cdata)
+            self._storages[storage._cdata] = self._last, weakref.ref(storage, end)
+        number = self._storages[storage._cdata][0]
+        count = storage.nbytes() // tensor.element_size()
+        return _Region(number, count, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+
+    def _end(self, key: int, _storage: object) -> None:
+        self._storages.pop(key, None)
+
+    def _value(self, tensor: Any, region: _Region, is_inexact: bool) -> _Value:
+        """Return the values of an input. An alias would keep the storage, and with it the twin, alive."""
+        if region in self._copies:
+            return self._copies[region]
+        value = _Value(tensor, copy=is_inexact)
+        if is_inexact:
+            self._copies[region] = value
+        else:
+            self._aliases.setdefault(region.storage, []).append(value)
+        return value
+
+    def _protect(self, storage: int) -> None:
+        """Copy the kept values of a storage, before an operation writes it."""
+        for value in self._aliases.pop(storage, ()):
+            value.tensor = value.tensor.clone()
+        for region in [each for each in self._copies if each.storage == storage]:
+            del self._copies[region]
+
+    def attribute(self, output: Any, exact: Any) -> Attribution:
+        """Return the shares of the error of a tensor against its exact values."""
+        error = upcast(output) - exact
+        size = float(torch.linalg.vector_norm(error))
+        if not 0.0 < size < float("inf"):
+            return Attribution({}, {})
+        back = _Back()
+        back.add(self._region(output), (error / size).to(_gradient_dtype(output.dtype)))
+        for entry in reversed(self._entries):
+            back.pass_entry(entry)
+        numbers = [*back.products]
+        products = torch.stack([*back.products.values()]).tolist() if numbers else []
+        shares = {number: product / size for number, product in zip(numbers, products, strict=True)}
+        unreached = {entry.number: 0.0 for entry in self._entries if entry.number not in back.unknown}
+        return Attribution(unreached | shares, back.cuts)
+
+
+class _Back:
+    """Gradients of one output by storage, on the way back through the operations."""
+
+    def __init__(self) -> None:
+        self.products: dict[int, Any] = {}
+        self.cuts: dict[int, str] = {}
+        self.unknown: set[int] = set()
+        self._gradients: dict[int, Any] = {}
+        self._behind_cut: set[int] = set()
+
+    def add(self, region: _Region, gradient: Any) -> None:
+        """Add a gradient to a part of a storage. A part may see an element several times."""
+        flat = self._gradients.get(region.storage)
+        if flat is None:
+            flat = torch.zeros(region.count, dtype=gradient.dtype, device=gradient.device)
+            self._gradients[region.storage] = flat
+        if any(stride == 0 and size > 1 for size, stride in zip(region.shape, region.stride, strict=True)):
+            places = region.view(torch.arange(region.count, device=gradient.device)).reshape(-1)
+            flat.index_add_(0, places, gradient.reshape(-1).to(flat.dtype))
+        else:
+            region.view(flat).add_(gradient)
+
+    def pass_entry(self, entry: _Entry) -> None:
+        """Take the gradients of an operation's results, and add those of its inputs."""
+        gradients: list[Any] = []
+        behind = False
+        for made in entry.made:
+            flat = self._gradients.get(made.region.storage)
+            behind = behind or made.region.storage in self._behind_cut
+            gradients.append(None if flat is None else self._take(made, flat))
+        if behind:
+            self._mark(entry)
+        if all(each is None for each in gradients):
+            return
+        for made, gradient in zip(entry.made, gradients, strict=True):
+            if gradient is not None and made.own is not None and not behind:
+                product = (
+                    torch.sum(gradient.double() * made.own.conj().double())
+                    if not gradient.is_complex()
+                    else (torch.sum(gradient.conj() * made.own).real.double())
+                )
+                self.products[entry.number] = self.products.get(entry.number, 0.0) + product
+        if not any(read.is_inexact for read in entry.inputs.reads):
+            return
+        try:
+            self._add_inputs(entry, gradients)
+        # torch states in many ways that an operation has no derivative.
+        except Exception as failure:
+            self.cuts[entry.number] = " ".join(str(failure).split())[:160] or type(failure).__name__
+            self._mark(entry)
+
+    def _take(self, made: _Made, flat: Any) -> Any:
+        gradient = made.region.view(flat).clone()
+        if made.written is None and made.region.fills:
+            del self._gradients[made.region.storage]
+        else:
+            made.region.view(flat).zero_()
+        return gradient
+
+    def _mark(self, entry: _Entry) -> None:
+        """Note that the shares of all operations before this one are not known."""
+        if entry.number not in self.cuts:
+            self.unknown.add(entry.number)
+        self._behind_cut |= {read.region.storage for read in entry.inputs.reads if read.is_inexact}
+
+    def _add_inputs(self, entry: _Entry, gradients: Sequence[Any]) -> None:
+        reads = entry.inputs.reads
+        given = entry.facts.given(entry.inputs.args, entry.inputs.kwargs)
+        fixed = {given[name].at for name in entry.facts.statistics}
+        wants = [read.is_inexact and at not in fixed for at, read in enumerate(reads)]
+        leaves = [_leaf(read.value.tensor, want) for read, want in zip(reads, wants, strict=True)]
+        with torch.enable_grad():
+            # torch refuses to write a tensor whose gradient is wanted, and takes a copy of it.
+            passed = [leaf.clone() if at in entry.inputs.written else leaf for at, leaf in enumerate(leaves)]
+            results = flat_leaves(_run(entry, passed))
+        outs = [passed[made.written] if made.written is not None else results[made.at] for made in entry.made]  # type: ignore[index]
+        known = [(out, each) for out, each in zip(outs, gradients, strict=True) if each is not None]
+        if not all(out.requires_grad for out, _ in known):
+            raise NotImplementedError("no derivative")
+        wanted = [(leaf, read) for leaf, read, want in zip(leaves, reads, wants, strict=True) if want]
+        found = torch.autograd.grad(
+            [out for out, _ in known],
+            [leaf for leaf, _ in wanted],
+            [each.to(out.dtype) for out, each in known],
+            allow_unused=True,
+        )
+        for gradient, (_, read) in zip(found, wanted, strict=True):
+            if gradient is not None:
+                self.add(read.region, gradient)
+
+
+def _leaf(tensor: Any, wants_gradient: bool) -> Any:
+    leaf = tensor.detach().to(_gradient_dtype(tensor.dtype))
+    # An alias of a tensor must not change that one's flag.
+    return leaf.detach().requires_grad_(wants_gradient)
+
+
+def _run(entry: _Entry, passed: Sequence[Any]) -> Any:
+    """Run an operation again on values that note its derivative."""
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, _Slot):
+            return passed[value.at]
+        return _gradient_dtype(value) if isinstance(value, torch.dtype) else value
+
+    args, kwargs = map_leaves(leaf, entry.inputs.args), map_leaves(leaf, entry.inputs.kwargs)
+    ruled = apply_rule(entry.facts, args, kwargs, entry.low)
+    return entry.func(*args, **kwargs) if ruled is None else ruled
+
+
+def _gradient_dtype(dtype: Any) -> Any:
+    """Return the dtype of gradients: float32 at least, because float16 has too small a range for them."""
+    if dtype.is_complex:
+        return torch.complex128 if dtype is torch.complex128 else torch.complex64
+    if dtype.is_floating_point and dtype is not torch.float64:
+        return torch.float32
+    return dtype
+
+
+def flat_leaves(tree: Any) -> list[Any]:
+    """Return the values of nested results in their order."""
+    if isinstance(tree, list | tuple):
+        return [leaf for each in tree for leaf in flat_leaves(each)]
+    return [tree]
+
+
+def stored_error(wide: Any, own_exact: Any, dtype: Any) -> Any:
+    """Return own errors in a dtype that keeps two digits of them at least, and takes no more memory than the result."""
+    kept = torch.bfloat16 if dtype.itemsize <= 2 else _gradient_dtype(dtype)
+    return (wide - own_exact).to(kept)

@@ -1,0 +1,161 @@
+"""Which value of higher precision belongs to a tensor?
+
+A twin belongs to the storage of a tensor and not to the tensor. So views, slices, writes in place, detached and saved
+tensors, gradients and caches need no rules: each sees its part of one twin.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+
+def is_shadowed(value: Any) -> bool:
+    """Return whether a value is a tensor that may have a twin: floating or complex numbers in one strided memory."""
+    return (
+        isinstance(value, torch.Tensor)
+        and (value.is_floating_point() or value.is_complex())
+        and value.layout is torch.strided
+        and value.device.type != "meta"
+    )
+
+
+def wide_dtype(dtype: Any) -> Any:
+    """Return the dtype of a twin: float64 or complex128; other dtypes come back unchanged."""
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def storage_key(tensor: Any) -> int:
+    """Return the number of a tensor's storage, which is its own as long as the storage lives."""
+    key: int = tensor.untyped_storage()._cdata
+    return key
+
+
+def tensors_in(tree: Any) -> Iterator[Any]:
+    """Yield the tensors of nested lists, tuples and dicts in their order."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for each in tree:
+            yield from tensors_in(each)
+    elif isinstance(tree, dict):
+        yield from tensors_in([*tree.values()])
+
+
+class Twins:
+    """Hold the twins of storages as long as these live. A storage without a twin is exact: its twin is its own upcast.
+
+    `errors` has the last relative total error that was measured in a storage.
+    """
+
+    def __init__(self) -> None:
+        self.errors: dict[int, float] = {}
+        self.bytes = 0
+        self.peak_bytes = 0
+        self._twins: dict[int, Any] = {}
+        self._storages: dict[int, Any] = {}
+        self._makers: dict[int, tuple[int, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._twins)
+
+    def has(self, tensor: Any) -> bool:
+        """Return whether a tensor's storage differs from its upcast."""
+        return storage_key(tensor) in self._twins
+
+    def of(self, tensor: Any) -> Any:
+        """Return the twin of a tensor as a view with the tensor's shape and strides, or the upcast of an exact one."""
+        twin = self._fitting(tensor)
+        if twin is None:
+            return upcast(tensor)
+        view = twin.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        # Both are flags of a tensor, and not part of its memory.
+        view = view.conj() if tensor.is_conj() else view
+        return torch._neg_view(view) if tensor.is_neg() else view
+
+    def _fitting(self, tensor: Any) -> Any:
+        twin = self._twins.get(storage_key(tensor))
+        if twin is None:
+            return None
+        if twin.is_complex() and not tensor.is_complex():
+            twin = torch.view_as_real(twin).view(-1)
+        elif tensor.is_complex() and not twin.is_complex():
+            twin = torch.view_as_complex(twin.view(-1, 2)) if twin.numel() % 2 == 0 else None
+        # A storage that was resized, or whose bits are read as another dtype.
+        return twin if twin is not None and twin.numel() == _count(tensor) else None
+
+    def make(self, tensor: Any) -> Any:
+        """Return the twin of a tensor as `of` does, after its storage has one that can be written."""
+        if self._fitting(tensor) is None:
+            flat = tensor.detach().as_strided((_count(tensor),), (1,), 0)
+            self._store(tensor, flat.to(wide_dtype(tensor.dtype), copy=True))
+        return self.of(tensor)
+
+    def put(self, tensor: Any, exact: Any, used: set[int]) -> None:
+        """Give a new tensor its twin. It takes the memory of `exact` if that is its own: not among `used` storages."""
+        count = _count(tensor)
+        fills = exact.numel() == count == exact.untyped_storage().nbytes() // exact.element_size()
+        if fills and exact.stride() == tensor.stride() and storage_key(exact) not in used and not exact.is_conj():
+            self._store(tensor, exact.as_strided((count,), (1,), 0))
+            return
+        twin = torch.zeros(count, dtype=wide_dtype(tensor.dtype), device=tensor.device)
+        self._store(tensor, twin)
+        self.of(tensor).copy_(exact)
+
+    def maker_of(self, tensor: Any) -> int:
+        """Return the number of the operation that last wrote a tensor's storage; 0 for values from outside."""
+        return self._makers.get(storage_key(tensor), (0, None))[0]
+
+    def note_maker(self, tensor: Any, number: int) -> None:
+        """Note the operation that wrote a tensor."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._makers[key] = number, weakref.ref(storage, partial(self._forget_maker, key))
+
+    def _forget_maker(self, key: int, _storage: object) -> None:
+        self._makers.pop(key, None)
+
+    def forget(self, tensor: Any) -> None:
+        """Take the values of a tensor as exact from now on."""
+        if not self.has(tensor):
+            return
+        if tensor.numel() == _count(tensor) or self._fitting(tensor) is None:
+            self.drop(storage_key(tensor))
+        else:
+            self.of(tensor).copy_(tensor)
+
+    def drop(self, key: int) -> None:
+        """Remove the twin of a storage."""
+        twin = self._twins.pop(key, None)
+        self.bytes -= 0 if twin is None else twin.nbytes
+        self._storages.pop(key, None)
+        self.errors.pop(key, None)
+
+    def _store(self, tensor: Any, twin: Any) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self.drop(key)
+        self._twins[key] = twin
+        self.bytes += twin.nbytes
+        self.peak_bytes = max(self.peak_bytes, self.bytes)
+        # The storage's object in Python lives as long as the storage itself, and every view has the same.
+        self._storages[key] = weakref.ref(storage, partial(self._end, key))
+
+    def _end(self, key: int, _storage: object) -> None:
+        self.drop(key)
+
+
+def _count(tensor: Any) -> int:
+    count: int = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return count
+
+
+def upcast(tensor: Any, *, copy: bool = False) -> Any:
+    """Return a tensor's values in the dtype of twins."""
+    return tensor.detach().to(wide_dtype(tensor.dtype), copy=copy)
