@@ -20,7 +20,7 @@ from precreg.types import ComparedPair, Comparison, Reason, Status, Tolerance
 GROWTH = 4.0
 
 
-class CoursePoint(NamedTuple):
+class PairError(NamedTuple):
     """Hold the errors of a pair at its place in the order.
 
     `error` is relative to the mean magnitude of the reference, as are `allowed`, the mean that rtol and atol allow, and
@@ -42,7 +42,7 @@ class CoursePoint(NamedTuple):
 class ErrorRise(NamedTuple):
     """Hold the point from which the error is beyond GROWTH times the median of the points before, and that median."""
 
-    point: CoursePoint
+    point: PairError
     before: float
     points_before: int
 
@@ -52,10 +52,10 @@ def is_bad(pair: ComparedPair) -> bool:
     return pair.verdict.status in (Status.FAILED, Status.ERROR)
 
 
-def course_points(pairs: Iterable[ComparedPair]) -> list[CoursePoint]:
+def pair_errors(pairs: Iterable[ComparedPair]) -> list[PairError]:
     """Return the errors of all pairs, in order."""
     return [
-        CoursePoint(
+        PairError(
             place,
             pair,
             _relative(pair.comparison, pair.comparison),
@@ -99,7 +99,7 @@ def first_different(pairs: Sequence[ComparedPair]) -> ComparedPair | None:
     return pairs[place] if place else None
 
 
-def first_rise(points: Sequence[CoursePoint]) -> ErrorRise | None:
+def first_rise(points: Sequence[PairError]) -> ErrorRise | None:
     """Return the first point from which on the error is beyond the level before; None if it stays at one level.
 
     The error of the point and the median of it and all later ones are beyond GROWTH times the median of those before,
@@ -137,20 +137,20 @@ def _roundoff(pair: ComparedPair) -> float:
 class CourseRow(NamedTuple):
     """Hold neighbouring points of a curve: the first and the last of them, and the one with the largest error."""
 
-    first: CoursePoint
-    last: CoursePoint
-    largest: CoursePoint | None
+    first: PairError
+    last: PairError
+    largest: PairError | None
     failing: int
 
 
-def course_rows(points: Sequence[CoursePoint], most: int) -> list[CourseRow]:
+def course_rows(points: Sequence[PairError], most: int) -> list[CourseRow]:
     """Divide the points into at most so many rows of neighbours of nearly equal number."""
     rows = min(most, len(points))
     edges = [row * len(points) // rows for row in range(rows + 1)] if rows else []
     return [_row(points[start:end]) for start, end in pairwise(edges)]
 
 
-def _row(points: Sequence[CoursePoint]) -> CourseRow:
+def _row(points: Sequence[PairError]) -> CourseRow:
     known = [point for point in points if point.error is not None]
     largest = max(known, key=lambda point: point.error or 0.0, default=None)
     return CourseRow(points[0], points[-1], largest, sum(point.fails for point in points))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log10
 
-from precreg.comparison.course import CoursePoint, CourseRow, course_rows
+from precreg.comparison.course import CourseRow, PairError, course_rows
 from precreg.comparison.summary import one_line
 from precreg.report import format_columns
 from precreg.report.charts import LogScale, log_range
@@ -21,7 +21,7 @@ CURVE_WIDTH = 40
 _MAX_NAME = 40
 
 
-def draw_text_curve(points: Sequence[CoursePoint]) -> list[str]:
+def draw_text_curve(points: Sequence[PairError]) -> list[str]:
     """Draw the errors of the points as lines; none without two errors above 0."""
     rows = course_rows(points, MAX_CURVE_LINES)
     shown = [row.largest for row in rows if row.largest is not None]
@@ -50,7 +50,7 @@ def _failing(row: CourseRow) -> str:
     return f"{row.failing:,}" if row.failing else ""
 
 
-def _marks(point: CoursePoint, scale: LogScale) -> str:
+def _marks(point: PairError, scale: LogScale) -> str:
     marks = ["."] * CURVE_WIDTH
     # Later marks cover earlier ones, the error last.
     for number, mark in ((point.allowed, "|"), (point.benchmark, "o"), (point.error, "X" if point.fails else "*")):
@@ -59,7 +59,7 @@ def _marks(point: CoursePoint, scale: LogScale) -> str:
     return "".join(marks)
 
 
-def _legend(shown: Sequence[CoursePoint]) -> str:
+def _legend(shown: Sequence[PairError]) -> str:
     parts = ["* largest error of a line", "X if that pair fails"]
     if any(point.allowed for point in shown):
         parts.append("| mean of atol + rtol*|r|, over mean |r|")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from precreg.comparison.advice import advise_comparison
-from precreg.comparison.course import course_points
+from precreg.comparison.course import pair_errors
 from precreg.comparison.summary import (
     describe_firsts,
     describe_no_rise,
@@ -46,12 +46,12 @@ from precreg.report import (
 )
 from precreg.report.charts import (
     TEMPLATES_FOLDER,
-    CurvePoint,
+    LayerError,
     comparison_style,
-    describe_course,
+    describe_layer_errors,
     describe_sides,
-    draw_course,
     draw_figures,
+    draw_layer_errors,
     format_shape,
 )
 from precreg.storage import read_json_record, write_json_record
@@ -240,9 +240,9 @@ def _course(record: ComparisonRecord) -> dict[str, Any]:
     """Return what the page shows along the order of execution; one pair has no course."""
     if len(record.pairs) < 2:
         return {"course": None}
-    points = course_points(record.pairs)
+    points = pair_errors(record.pairs)
     curve = [
-        CurvePoint(
+        LayerError(
             one_line(point.pair.name),
             point.error,
             point.allowed,
@@ -254,7 +254,7 @@ def _course(record: ComparisonRecord) -> dict[str, Any]:
     ]
     regressed = regression_rows(record)
     return {
-        "course": {"svg": draw_course(curve), "caption": describe_course(curve)},
+        "course": {"svg": draw_layer_errors(curve), "caption": describe_layer_errors(curve)},
         "order": describe_order(record),
         "groups": group_rows(record),
         "firsts": list(describe_firsts(record, points)),

@@ -65,16 +65,16 @@ def _tensors_of_model(path: Path, shown: str) -> list[str]:
 
 
 def _content(path: Path, shown: str) -> bytes:
+    # A model holds its weights, and only the names are kept of it.
+    most = {} if path.suffix == ".onnx" else {"max_bytes": MAX_ORDER_BYTES}
     try:
-        content = read_regular_file(path)
+        return read_regular_file(path, **most)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError("missing-file", "expected a file with the order but there is none", file=shown) from None
     except OSError as error:
-        raise _bad(shown, f"a file with the order that can be read but: {error.strerror}") from None
-    # A model holds its weights, and only the names are kept of it.
-    if len(content) > MAX_ORDER_BYTES and path.suffix != ".onnx":
-        raise _bad(shown, f"at most {MAX_ORDER_BYTES:,} bytes of names but got {len(content):,}")
-    return content
+        raise _bad(
+            shown, f"a file of at most {MAX_ORDER_BYTES:,} bytes that can be read but: {error.strerror}"
+        ) from None
 
 
 def _bad(shown: str, expectation: str, line: int | None = None) -> UserError:

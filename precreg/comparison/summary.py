@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from precreg.comparison.course import (
     GROWTH,
-    CoursePoint,
+    PairError,
     count_benchmarks,
     first_different,
     first_failing,
@@ -92,7 +92,7 @@ def describe_why(pair: ComparedPair) -> str:
     return f"{rows[0].metric} {rows[0].current}, allowed {rows[0].allowed}"
 
 
-def describe_firsts(record: ComparisonRecord, points: list[CoursePoint]) -> Iterator[tuple[str, str]]:
+def describe_firsts(record: ComparisonRecord, points: list[PairError]) -> Iterator[tuple[str, str]]:
     """Yield a label and a sentence for each first pair along the order: failing, different, of a larger error."""
     total = len(record.pairs)
     failing, by_values = first_failing(record.pairs), first_measured_failing(record.pairs)
@@ -115,7 +115,7 @@ def _reason(pair: ComparedPair) -> str:
     return f"{pair.verdict.reason}, {describe_why(pair)}"
 
 
-def describe_no_rise(points: list[CoursePoint]) -> str:
+def describe_no_rise(points: list[PairError]) -> str:
     """Write how many pairs have an error at one level; empty without two of them."""
     known = [point for point in points if point.error is not None]
     if len(known) < 2:

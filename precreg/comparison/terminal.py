@@ -13,7 +13,7 @@ from pathlib import Path
 from click import style
 
 from precreg.comparison.advice import advise_comparison
-from precreg.comparison.course import course_points, is_bad
+from precreg.comparison.course import is_bad, pair_errors
 from precreg.comparison.curve import draw_text_curve
 from precreg.comparison.groups import FailureGroup, group_failures
 from precreg.comparison.html import benchmark_column, comparison_exit_sentence, divides_by_floor, sort_pairs
@@ -180,7 +180,7 @@ def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 
 
 def _many(record: ComparisonRecord) -> Iterator[list[str]]:
-    points = course_points(record.pairs)
+    points = pair_errors(record.pairs)
     yield [f"order     {describe_order(record)}"]
     # Groups come before single failures: one missing folder hides behind hundreds of large errors.
     groups = group_rows(record)

@@ -72,7 +72,6 @@ def open_regular_file(path: Path, flags: int = os.O_RDONLY) -> IO[bytes]:
     return open(descriptor, "rb") if flags & os.O_ACCMODE == os.O_RDONLY else open(descriptor, "ab", buffering=0)
 
 
-<<<<<<< HEAD
 def read_small_file(path: Path, most: int) -> tuple[int, bytes | None]:
     """Return the size of a regular file, and its content up to `most` bytes; None for a larger one.
 
@@ -91,12 +90,8 @@ def read_small_file(path: Path, most: int) -> tuple[int, bytes | None]:
         os.close(descriptor)
 
 
-def read_regular_file(path: Path) -> bytes:
-    """Return the content of a regular file. Raises OSError as `open_regular_file`, and for a file of over 2 GiB."""
-=======
 def read_regular_file(path: Path, max_bytes: int = MAX_READ_BYTES) -> bytes:
     """Return the content of a regular file. Raises OSError as `open_regular_file`, and for a larger file."""
->>>>>>> shadow
     with open_regular_file(path) as stream:
         if os.fstat(stream.fileno()).st_size > max_bytes:
             raise OSError(EFBIG, os.strerror(EFBIG), str(path))

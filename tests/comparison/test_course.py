@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from precreg.comparison.course import (
     GROWTH,
     count_benchmarks,
-    course_points,
     course_rows,
     first_different,
     first_failing,
     first_measured_failing,
     first_rise,
+    pair_errors,
 )
 from precreg.types.comparison import ComparedPair
 from precreg.types.verdict import Reason, Status, Verdict
@@ -30,14 +30,14 @@ def with_error(name, error, size=64):
 
 
 def course(*errors):
-    return course_points([with_error(f"l.{place}", error) for place, error in enumerate(errors)])
+    return pair_errors([with_error(f"l.{place}", error) for place, error in enumerate(errors)])
 
 
 def test_errors_are_relative_to_the_mean_magnitude():
     actual, reference = np.array([1.0, 2.5, -3.0]), np.array([1.0, 2.0, -4.0])
     pair = ComparedPair("y", "a", "r", PASSED, measured(actual, reference), TOLERANCE)
     pair = replace(pair, benchmark=measured(reference + 0.25, reference))
-    (point,) = course_points([pair])
+    (point,) = pair_errors([pair])
     assert point.error == pytest.approx((0.5 + 1.0) / 7.0)
     assert point.benchmark == pytest.approx(0.75 / 7.0)
     # The mean of atol + rtol*|r|, over mean |r|.
@@ -46,7 +46,7 @@ def test_errors_are_relative_to_the_mean_magnitude():
 
 def test_an_error_without_a_figure_is_none_and_not_zero():
     zeros = ComparedPair("z", "a", "r", PASSED, measured(np.ones(3), np.zeros(3)), TOLERANCE)
-    assert [point.error for point in course_points([zeros, missing(), reshaped(), identical()])] == [
+    assert [point.error for point in pair_errors([zeros, missing(), reshaped(), identical()])] == [
         None,
         None,
         None,
@@ -60,7 +60,7 @@ def test_a_pair_whose_elements_all_match_is_below_its_line():
         reference = random.standard_normal(500) * scale
         allowed = 1e-5 + 1e-3 * np.abs(reference)
         pair = ComparedPair("y", "a", "r", PASSED, measured(reference + 0.99 * allowed, reference), TOLERANCE)
-        (point,) = course_points([pair])
+        (point,) = pair_errors([pair])
         assert pair.comparison.metrics["match_ratio"] == 1
         assert point.error < point.allowed
 
@@ -111,7 +111,7 @@ def test_one_level_is_no_rise(errors):
 
 
 def test_points_without_a_figure_are_passed_over():
-    points = course_points([with_error("a", 1e-3), missing("gone"), with_error("b", 1e-1), missing("lost")])
+    points = pair_errors([with_error("a", 1e-3), missing("gone"), with_error("b", 1e-1), missing("lost")])
     assert first_rise(points).point.pair.name == "b"
 
 

@@ -143,5 +143,5 @@ def test_the_page_says_the_same_as_the_terminal(builds):
     page = (builds / "page.html").read_text()
     first = next(line for line in done.stdout.splitlines() if line.startswith("first failing: "))
     assert "<strong>first failing</strong>: " + first.removeprefix("first failing: ").replace(">", "&gt;") in page
-    assert page.count('class="course-fails"') == LAYERS - FIRST_BAD
-    assert '<polyline class="course-allowed"' in page
+    assert page.count('class="layer-fails"') == LAYERS - FIRST_BAD
+    assert '<polyline class="layer-allowed"' in page

@@ -1,13 +1,8 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-<<<<<<< HEAD
-from .course import CurvePoint as CurvePoint
-from .course import describe_course as describe_course
-=======
 from .course import MAX_CURVES as MAX_CURVES
 from .course import Course as Course
 from .course import CoursePoint as CoursePoint
 from .course import Curve as Curve
->>>>>>> shadow
 from .course import draw_course as draw_course
 from .figures import TEMPLATES_FOLDER as TEMPLATES_FOLDER
 from .figures import Picture as Picture
@@ -16,6 +11,9 @@ from .figures import describe_sides as describe_sides
 from .figures import draw_figures as draw_figures
 from .figures import format_shape as format_shape
 from .figures import render_picture_html as render_picture_html
+from .layers import LayerError as LayerError
+from .layers import describe_layer_errors as describe_layer_errors
+from .layers import draw_layer_errors as draw_layer_errors
 from .name_map import NameMap as NameMap
 from .name_map import draw_name_map as draw_name_map
 from .png import render_picture_png as render_picture_png

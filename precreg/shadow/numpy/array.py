@@ -187,16 +187,69 @@ def _exit(name: str) -> Callable[..., Any]:
 
 
 # Methods of ndarray that consult neither protocol, and compute, copy or write.
-FORWARDED = (
-    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum diagonal "
-    "dot fill flatten max mean min nonzero partition prod ptp put ravel repeat reshape resize round searchsorted sort "
-    "squeeze std sum swapaxes take trace transpose var"
-).split()
+FORWARDED = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "astype",
+    "choose",
+    "clip",
+    "compress",
+    "conj",
+    "conjugate",
+    "copy",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "fill",
+    "flatten",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "partition",
+    "prod",
+    "ptp",
+    "put",
+    "ravel",
+    "repeat",
+    "reshape",
+    "resize",
+    "round",
+    "searchsorted",
+    "sort",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "transpose",
+    "var",
+]
 
-_EXITS = (
-    "item tolist tobytes tofile tostring dump dumps getfield setfield byteswap itemset newbyteorder __float__ __int__ "
-    "__complex__ __index__"
-).split()
+_EXITS = [
+    "item",
+    "tolist",
+    "tobytes",
+    "tofile",
+    "tostring",
+    "dump",
+    "dumps",
+    "getfield",
+    "setfield",
+    "byteswap",
+    "itemset",
+    "newbyteorder",
+    "__float__",
+    "__int__",
+    "__complex__",
+    "__index__",
+]
 
 for _name in FORWARDED:
     if hasattr(np.ndarray, _name):

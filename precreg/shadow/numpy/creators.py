@@ -19,16 +19,52 @@ from precreg.shadow.site import is_library_file
 if TYPE_CHECKING:
     from precreg.shadow.numpy.engine import NumpyEngine
 
-_MADE = (
-    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter frombuffer fromfunction fromstring "
-    "hanning hamming blackman bartlett kaiser load loadtxt indices"
-).split()
+_MADE = [
+    "zeros",
+    "ones",
+    "empty",
+    "full",
+    "eye",
+    "identity",
+    "arange",
+    "linspace",
+    "logspace",
+    "geomspace",
+    "tri",
+    "fromiter",
+    "frombuffer",
+    "fromfunction",
+    "fromstring",
+    "hanning",
+    "hamming",
+    "blackman",
+    "bartlett",
+    "kaiser",
+    "load",
+    "loadtxt",
+    "indices",
+]
 # They take values, and give them on.
-_TAKEN = "array asarray asanyarray ascontiguousarray asfortranarray".split()
-_DRAWN = (
-    "rand randn random random_sample normal uniform standard_normal randint choice permutation exponential gamma beta "
-    "binomial poisson lognormal laplace"
-).split()
+_TAKEN = ["array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"]
+_DRAWN = [
+    "rand",
+    "randn",
+    "random",
+    "random_sample",
+    "normal",
+    "uniform",
+    "standard_normal",
+    "randint",
+    "choice",
+    "permutation",
+    "exponential",
+    "gamma",
+    "beta",
+    "binomial",
+    "poisson",
+    "lognormal",
+    "laplace",
+]
 
 
 class Creators:

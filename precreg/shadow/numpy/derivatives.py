@@ -142,7 +142,20 @@ for _name, _same in (
     PARTIALS[_name] = PARTIALS[_same]
 
 # Their values jump and their derivative is 0.
-_FLAT = "rint floor ceil trunc round around fix sign floor_divide heaviside signbit isfinite".split()
+_FLAT = [
+    "rint",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "around",
+    "fix",
+    "sign",
+    "floor_divide",
+    "heaviside",
+    "signbit",
+    "isfinite",
+]
 
 
 def _elementwise(name: str) -> Rule:
@@ -482,18 +495,82 @@ def _shifted(derived: Derived, values: list[Plain], which: int, place: tuple[int
 
 
 # Functions that move numbers, whatever their values are.
-MOVING = (
-    "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack hstack dstack "
-    "column_stack block where select choose compress extract delete insert append diag diagonal diagflat tril triu "
-    "reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays "
-    "atleast_1d atleast_2d atleast_3d split array_split hsplit vsplit dsplit array asarray asanyarray "
-    "ascontiguousarray asfortranarray resize setitem fill put place putmask copyto fill_diagonal put_along_axis "
-    "meshgrid unstack matrix_transpose permute_dims pad reorder"
-).split()
+MOVING = [
+    "getitem",
+    "copy",
+    "take",
+    "take_along_axis",
+    "repeat",
+    "tile",
+    "roll",
+    "flip",
+    "fliplr",
+    "flipud",
+    "rot90",
+    "concatenate",
+    "stack",
+    "vstack",
+    "hstack",
+    "dstack",
+    "column_stack",
+    "block",
+    "where",
+    "select",
+    "choose",
+    "compress",
+    "extract",
+    "delete",
+    "insert",
+    "append",
+    "diag",
+    "diagonal",
+    "diagflat",
+    "tril",
+    "triu",
+    "reshape",
+    "ravel",
+    "flatten",
+    "transpose",
+    "swapaxes",
+    "moveaxis",
+    "rollaxis",
+    "squeeze",
+    "expand_dims",
+    "broadcast_to",
+    "broadcast_arrays",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "split",
+    "array_split",
+    "hsplit",
+    "vsplit",
+    "dsplit",
+    "array",
+    "asarray",
+    "asanyarray",
+    "ascontiguousarray",
+    "asfortranarray",
+    "resize",
+    "setitem",
+    "fill",
+    "put",
+    "place",
+    "putmask",
+    "copyto",
+    "fill_diagonal",
+    "put_along_axis",
+    "meshgrid",
+    "unstack",
+    "matrix_transpose",
+    "permute_dims",
+    "pad",
+    "reorder",
+]
 RULES |= dict.fromkeys(MOVING, _moves)
 
 # The rules of these need no values of their operands.
 WITHOUT_VALUES = frozenset(
-    (*MOVING, *_FLAT, *"add subtract negative positive conjugate conj real astype modf sum mean cumsum".split(),
+    (*MOVING, *_FLAT, *["add", "subtract", "negative", "positive", "conjugate", "conj", "real", "astype", "modf", "sum", "mean", "cumsum"],
      "add.reduce", "add.accumulate", "add.at", "subtract.at")
 )  # fmt: skip
