@@ -17,7 +17,7 @@ from .escalation import Announcement as Announcement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
 from .oracle import run_oracle as run_oracle
-from .other_version import other_version as other_version
+from .other_version import checked_out_version as checked_out_version
 from .pair import pair_budget as pair_budget
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
 from precreg.run.escalation import Announce, Announcement, PairBudget
-from precreg.run.other_version import other_version
+from precreg.run.other_version import checked_out_version
 from precreg.run.pair import escalated_results, is_open
 from precreg.run.pipeline import IN_PROCESS, Plan
 from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun
@@ -108,7 +108,7 @@ def _judge_by(
     announce: Announce,
 ) -> Iterator[CaseResult]:
     try:
-        with other_version(plan.project, commit, commit) as version:
+        with checked_out_version(plan.project, commit, commit) as version:
             yield from escalated_results(changed, plan, policy, version, budget, announce)
     except UserError as problem:
         if problem.slug != "no-checkout":

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from precreg.baseline.integrity import IntegritySides, ProjectCode
 from precreg.errors import UserError
 from precreg.run.journal import sources_digest
-from precreg.run.other_version import OtherVersion, other_version
+from precreg.run.other_version import OtherVersion
 from precreg.run.paired_seeds import PackedArray, pack_array, unpack_array
 from precreg.run.workers import WorkerPool
 from precreg.storage import temporary_folder
@@ -222,7 +222,7 @@ def decide_oracles(project: Path, commit: str, candidates: Sequence[Candidate], 
     if not candidates:
         return Decisions({})
     try:
-        with other_version(project, commit, commit) as version, temporary_folder() as folder:
+        with checked_out_version(project, commit, commit) as version, temporary_folder() as folder:
             return Decisions(dict(_decide(project, version, candidates, max(1, jobs), folder)))
     except UserError as problem:
         # The cases ran already, and their reports must not be lost.

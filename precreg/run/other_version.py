@@ -41,7 +41,7 @@ def other_commit(project: Path, revision: str) -> NamedCommit:
 
 
 @contextmanager
-def other_version(project: Path, revision: str, commit: str) -> Iterator[OtherVersion]:
+def checked_out_version(project: Path, revision: str, commit: str) -> Iterator[OtherVersion]:
     """Check the commit out into a temporary folder, and remove it at the end. Raises UserError (no-checkout)."""
     root = worktree_root(project)
     with checkout_commit(root, commit) as tree:

@@ -42,7 +42,7 @@ from precreg.run.accepted_version import judge_changed_cases
 from precreg.run.escalation import Announce, OracleAnnouncement
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
-from precreg.run.other_version import other_commit, other_version
+from precreg.run.other_version import checked_out_version, other_commit
 from precreg.run.pair import pair_budget, paired_results
 from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
 from precreg.run.worker import CaseTask, run_in_process
@@ -293,7 +293,7 @@ class Session:
         request, baselines = self.request, self.criteria.baselines
         assert request.pair is not None
         budget = pair_budget(request.max_seeds, request.pair_seconds, request.pair_run_seconds)
-        with other_version(plan.project, request.pair, self.record.pair) as version:
+        with checked_out_version(plan.project, request.pair, self.record.pair) as version:
             results = paired_results(cases, plan, policy, baselines, version, budget, announce)
             return list(progress(results, len(cases)))
 

@@ -28,7 +28,7 @@ MAX_TOLERANCE, MIN_TOLERANCE = 1e-6, 1e-11
 _SHARE_OF_ERROR = 1e-2
 
 
-class Sketch(Struct, frozen=True):
+class ValueSketch(Struct, frozen=True):
     """Sums over the elements of one array that do not depend on their order.
 
     `outside` counts NaN, infinities and masked constants, which the sums leave out. Complex numbers count twice.
@@ -45,7 +45,7 @@ class Sketch(Struct, frozen=True):
 
 
 @np.errstate(all="ignore")
-def sketch_of(values: Any) -> Sketch | None:
+def sketch_of(values: Any) -> ValueSketch | None:
     """Return the sketch of an array or tensor; None for other values."""
     array = tensor_to_array(values, "a value") if is_tensor(values) else np.asarray(values)
     if array.dtype.kind == "c":
@@ -56,7 +56,7 @@ def sketch_of(values: Any) -> Sketch | None:
     inside = flat[np.abs(flat) <= MASK_LIMIT]
     norm = _norm(inside)
     scaled = inside / norm if norm else inside
-    return Sketch(
+    return ValueSketch(
         size=flat.size,
         outside=flat.size - inside.size,
         norm=norm,
@@ -72,7 +72,7 @@ def _norm(values: NDArray[Any]) -> float:
     return largest * float(np.linalg.norm(values / largest)) if largest else 0.0
 
 
-def is_same(one: Sketch, other: Sketch, tolerance: float) -> bool:
+def is_same(one: ValueSketch, other: ValueSketch, tolerance: float) -> bool:
     """Return whether two sketches are of equal values, to a relative tolerance of their norm."""
     if (one.size, one.outside) != (other.size, other.outside):
         return False
@@ -99,19 +99,19 @@ class SketchedTrace(Struct, frozen=True):
     """
 
     operations: tuple[Operation, ...]
-    sketches: tuple[Sketch | None, ...]
-    operands: tuple[tuple[Sketch | None, ...], ...] = ()
+    sketches: tuple[ValueSketch | None, ...]
+    operands: tuple[tuple[ValueSketch | None, ...], ...] = ()
 
 
 class SketchListener:
-    """Sketch the exact value of each operation, and those of its operands."""
+    """ValueSketch the exact value of each operation, and those of its operands."""
 
     def __init__(self) -> None:
-        self._sketches: list[Sketch | None] = []
-        self._operands: list[tuple[Sketch | None, ...]] = []
+        self._sketches: list[ValueSketch | None] = []
+        self._operands: list[tuple[ValueSketch | None, ...]] = []
 
     def see(self, observed: Observed) -> None:
-        """Sketch one operation's shadow and operands."""
+        """ValueSketch one operation's shadow and operands."""
         self._sketches.append(None if observed.exact is None else sketch_of(observed.exact))
         given = () if observed.operands is None else observed.operands()
         self._operands.append(tuple(map(sketch_of, given)))
@@ -133,7 +133,7 @@ class Parting(Struct, frozen=True):
 
 
 def find_parting(
-    own: SketchedTrace, other: SketchedTrace, known: Sequence[Sketch], maker: int | None, tolerance: float
+    own: SketchedTrace, other: SketchedTrace, known: Sequence[ValueSketch], maker: int | None, tolerance: float
 ) -> Parting:
     """Find the first operation that led to `maker` and whose exact value the other computation does not have.
 
@@ -157,7 +157,7 @@ def find_parting(
 class _Values:
     """The values of a computation: those of its operations and of their operands, and those that it starts from."""
 
-    def __init__(self, trace: SketchedTrace, known: Sequence[Sketch], tolerance: float) -> None:
+    def __init__(self, trace: SketchedTrace, known: Sequence[ValueSketch], tolerance: float) -> None:
         places = [(each.norm, number, each) for number, each in enumerate(trace.sketches, 1) if each is not None]
         places += [(each.norm, 0, each) for each in known]
         for operation, operands in zip(trace.operations, trace.operands, strict=False):
@@ -169,7 +169,7 @@ class _Values:
         self._norms = [norm for norm, _, _ in self._places]
         self._tolerance = tolerance
 
-    def partner(self, sketch: Sketch | None) -> int | None:
+    def partner(self, sketch: ValueSketch | None) -> int | None:
         """Return the number of the operation that made an equal value; 0 for one from outside, None if there is none.
 
         A value that an engine does not know has no partner, so a search goes on to the operations before it.
@@ -184,7 +184,7 @@ class _Values:
                 return number
         return None
 
-    def has(self, sketch: Sketch | None) -> bool:
+    def has(self, sketch: ValueSketch | None) -> bool:
         """Return whether there is an equal value."""
         return self.partner(sketch) is not None
 

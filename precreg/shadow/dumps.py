@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -146,8 +146,3 @@ def layer_names(layer: str, call: int, output: str, place: int) -> list[str]:
     last = "" if output == "out" else f".{output}"
     plain = [f"{layer}{last}"] if call == 0 else []
     return [*plain, f"{layer}.{call}{last}", f"{layer}.{call}.{place}"]
-
-
-def first_unexplained(layers: Iterable[DumpedLayer]) -> DumpedLayer | None:
-    """Return the first layer whose stored error this run does not explain; None if there is none."""
-    return next((layer for layer in layers if layer.unexplained), None)

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from precreg.run import Arrays, run_oracle, run_subject_once
 from precreg.shadow.alignment import (
-    Sketch,
     SketchedTrace,
     SketchListener,
+    ValueSketch,
     find_parting,
     match_tolerance,
     place_of,
@@ -52,13 +52,13 @@ def sketched(run: Callable[[Observer], object]) -> SketchedTrace:
     return listener.trace_of(recorder.operations)
 
 
-def known_values(inputs: Arrays) -> list[Sketch]:
+def known_values(inputs: Arrays) -> list[ValueSketch]:
     """Return the sketches of the inputs: every computation of a case starts from them."""
     return [sketch for array in inputs.values() if (sketch := sketch_of(array)) is not None]
 
 
 def line_up(
-    own: SketchedTrace, other: SketchedTrace, known: list[Sketch], output: TracedOutput, found: FormulaDifference
+    own: SketchedTrace, other: SketchedTrace, known: list[ValueSketch], output: TracedOutput, found: FormulaDifference
 ) -> FormulaDifference:
     """Return `found` with the operations at which two computations of one output part."""
     if not other.operations:

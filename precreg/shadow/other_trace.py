@@ -11,7 +11,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.run import draw_inputs, other_version, run_in_workers, suite_folder
+from precreg.run import checked_out_version, draw_inputs, run_in_workers, suite_folder
 from precreg.shadow.alignment import SketchedTrace, SketchListener
 from precreg.shadow.case_trace import TraceSettings, trace_case
 from precreg.shadow.formula import known_values
@@ -90,7 +90,7 @@ def trace_against(
     commit = named_commit(project, revision).commit
     # Nothing compares the shares of two versions.
     own_settings = settings._replace(dtype=trace.dtype, shares=False, dumps=None)
-    with other_version(project, revision, commit) as version:
+    with checked_out_version(project, revision, commit) as version:
         task = _TraceTask(version.project, version.trees, trace.seed, own_settings)
         (answer,) = run_in_workers([case], task, 1)
     if answer.trace is None or answer.sketched is None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from precreg.shadow.alignment import Sketch, SketchedTrace, find_parting, is_same, match_tolerance, place_of
+from precreg.shadow.alignment import SketchedTrace, ValueSketch, find_parting, is_same, match_tolerance, place_of
 from precreg.shadow.ledger import unit_of
 from precreg.types import FormulaDifference, GrowthKind, Operation, Trace, VersionDifference
 
@@ -30,7 +30,7 @@ class Grown(NamedTuple):
 
 
 def compare_versions(
-    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: Sequence[Sketch], found: VersionDifference
+    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: Sequence[ValueSketch], found: VersionDifference
 ) -> VersionDifference:
     """Return `found` with the first operation of `own` whose own error grew, and the place where the formulas part.
 
@@ -72,11 +72,11 @@ def pair_operations(own: SketchedTrace, other: SketchedTrace, tolerance: float) 
     return pairs
 
 
-def _value_classes(sketches: Sequence[Sketch | None], tolerance: float) -> list[int]:
+def _value_classes(sketches: Sequence[ValueSketch | None], tolerance: float) -> list[int]:
     """Return one number for all sketches of one value; unknown values have numbers of their own below 0."""
     found = [-1 - place for place in range(len(sketches))]
     known = sorted((sketch.norm, place) for place, sketch in enumerate(sketches) if sketch is not None)
-    recent: list[tuple[Sketch, int]] = []
+    recent: list[tuple[ValueSketch, int]] = []
     for norm, place in known:
         sketch = sketches[place]
         assert sketch is not None
@@ -115,7 +115,7 @@ def _growth(operation: Operation, counterpart: Operation | None) -> Iterator[Gro
 
 
 def _parted_formula(
-    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: Sequence[Sketch], tolerance: float
+    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: Sequence[ValueSketch], tolerance: float
 ) -> FormulaDifference | None:
     """Return the place where the exact values part, for the first output whose value the other version lacks."""
     for output in trace.outputs:

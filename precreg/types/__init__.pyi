@@ -147,7 +147,6 @@ from .trace import SiteTotals as SiteTotals
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
-from .trace import TraceEngine as TraceEngine
 from .trace import TraceEvent as TraceEvent
 from .trace import ValueRange as ValueRange
 from .trace import VersionDifference as VersionDifference

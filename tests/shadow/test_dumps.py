@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precreg.shadow.dumps import DumpReader, StoredTensor, first_unexplained, layer_names
+from precreg.shadow.dumps import DumpReader, StoredTensor, layer_names
 
 EXACT = np.random.default_rng(0).standard_normal((64, 64))
 HERE = EXACT.astype(np.float32)
@@ -16,6 +16,10 @@ def read(stored, taken):
     for names, actual, shadow in taken:
         reader.take(names, lambda actual=actual, shadow=shadow: (actual, shadow))
     return reader.finish()
+
+
+def first_unexplained(layers):
+    return next((layer for layer in layers if layer.unexplained), None)
 
 
 def test_the_first_layer_with_an_error_that_this_run_does_not_have_is_named():
