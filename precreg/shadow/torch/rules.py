@@ -119,6 +119,52 @@ _RULES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
 }
 
 
+def derivable_form(facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the results of an operation of a backward pass by a formula that has derivatives; None for any other."""
+    formula = _DERIVABLE.get(facts.name)
+    return None if formula is None else formula(facts.given(args, kwargs))
+
+
+def _layer_norm_backward(given: dict[str, Any]) -> Any:
+    """Return the gradients of layer_norm, in which the statistics are values of their own with errors of their own."""
+    gradient, x, mean, rstd = given["grad_out"], given["input"], given["mean"], given["rstd"]
+    axes = tuple(range(-len(given["normalized_shape"]), 0))
+    rows = tuple(range(x.dim() - len(axes)))
+    normal = (x - mean) * rstd
+    weighted = gradient if given["weight"] is None else gradient * given["weight"]
+    along = (weighted * normal).mean(axes, keepdim=True)
+    inner = rstd * (weighted - weighted.mean(axes, keepdim=True) - normal * along)
+    found = (
+        inner,
+        (gradient * normal).sum(rows) if rows else gradient * normal,
+        gradient.sum(rows) if rows else gradient,
+    )
+    return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
+
+
+def _attention_backward(given: dict[str, Any]) -> Any:
+    """Return the gradients of attention by its exact formula (Dao 2023, FlashAttention-2, algorithm 2)."""
+    gradient, q, k, v = given["grad_out"], given["query"], given["key"], given["value"]
+    scale = given.get("scale")
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q * scale) @ k.transpose(-1, -2)
+    mask = given.get("attn_mask")
+    scores = scores if mask is None else scores + mask
+    if given["is_causal"]:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+    weights = torch.exp(scores - given["logsumexp"].unsqueeze(-1))
+    along = (gradient * given["out"]).sum(-1, keepdim=True)
+    inner = weights * (gradient @ v.transpose(-1, -2) - along)
+    return inner @ k * scale, inner.transpose(-1, -2) @ q * scale, weights.transpose(-1, -2) @ gradient
+
+
+# torch has no derivative of these.
+_DERIVABLE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "native_layer_norm_backward": _layer_norm_backward,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+}
+
+
 def _chosen(name: str, given: Mapping[str, Any], low: Sequence[Any], result: Sequence[Any]) -> Any:
     """Return the values at the indices that the low-precision operation chose, so that both belong together."""
     value, indices = given.get("self", given.get("input")), low[1]

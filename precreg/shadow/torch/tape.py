@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from precreg.shadow.torch.rules import apply_rule, map_leaves
+from precreg.shadow.torch.rules import apply_rule, derivable_form, map_leaves
 from precreg.shadow.torch.schema import Facts
 from precreg.shadow.torch.twins import is_shadowed, upcast
 
@@ -306,6 +306,7 @@ def _run(entry: _Entry, passed: Sequence[Any]) -> Any:
 
     args, kwargs = map_leaves(leaf, entry.inputs.args), map_leaves(leaf, entry.inputs.kwargs)
     ruled = apply_rule(entry.facts, args, kwargs, entry.low)
+    ruled = derivable_form(entry.facts, args, kwargs) if ruled is None else ruled
     return entry.func(*args, **kwargs) if ruled is None else ruled
 
 
