@@ -127,9 +127,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Run an operation on floating numbers, and its exact forms."""
         before = self._look(call) if call.written else None
         low = call.func(*call.args, **call.kwargs)
-        if not call.written and self._is_view(call, low):
-            return low
         place = self._places.find()
+        if not call.written and self._is_view(call, place, low):
+            return low
         if call.facts.name == "_local_scalar_dense":
             if self.twins.has(call.inputs[0]):
                 self._recorder.note_event("cut", "item", place.site, elements=1)
@@ -141,20 +141,20 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._finish(call, before, place, results, low, exact)
         return low
 
-    def _is_view(self, call: OpCall, low: Any) -> bool:
+    def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
         """Return whether all results share the memory of inputs: their twins are views of the twins of those."""
         made = [*tensors_in(low)]
         keys = {storage_key(each) for each in call.inputs}
         if not made or not all(is_shadowed(each) and storage_key(each) in keys for each in made):
-            return self._is_view_of_bits(call, made, keys)
+            return self._is_view_of_bits(call, place, made, keys)
         return True
 
-    def _is_view_of_bits(self, call: OpCall, made: list[Any], keys: set[int]) -> bool:
+    def _is_view_of_bits(self, call: OpCall, place: Place, made: list[Any], keys: set[int]) -> bool:
         strided = made and all(each.layout is torch.strided and each.device.type != "meta" for each in made)
         if not strided or not all(storage_key(each) in keys for each in made):
             return False
         if any(self.twins.has(each) for each in made):
-            self._recorder.note_event("cut", call.facts.name, self._places.find().site, detail="bits")
+            self._recorder.note_event("cut", call.facts.name, place.site, detail="bits")
         return True
 
     def _look(self, call: OpCall) -> _Before:

@@ -120,9 +120,18 @@ _RULES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
 
 
 def derivable_form(facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the results of an operation of a backward pass by a formula that has derivatives; None for any other."""
+    """Return the results of an operation by a formula that has all derivatives; None for any other."""
     formula = _DERIVABLE.get(facts.name)
     return None if formula is None else formula(facts.given(args, kwargs))
+
+
+def _layer_norm(given: dict[str, Any]) -> Any:
+    x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
+    mean = x.mean(axes, keepdim=True)
+    rstd = torch.rsqrt((x - mean).square().mean(axes, keepdim=True) + given["eps"])
+    out = (x - mean) * rstd
+    out = out if given["weight"] is None else out * given["weight"]
+    return out if given["bias"] is None else out + given["bias"], mean, rstd
 
 
 def _layer_norm_backward(given: dict[str, Any]) -> Any:
@@ -142,25 +151,36 @@ def _layer_norm_backward(given: dict[str, Any]) -> Any:
     return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
 
 
+def _attention_scores(given: dict[str, Any]) -> tuple[Any, float]:
+    q, mask, scale = given["query"], given.get("attn_mask"), given.get("scale")
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q * scale) @ given["key"].transpose(-1, -2)
+    scores = scores if mask is None else scores + mask
+    if given.get("is_causal"):
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+    return scores, scale
+
+
+def _attention(given: dict[str, Any]) -> Any:
+    scores, _ = _attention_scores(given)
+    return scores.softmax(-1) @ given["value"], scores.logsumexp(-1)
+
+
 def _attention_backward(given: dict[str, Any]) -> Any:
     """Return the gradients of attention by its exact formula (Dao 2023, FlashAttention-2, algorithm 2)."""
     gradient, q, k, v = given["grad_out"], given["query"], given["key"], given["value"]
-    scale = given.get("scale")
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = (q * scale) @ k.transpose(-1, -2)
-    mask = given.get("attn_mask")
-    scores = scores if mask is None else scores + mask
-    if given["is_causal"]:
-        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+    scores, scale = _attention_scores(given)
     weights = torch.exp(scores - given["logsumexp"].unsqueeze(-1))
     along = (gradient * given["out"]).sum(-1, keepdim=True)
     inner = weights * (gradient @ v.transpose(-1, -2) - along)
     return inner @ k * scale, inner.transpose(-1, -2) @ q * scale, weights.transpose(-1, -2) @ gradient
 
 
-# torch has no derivative of these.
+# torch has no derivative of these, or none of their statistics.
 _DERIVABLE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "native_layer_norm": _layer_norm,
     "native_layer_norm_backward": _layer_norm_backward,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
 }
 
