@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from precreg.shadow.torch.schema import Facts
-from precreg.shadow.torch.twins import is_shadowed, wide_dtype
+from precreg.shadow.torch.twins import is_shadowed, twin_dtype
 
 
 class Exact(NamedTuple):
@@ -34,7 +34,7 @@ def compute_exact(
         if isinstance(leaf, torch.Tensor):
             return wide.get(id(leaf), leaf)
         # Arguments may be objects of TorchScript, which compare with nothing.
-        return wide_dtype(leaf) if isinstance(leaf, torch.dtype) else leaf
+        return twin_dtype(leaf) if isinstance(leaf, torch.dtype) else leaf
 
     wide_args, wide_kwargs = map_leaves(widen, args), map_leaves(widen, kwargs)
     try:
@@ -80,7 +80,7 @@ def _on_rounded(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide:
         # It may have been written.
         if not torch.equal(value, wide[identity].to(value.dtype)):
             wide[identity].copy_(value)
-    return map_leaves(lambda leaf: leaf.to(wide_dtype(leaf.dtype)) if is_shadowed(leaf) else leaf, result)
+    return map_leaves(lambda leaf: leaf.to(twin_dtype(leaf.dtype)) if is_shadowed(leaf) else leaf, result)
 
 
 def _dropout(given: dict[str, Any], low: Any) -> Any:
