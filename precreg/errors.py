@@ -64,6 +64,7 @@ ADVICE: dict[str, str] = {
     "bad-program-output": "write each output as outputs: declares it: format, dtype, shape, and the place of the file",
     "unknown-file-format": "convert the file to .npy, .npz, .safetensors or raw .bin",
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
+    "bad-order": "write the names in order, one a line or as a list in JSON, or name dump.json or a model (.onnx)",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
     "unknown-node": "name one of those in the message; precreg export writes all outputs without --node",
     "unmonitored-module": "monitor the module that runs in Python, before it is compiled, scripted or wrapped",

@@ -72,7 +72,7 @@ def _inner(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _vdot(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    """vdot conjugates its first operand."""
+    """Vdot conjugates its first operand."""
     (a, b), known = operand_pair(derived)
     of_a = np.conjugate(gradients[0]) * b.ravel()
     found = of_a.reshape(a.shape), (gradients[0] * a.ravel()).reshape(b.shape)

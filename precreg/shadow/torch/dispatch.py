@@ -340,7 +340,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         )
         for each in made:
             self.twins.note_maker(each, operation.number)
-        self._recorder.record(Observed(operation, low, exact, own_exact))
+        operands = None if before is None else (lambda: [before.wide[id(each)] for each in call.inputs])
+        self._recorder.record(Observed(operation, low, exact, own_exact, operands))
 
 
 def _traced(tensor: Any) -> TracedArray:
