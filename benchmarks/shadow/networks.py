@@ -42,7 +42,7 @@ def make(name: str) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
         return encoder.eval(), torch.randn(4, 64, 256), evaluate
     from networks.gpt import gpt
 
-    return gpt().train(), torch.randint(0, 256, (4, 64)), train
+    return gpt().train().requires_grad_(), torch.randint(0, 256, (4, 32)), train
 
 
 def evaluate(module: Any, x: Any) -> Any:
