@@ -18,8 +18,8 @@ from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_rang
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, compute_exact
 from precreg.shadow.torch.schema import Facts, facts_of
-from precreg.shadow.torch.tape import Reads, Tape, flat_leaves
-from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
+from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
+from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, twin_dtype, upcast
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
 # Operations that only reserve memory, or wrap a constant of Python.
@@ -63,7 +63,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True) -> None:
         super().__init__()
         self.twins = Twins()
-        self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
+        self.tape = TorchTape() if shares and recorder.detail >= Detail.OWN else None
         self._recorder, self._places = recorder, places
         self._own = recorder.detail >= Detail.OWN
         self._meter = Meter(elements=recorder.detail >= Detail.ELEMENTS)
@@ -106,7 +106,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _round_constant(self, call: OpCall, low: Any) -> None:
         """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
-        wide = wide_dtype(low.dtype)
+        wide = twin_dtype(low.dtype)
         exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
         reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
         before = _Before({}, None, True, 0.0, (), None, (), reads)
@@ -127,9 +127,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Run an operation on floating numbers, and its exact forms."""
         before = self._look(call) if call.written else None
         low = call.func(*call.args, **call.kwargs)
-        if not call.written and self._is_view(call, low):
-            return low
         place = self._places.find()
+        if not call.written and self._is_view(call, place, low):
+            return low
         if call.facts.name == "_local_scalar_dense":
             if self.twins.has(call.inputs[0]):
                 self._recorder.note_event("cut", "item", place.site, elements=1)
@@ -141,20 +141,20 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._finish(call, before, place, results, low, exact)
         return low
 
-    def _is_view(self, call: OpCall, low: Any) -> bool:
+    def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
         """Return whether all results share the memory of inputs: their twins are views of the twins of those."""
         made = [*tensors_in(low)]
         keys = {storage_key(each) for each in call.inputs}
         if not made or not all(is_shadowed(each) and storage_key(each) in keys for each in made):
-            return self._is_view_of_bits(call, made, keys)
+            return self._is_view_of_bits(call, place, made, keys)
         return True
 
-    def _is_view_of_bits(self, call: OpCall, made: list[Any], keys: set[int]) -> bool:
+    def _is_view_of_bits(self, call: OpCall, place: Place, made: list[Any], keys: set[int]) -> bool:
         strided = made and all(each.layout is torch.strided and each.device.type != "meta" for each in made)
         if not strided or not all(storage_key(each) in keys for each in made):
             return False
         if any(self.twins.has(each) for each in made):
-            self._recorder.note_event("cut", call.facts.name, self._places.find().site, detail="bits")
+            self._recorder.note_event("cut", call.facts.name, place.site, detail="bits")
         return True
 
     def _look(self, call: OpCall) -> _Before:
@@ -271,8 +271,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
         """Withdraw the errors of an operation in float64, whose shadow has the same precision."""
-        is_wide = low.dtype == wide_dtype(low.dtype) and all(
-            each.dtype == wide_dtype(each.dtype) for each in call.inputs
+        is_wide = low.dtype == twin_dtype(low.dtype) and all(
+            each.dtype == twin_dtype(each.dtype) for each in call.inputs
         )
         if not is_wide or note == "moved":
             return sizes

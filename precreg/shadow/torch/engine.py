@@ -14,7 +14,7 @@ from precreg.shadow.recorder import Recorder
 from precreg.shadow.torch.dispatch import ShadowMode
 from precreg.shadow.torch.exits import Exits
 from precreg.shadow.torch.places import OperationPlaces
-from precreg.shadow.torch.twins import Twins, is_shadowed, wide_dtype
+from precreg.shadow.torch.twins import Twins, is_shadowed, twin_dtype
 from precreg.subject import is_tensor, tensor_to_array
 
 # Each output takes one pass back through all operations.
@@ -62,7 +62,7 @@ class TorchEngine:
         value = value if tensor is None else tensor
         if not is_tensor(value) or not is_shadowed(value):
             return None
-        if value.dtype == wide_dtype(value.dtype) and not self.twins.has(value):
+        if value.dtype == twin_dtype(value.dtype) and not self.twins.has(value):
             return None
         with _disable_current_modes():
             return tensor_to_array(self.twins.of(value), "shadow")

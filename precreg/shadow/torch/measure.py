@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from precreg.shadow.sizes import MASK_LIMIT, error_size, value_range
-from precreg.shadow.torch.twins import upcast, wide_dtype
+from precreg.shadow.torch.twins import twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
 
@@ -133,7 +133,7 @@ def _norms_of(errors: Any, scale: Any) -> _Norms:
 def _stored(errors: Any, dtype: Any) -> Any:
     """Return a copy of own errors in a dtype that keeps two digits, and takes no more memory than the result."""
     narrow = torch.bfloat16 if dtype.itemsize <= 2 else torch.complex64 if dtype.is_complex else torch.float32
-    return errors.to(wide_dtype(dtype) if dtype.itemsize >= 16 else narrow, copy=True)
+    return errors.to(twin_dtype(dtype) if dtype.itemsize >= 16 else narrow, copy=True)
 
 
 def _on_host(actual: Any, exact: Any, *, elements: bool = False) -> ErrorSize:

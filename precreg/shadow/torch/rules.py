@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from precreg.shadow.torch.schema import Facts
-from precreg.shadow.torch.twins import is_shadowed, wide_dtype
+from precreg.shadow.torch.twins import is_shadowed, twin_dtype
 
 
 class Exact(NamedTuple):
@@ -34,7 +34,7 @@ def compute_exact(
         if isinstance(leaf, torch.Tensor):
             return wide.get(id(leaf), leaf)
         # Arguments may be objects of TorchScript, which compare with nothing.
-        return wide_dtype(leaf) if isinstance(leaf, torch.dtype) else leaf
+        return twin_dtype(leaf) if isinstance(leaf, torch.dtype) else leaf
 
     wide_args, wide_kwargs = map_leaves(widen, args), map_leaves(widen, kwargs)
     try:
@@ -80,7 +80,7 @@ def _on_rounded(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide:
         # It may have been written.
         if not torch.equal(value, wide[identity].to(value.dtype)):
             wide[identity].copy_(value)
-    return map_leaves(lambda leaf: leaf.to(wide_dtype(leaf.dtype)) if is_shadowed(leaf) else leaf, result)
+    return map_leaves(lambda leaf: leaf.to(twin_dtype(leaf.dtype)) if is_shadowed(leaf) else leaf, result)
 
 
 def _dropout(given: dict[str, Any], low: Any) -> Any:
@@ -116,6 +116,72 @@ _RULES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
     "quantized::linear_dynamic": _quantized_linear,
     "quantized::linear_relu_dynamic": _quantized_linear_relu,
     "mkldnn_rnn_layer": _lstm,
+}
+
+
+def derivable_form(facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the results of an operation by a formula that has all derivatives; None for any other."""
+    formula = _DERIVABLE.get(facts.name)
+    return None if formula is None else formula(facts.given(args, kwargs))
+
+
+def _layer_norm(given: dict[str, Any]) -> Any:
+    x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
+    mean = x.mean(axes, keepdim=True)
+    rstd = torch.rsqrt((x - mean).square().mean(axes, keepdim=True) + given["eps"])
+    out = (x - mean) * rstd
+    out = out if given["weight"] is None else out * given["weight"]
+    return out if given["bias"] is None else out + given["bias"], mean, rstd
+
+
+def _layer_norm_backward(given: dict[str, Any]) -> Any:
+    """Return the gradients of layer_norm, in which the statistics are values of their own with errors of their own."""
+    gradient, x, mean, rstd = given["grad_out"], given["input"], given["mean"], given["rstd"]
+    axes = tuple(range(-len(given["normalized_shape"]), 0))
+    rows = tuple(range(x.dim() - len(axes)))
+    normal = (x - mean) * rstd
+    weighted = gradient if given["weight"] is None else gradient * given["weight"]
+    along = (weighted * normal).mean(axes, keepdim=True)
+    inner = rstd * (weighted - weighted.mean(axes, keepdim=True) - normal * along)
+    found = (
+        inner,
+        (gradient * normal).sum(rows) if rows else gradient * normal,
+        gradient.sum(rows) if rows else gradient,
+    )
+    return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
+
+
+def _attention_scores(given: dict[str, Any]) -> tuple[Any, float]:
+    q, mask, scale = given["query"], given.get("attn_mask"), given.get("scale")
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q * scale) @ given["key"].transpose(-1, -2)
+    scores = scores if mask is None else scores + mask
+    if given.get("is_causal"):
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+    return scores, scale
+
+
+def _attention(given: dict[str, Any]) -> Any:
+    scores, _ = _attention_scores(given)
+    return scores.softmax(-1) @ given["value"], scores.logsumexp(-1)
+
+
+def _attention_backward(given: dict[str, Any]) -> Any:
+    """Return the gradients of attention by its exact formula (Dao 2023, FlashAttention-2, algorithm 2)."""
+    gradient, q, k, v = given["grad_out"], given["query"], given["key"], given["value"]
+    scores, scale = _attention_scores(given)
+    weights = torch.exp(scores - given["logsumexp"].unsqueeze(-1))
+    along = (gradient * given["out"]).sum(-1, keepdim=True)
+    inner = weights * (gradient @ v.transpose(-1, -2) - along)
+    return inner @ k * scale, inner.transpose(-1, -2) @ q * scale, weights.transpose(-1, -2) @ gradient
+
+
+# torch has no derivative of these, or none of their statistics.
+_DERIVABLE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "native_layer_norm": _layer_norm,
+    "native_layer_norm_backward": _layer_norm_backward,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
 }
 
 

@@ -92,7 +92,7 @@ _KEEP_FOR_BACKWARD = {
     "native_layer_norm",
 }
 # torch computes their second derivative with respect to the input, and counts the way through these statistics there.
-_STATISTICS = {"native_layer_norm_backward": ("mean", "rstd"), "native_group_norm_backward": ("mean", "rstd")}
+_STATISTICS = {"native_group_norm_backward": ("mean", "rstd")}
 
 
 class Facts(NamedTuple):

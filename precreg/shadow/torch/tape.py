@@ -7,6 +7,7 @@ this gradient with its own error. Gradients belong to storages, as twins do, so 
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from precreg.shadow.torch.rules import apply_rule, map_leaves
+from precreg.shadow.torch.rules import apply_rule, derivable_form, map_leaves
 from precreg.shadow.torch.schema import Facts
 from precreg.shadow.torch.twins import is_shadowed, upcast
 
@@ -23,7 +24,7 @@ class _Region(NamedTuple):
     """The part of a storage that a tensor sees: the storage's number on the tape, its length, and the view."""
 
     storage: int
-    count: int
+    length: int
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
@@ -35,7 +36,7 @@ class _Region(NamedTuple):
     @property
     def fills(self) -> bool:
         """Return whether the tensor is all of its storage."""
-        return torch.Size(self.shape).numel() == self.count
+        return math.prod(self.shape) == self.length
 
 
 class _Slot:
@@ -95,7 +96,7 @@ class Attribution(NamedTuple):
     cuts: dict[int, str]
 
 
-class Tape:
+class TorchTape:
     """Keep the operations of a computation, and attribute the errors of outputs to them."""
 
     def __init__(self) -> None:
@@ -213,10 +214,10 @@ class _Back:
         """Add a gradient to a part of a storage. A part may see an element several times."""
         flat = self._gradients.get(region.storage)
         if flat is None:
-            flat = torch.zeros(region.count, dtype=gradient.dtype, device=gradient.device)
+            flat = torch.zeros(region.length, dtype=gradient.dtype, device=gradient.device)
             self._gradients[region.storage] = flat
         if any(stride == 0 and size > 1 for size, stride in zip(region.shape, region.stride, strict=True)):
-            places = region.view(torch.arange(region.count, device=gradient.device)).reshape(-1)
+            places = region.view(torch.arange(region.length, device=gradient.device)).reshape(-1)
             flat.index_add_(0, places, gradient.reshape(-1).to(flat.dtype))
         else:
             region.view(flat).add_(gradient)
@@ -306,6 +307,7 @@ def _run(entry: _Entry, passed: Sequence[Any]) -> Any:
 
     args, kwargs = map_leaves(leaf, entry.inputs.args), map_leaves(leaf, entry.inputs.kwargs)
     ruled = apply_rule(entry.facts, args, kwargs, entry.low)
+    ruled = derivable_form(entry.facts, args, kwargs) if ruled is None else ruled
     return entry.func(*args, **kwargs) if ruled is None else ruled
 
 

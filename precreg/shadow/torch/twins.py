@@ -24,7 +24,7 @@ def is_shadowed(value: Any) -> bool:
     )
 
 
-def wide_dtype(dtype: Any) -> Any:
+def twin_dtype(dtype: Any) -> Any:
     """Return the dtype of a twin: float64 or complex128; other dtypes come back unchanged."""
     if dtype.is_complex:
         return torch.complex128
@@ -94,7 +94,7 @@ class Twins:
         """Return the twin of a tensor as `of` does, after its storage has one that can be written."""
         if self._fitting(tensor) is None:
             flat = tensor.detach().as_strided((_count(tensor),), (1,), 0)
-            self._store(tensor, flat.to(wide_dtype(tensor.dtype), copy=True))
+            self._store(tensor, flat.to(twin_dtype(tensor.dtype), copy=True))
         return self.of(tensor)
 
     def put(self, tensor: Any, exact: Any, used: set[int]) -> None:
@@ -104,7 +104,7 @@ class Twins:
         if fills and exact.stride() == tensor.stride() and storage_key(exact) not in used and not exact.is_conj():
             self._store(tensor, exact.as_strided((count,), (1,), 0))
             return
-        twin = torch.zeros(count, dtype=wide_dtype(tensor.dtype), device=tensor.device)
+        twin = torch.zeros(count, dtype=twin_dtype(tensor.dtype), device=tensor.device)
         self._store(tensor, twin)
         self.of(tensor).copy_(exact)
 
@@ -158,4 +158,4 @@ def _count(tensor: Any) -> int:
 
 def upcast(tensor: Any, *, copy: bool = False) -> Any:
     """Return a tensor's values in the dtype of twins."""
-    return tensor.detach().to(wide_dtype(tensor.dtype), copy=copy)
+    return tensor.detach().to(twin_dtype(tensor.dtype), copy=copy)

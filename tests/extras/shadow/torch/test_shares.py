@@ -153,6 +153,20 @@ def test_gradients_have_shares_of_forward_and_backward_operations(draw):
     assert phases == {"forward", "backward"}
 
 
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_gradients_of_attention_have_shares(draw, is_causal):
+    x = draw(1, 2, 6, 8).requires_grad_()
+
+    def run():
+        y = functional.scaled_dot_product_attention(x.sin(), x.cos(), x.exp(), is_causal=is_causal)
+        return torch.autograd.grad(functional.layer_norm(y, (8,)).pow(3).sum(), x)[0]
+
+    shares, recorder = shares_of(run)
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    assert "aten._scaled_dot_product_flash_attention_for_cpu_backward" in {each.name for each in recorder.operations}
+    assert not [each for each in recorder.events if each.kind == "shares_cut"]
+
+
 def test_a_step_of_an_optimizer_has_shares(draw):
     torch.manual_seed(0)
     module, x = nn.Linear(6, 6), draw(4, 6)
