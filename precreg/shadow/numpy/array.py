@@ -118,7 +118,7 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
         """Return the plain array of the same memory, without dimensions."""
         return self.array.view_plain()
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         # isinstance(x, np.floating) and np.isscalar(x) answer as for the scalar that it stands for.
         return self.array.dtype.type

@@ -279,9 +279,7 @@ class NumpyEngine:
         if given is None or is_type:
             return self._view(array.view_plain(), array.is_simulated)
         dtype = np.dtype(given)
-        if dtype == array.dtype or (
-            {dtype.kind, array.dtype.kind} == {"c", "f"} and self._same_unit(dtype, array.dtype)
-        ):
+        if dtype == array.dtype or self._same_numbers(dtype, array.dtype):
             return self._view(array.view_plain().view(dtype), array.is_simulated)
         return self.wrap(self.leave(array, "view").view(dtype))
 

@@ -112,7 +112,7 @@ class Measurer:
         return memory.largest[region]
 
     def _sources(self, actual: NDArray[Any], arguments: Any) -> tuple[int, ...]:
-        """Return the numbers of the operations that made the inputs, and the rest of a memory that is written in part."""
+        """Return the numbers of the operations that made the inputs, and the rest of a memory written in part."""
         memories = [self.memories.find(leaf.view_plain()) for leaf in leaves_of(arguments)]
         written = self.memories.find(actual)
         if written is not None and actual.nbytes < written.twin.size * written.unit:

@@ -184,7 +184,7 @@ class Operations:
         )
         for each in found:
             self.measurer.note_maker(each.array, len(self.recorder.operations))
-        total = operation and operation.total
+        total = None if operation is None else operation.total
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
             memory.is_exact = not memory.version and chosen.array.nbytes == memory.twin.size * memory.unit
@@ -197,10 +197,12 @@ class Operations:
     ) -> None:
         """Put an operation on the tape."""
         assert self.tape is not None
-        own = operation and operation.own
+        own = None if operation is None else operation.own
         is_exact = own is not None and own.max_abs == own.relative == 0.0 and name not in STEPS
         written = [self.tape.written(each.array, None if is_exact else _own_error(name, each)) for each in found]
-        self.add_step(Step(operation and operation.number, name, function, *kept, written), site)
+        number = None if operation is None else operation.number
+        arguments, options, operands = kept
+        self.add_step(Step(number, name, function, arguments, options, operands, written), site)
 
     def add_step(self, step: Step, site: Site) -> None:
         """Put a step on the tape, and note if it ends the way of shares."""
@@ -228,7 +230,7 @@ class Operations:
         kept = None if self.tape is None else self.tape.prepare("getitem", (array,), {})
         watched = self.engine.adopt(part, element, np.array(self.memories.view(given, memory)[key]))
         self.measurer.note_maker(element, memory.maker)
-        if kept is not None:
+        if kept is not None and self.tape is not None:
             self.tape.add(Step(None, "getitem", lambda values: values[key], *kept, [self.tape.written(element, None)]))
         return watched
 
@@ -271,11 +273,11 @@ class Operations:
             if self.recorder.detail > Detail.OUTPUTS:
                 self.measurer.record(name, site, array, exact, exact, (), note="created")
             return watched
-        watched = self.engine.adopt(result, array, exact)
+        made = self.engine.adopt(result, array, exact)
         operation = self._record(name, site, [Found(array, exact, exact)], (), "created")
         if self.tape is not None:
             self._keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
-        return watched
+        return made
 
     def drawn(self, name: str, drawn: Any) -> Any:
         """Return random numbers as watched ones: the shadow takes the numbers that were drawn."""

@@ -73,7 +73,8 @@ class Values:
     def _widened(self, array: NDArray[Any], value: Any) -> Any:
         wide = np.ndarray.astype(array, self.wide_of(array.dtype))
         # numpy promotes scalars of its own types as arrays, so the kind of value makes no difference.
-        return wide[()] if isinstance(value, np.generic) and type(value) is not ShadowScalar else wide
+        is_plain_scalar = isinstance(value, np.generic) and not hasattr(value, "engine")
+        return wide[()] if is_plain_scalar else wide
 
     def _wide_dtype_argument(self, value: Any) -> Any:
         """Return the wide dtype for a dtype that is an argument, such as dtype=numpy.float16; others unchanged."""

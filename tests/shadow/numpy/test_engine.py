@@ -216,7 +216,7 @@ def test_errors_of_the_user_pass_through():
     def kernel(x):
         raise ValueError("mine")
 
-    with pytest.raises(ValueError, match="^mine$"):
+    with pytest.raises(ValueError, match=r"^mine$"):
         trace(kernel, drawn(2))
     with pytest.raises(ValueError, match="broadcast"):
         trace(lambda x: x + np.zeros(5, np.float32), drawn(2))
