@@ -35,10 +35,10 @@ class NumpyEngine:
     """
 
     def __init__(
-        self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: np.dtype[Any] | None = None
+        self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: str | None = None
     ) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
-        self.memories = Memories(LONG if wide is None else wide)
+        self.memories = Memories(LONG if wide is None else np.dtype(wide))
         self._is_fixed = wide is not None
         self.values = Values(self.memories, arithmetic)
         self.tape = Tape(self.values) if recorder.detail >= Detail.OWN else None

@@ -45,6 +45,8 @@ class OnnxTrace(NamedTuple):
     traced: Outputs
     outputs: tuple[TracedOutput, ...]
     shadows: dict[str, NDArray[Any]]
+    # The dtype of the shadows.
+    shadow: str = "float64"
 
 
 class _Deployed(NamedTuple):
