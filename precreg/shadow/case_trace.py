@@ -153,7 +153,9 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
         message = f"expected a subject that calls a Python function but {case.id} has the kind {case.subject.kind}"
         raise UserError("untraceable", message)
     with _failures(case, seed, "return arrays when it is traced again,"):
-        tracer.outputs = with_shadow_errors(tracer, lambda second: run_subject_once(case, replace(call, observer=second)))
+        tracer.outputs = with_shadow_errors(
+            tracer, lambda second: run_subject_once(case, replace(call, observer=second))
+        )
     return _TracedCall(call, plain, traced, tracer)
 
 

@@ -18,7 +18,6 @@ from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
 from precreg.types import Operation, TracedOutput
 
-
 # Beyond these the second run takes many seconds: products of longdouble have no BLAS.
 _MAX_OPERATIONS, _MAX_PRODUCTS = 20_000, 2e8
 _PRODUCTS = ("matmul", "dot", "einsum", "tensordot", "inner")

@@ -14,7 +14,7 @@ from precreg.shadow.numpy.creators import Creators
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
 from precreg.shadow.numpy.memory import Memories, owner_of
 from precreg.shadow.numpy.operations import Operations
-from precreg.shadow.numpy.tape import Tape
+from precreg.shadow.numpy.tape import NumpyTape
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of, replace_leaves
 from precreg.shadow.numpy.writes import Writes
 from precreg.shadow.recorder import Detail, Recorder
@@ -34,14 +34,12 @@ class NumpyEngine:
     The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
     """
 
-    def __init__(
-        self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: str | None = None
-    ) -> None:
+    def __init__(self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: str | None = None) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
         self.memories = Memories(LONG if wide is None else np.dtype(wide))
         self._is_fixed = wide is not None
         self.values = Values(self.memories, arithmetic)
-        self.tape = Tape(self.values) if recorder.detail >= Detail.OWN else None
+        self.tape = NumpyTape(self.values) if recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
         self.is_active = False

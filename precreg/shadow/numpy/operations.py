@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import asarray
@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
 from precreg.shadow.numpy.measure import Measurer
-from precreg.shadow.numpy.tape import Step, Tape, can_pass_back
+from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
 from precreg.types import Operation, OperationNote, Site
-
-if TYPE_CHECKING:
-    from precreg.shadow.numpy.engine import NumpyEngine
 
 Function = Callable[..., Any]
 
@@ -44,7 +41,7 @@ STEPS = frozenset(["rint", "floor", "ceil", "trunc", "round", "around", "fix", "
 class Operations:
     """Compute and record operations of one engine."""
 
-    def __init__(self, engine: NumpyEngine, recorder: Recorder, values: Values, tape: Tape | None) -> None:
+    def __init__(self, engine: Any, recorder: Recorder, values: Values, tape: NumpyTape | None) -> None:
         self.engine, self.recorder, self.values, self.tape = engine, recorder, values, tape
         self.memories = values.memories
         self.measurer = Measurer(recorder, values.memories)
@@ -242,10 +239,10 @@ class Operations:
         def low(values: Any) -> Any:
             return values.astype(dtype, **options)
 
-        wide_dtype = self.values.wide_of(dtype) or dtype
+        dtype_of_shadow = self.values.wide_of(dtype) or dtype
 
         def wide(values: Any) -> Any:
-            return asarray(values).astype(wide_dtype)
+            return asarray(values).astype(dtype_of_shadow)
 
         return self.run("astype", low, wide, (array,), {})
 

@@ -7,7 +7,7 @@ import pytest
 from precreg.shadow import Detail, Recorder
 from precreg.shadow.numpy import NumpyEngine
 from precreg.shadow.numpy.derivatives import Derived, by_differences
-from precreg.shadow.numpy.tape import Tape, rule_of
+from precreg.shadow.numpy.tape import NumpyTape, rule_of_step
 from tests.shadow.numpy import test_engine as kernels
 from tests.shadow.numpy.traced import trace
 
@@ -158,7 +158,7 @@ def test_a_rule_gives_the_gradient_of_differences(function):
         for operand in step.operands:
             operand.value = np.random.default_rng(2).standard_normal(operand.region.shape)
     derived = Derived(step.function, step.arguments, step.options, step.operands)
-    for one, other in zip(rule_of(step)(derived, gradients), by_differences(derived, gradients), strict=True):
+    for one, other in zip(rule_of_step(step)(derived, gradients), by_differences(derived, gradients), strict=True):
         np.testing.assert_allclose(np.broadcast_to(one, other.shape), other, rtol=1e-5, atol=1e-6)
 
 
@@ -175,7 +175,7 @@ def test_a_tape_drops_the_oldest_operations_and_counts_them():
     x = kernels.drawn(32, 32)
     recorder = Recorder(Detail.OWN)
     with NumpyEngine(recorder) as engine:
-        tape = engine.operations.tape = engine.tape = Tape(engine.values, limit=40_000)
+        tape = engine.operations.tape = engine.tape = NumpyTape(engine.values, limit=40_000)
         y = engine.wrap(x)
         for _ in range(20):
             y = np.tanh(y)
