@@ -37,6 +37,7 @@ from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
 from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
 from precreg.shadow.recorder import Recorder
+from precreg.shadow.second import with_shadow_errors
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
 from precreg.subject import (
@@ -115,6 +116,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         seed=seed,
         commit=_commit(project),
         dtype=settings.dtype or _own_dtype(case, run),
+        shadow=run.tracer.shadow,
         facts={"numpy": np.__version__, **run.traced.facts},
         same_bits=has_same_bits,
         repeats=repeats,
@@ -162,6 +164,10 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
     if not tracer.outputs:
         message = f"expected a subject that calls a Python function but {case.id} has the kind {case.subject.kind}"
         raise UserError("untraceable", message)
+    with _failures(case, seed, "return arrays when it is traced again,"):
+        tracer.outputs = with_shadow_errors(
+            tracer, lambda second: run_subject_once(case, replace(call, observer=second))
+        )
     return _TracedCall(call, plain, traced, tracer)
 
 

@@ -33,8 +33,16 @@ class RunningEngines:
     Only the thread that enters the block is traced. `module` names layers of torch.
     """
 
-    def __init__(self, recorder: Recorder, module: object = None, arithmetic: Arithmetic | None = None) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        module: object = None,
+        arithmetic: Arithmetic | None = None,
+        wide: str | None = None,
+    ) -> None:
         self._recorder, self._module, self._arithmetic = recorder, module, arithmetic
+        # The dtype of shadows of numpy; None lets the engine choose.
+        self._wide = wide
         self._engines: Sequence[Engine] = ()
         self._stack = ExitStack()
         self._thread = 0
@@ -62,13 +70,18 @@ class RunningEngines:
     def _front_ends(self) -> list[Engine]:
         from precreg.shadow.numpy import NumpyEngine
 
-        engines: list[Engine] = [NumpyEngine(self._recorder, self._arithmetic)]
+        engines: list[Engine] = [NumpyEngine(self._recorder, self._arithmetic, self._wide)]
         # A function that computes with torch has imported it before it is called.
         if "torch" in sys.modules:
             from precreg.shadow.torch import TorchEngine
 
             engines.append(TorchEngine(self._recorder, self._module))
         return engines
+
+    @property
+    def shadow_dtype(self) -> str:
+        """Return the dtype of shadows; engines without a choice have float64."""
+        return next((each.shadow_dtype for each in self._engines if hasattr(each, "shadow_dtype")), "float64")
 
     def wrap(self, value: Any) -> Any:
         """Return an input in the form that its engine sees; any other value unchanged."""

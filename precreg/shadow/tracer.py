@@ -26,9 +26,13 @@ class Tracer:
     `outputs` and `shadows` are by output, in the order of the outputs.
     """
 
-    def __init__(self, recorder: Recorder, *, shares: bool = True, dumps: DumpReader | None = None) -> None:
+    def __init__(
+        self, recorder: Recorder, *, shares: bool = True, wide: str | None = None, dumps: DumpReader | None = None
+    ) -> None:
         self.recorder = recorder
         self._dumps = dumps
+        # The dtype of the shadows: as given, or as the engine chose it.
+        self.shadow, self._wide = wide or "float64", wide
         self.outputs: tuple[TracedOutput, ...] = ()
         self.shadows: dict[str, NDArray[Any]] = {}
         self._shares = shares and recorder.detail >= Detail.OWN
@@ -46,12 +50,13 @@ class Tracer:
         arithmetic: Arithmetic | None = None,
     ) -> dict[str, Any]:
         """Return the outputs of a call by name, with the bits of a plain call."""
-        with RunningEngines(self.recorder, self._module, arithmetic) as engines:
+        with RunningEngines(self.recorder, self._module, arithmetic, self._wide) as engines:
             given = [engines.wrap(value) for value in arguments]
             by_name = {name: engines.wrap(value) for name, value in named.items()}
             with nullcontext() if self._dumps is None else self._dumps.layers_read(self._module, engines):
                 leaves = dict(output_leaves(function(*given, **by_name)))
             self.keep_outputs(engines, leaves)
+            self.shadow = engines.shadow_dtype
             return {name: engines.unwrap(leaf) for name, leaf in leaves.items()}
 
     def keep_outputs(self, engines: RunningEngines, leaves: Mapping[str, Any]) -> None:

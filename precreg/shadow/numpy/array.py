@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from precreg.shadow.numpy.engine import NumpyEngine
 
 
 class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
@@ -24,7 +21,7 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
     Single elements are ShadowScalar. `is_simulated`: a simulated device computes the operations on this array.
     """
 
-    engine: NumpyEngine
+    engine: Any
     is_simulated = False
 
     def __array_finalize__(self, source: object) -> None:
@@ -118,7 +115,7 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
         """Return the plain array of the same memory, without dimensions."""
         return self.array.view_plain()
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         # isinstance(x, np.floating) and np.isscalar(x) answer as for the scalar that it stands for.
         return self.array.dtype.type

@@ -9,16 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from precreg.shadow.numpy.array import listed_names
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.site import is_library_file
-
-if TYPE_CHECKING:
-    from precreg.shadow.numpy.engine import NumpyEngine
 
 _MADE = listed_names(
     "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter frombuffer "
@@ -35,7 +32,7 @@ _DRAWN = listed_names(
 class Creators:
     """Replace the names of numpy's functions that make arrays, and restore them."""
 
-    def __init__(self, engine: NumpyEngine) -> None:
+    def __init__(self, engine: Any) -> None:
         self.engine = engine
         self._saved: list[tuple[Any, str, Any]] = []
 
@@ -109,7 +106,7 @@ class Creators:
 class _WatchedGenerator(np.random.Generator):
     """Draw the numbers of a generator, as watched arrays."""
 
-    def __init__(self, generator: np.random.Generator, engine: NumpyEngine) -> None:
+    def __init__(self, generator: np.random.Generator, engine: Any) -> None:
         super().__init__(generator.bit_generator)
         self._engine = engine
 

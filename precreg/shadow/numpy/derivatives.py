@@ -284,7 +284,7 @@ def _variance(derived: Derived, gradient: Plain, is_root: bool) -> Plain:
     if is_root:
         root = np.sqrt(np.sum(np.abs(centered) ** 2, axes, keepdims=True) / freedom)
         factor = factor / np.where(root > 0, 2.0 * root, np.inf)
-    return _spread(gradient, x.shape, axes) * factor
+    return asarray(_spread(gradient, x.shape, axes) * factor)
 
 
 def _extreme(default: Any) -> Rule:
@@ -352,7 +352,7 @@ def _extreme_so_far(derived: Derived, gradients: list[Plain]) -> list[Any]:
     # The place of the value that each running extreme comes from.
     source = np.maximum.accumulate(np.where(x == running, places, 0), axis)
     total = np.zeros(x.shape)
-    grid = list(np.indices(x.shape))
+    grid: list[Plain] = list(np.indices(x.shape))
     grid[axis] = source
     np.add.at(total, tuple(grid), gradients[0])
     return [total]

@@ -14,7 +14,7 @@ from precreg.shadow.numpy.creators import Creators
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
 from precreg.shadow.numpy.memory import Memories, owner_of
 from precreg.shadow.numpy.operations import Operations
-from precreg.shadow.numpy.tape import Tape
+from precreg.shadow.numpy.tape import NumpyTape
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of, replace_leaves
 from precreg.shadow.numpy.writes import Writes
 from precreg.shadow.recorder import Detail, Recorder
@@ -34,14 +34,12 @@ class NumpyEngine:
     The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
     """
 
-    def __init__(
-        self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: np.dtype[Any] | None = None
-    ) -> None:
+    def __init__(self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: str | None = None) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
-        self.memories = Memories(LONG if wide is None else wide)
+        self.memories = Memories(LONG if wide is None else np.dtype(wide))
         self._is_fixed = wide is not None
         self.values = Values(self.memories, arithmetic)
-        self.tape = Tape(self.values) if recorder.detail >= Detail.OWN else None
+        self.tape = NumpyTape(self.values) if recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
         self.is_active = False
@@ -138,7 +136,8 @@ class NumpyEngine:
         if isinstance(value, list | tuple):
             members = [self.shadow_of(member) for member in value]
             known = [member for member in members if member is not None]
-            return np.array(known) if known and len(known) == len(members) else None
+            is_one = len(known) == len(members) and len({member.shape for member in known}) == 1
+            return np.stack(known) if is_one else None
         array = plain_array_of(value) if type(value) in (ShadowArray, ShadowScalar) else None
         if array is None or not self.knows(array):
             return None
@@ -248,7 +247,8 @@ class NumpyEngine:
         if not self.is_active:
             return array.view_plain()[key]
         found = np.ndarray.__getitem__(array, key)
-        if isinstance(found, ShadowArray) and found.base is not None:
+        # A copy by an index of arrays may be a view, too: of its own memory.
+        if isinstance(found, ShadowArray) and owner_of(found) is owner_of(array):
             return found
         if not isinstance(found, ShadowArray) and self.values.wide_of(found.dtype) is None:
             return found
@@ -277,9 +277,7 @@ class NumpyEngine:
         if given is None or is_type:
             return self._view(array.view_plain(), array.is_simulated)
         dtype = np.dtype(given)
-        if dtype == array.dtype or (
-            {dtype.kind, array.dtype.kind} == {"c", "f"} and self._same_unit(dtype, array.dtype)
-        ):
+        if dtype == array.dtype or self._same_numbers(dtype, array.dtype):
             return self._view(array.view_plain().view(dtype), array.is_simulated)
         return self.wrap(self.leave(array, "view").view(dtype))
 

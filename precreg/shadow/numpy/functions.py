@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from precreg.shadow.numpy.values import plain_array_of
 from precreg.shadow.site import user_site
 
-if TYPE_CHECKING:
-    from precreg.shadow.numpy.engine import NumpyEngine
-
 Function = Callable[..., Any]
-Handler = Callable[["NumpyEngine", Function, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[[Any, Function, tuple[Any, ...], dict[str, Any]], Any]
 
 
-def _reorder(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _reorder(engine: Any, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Order the shadows as the low-precision values are ordered, and note where they would be ordered otherwise."""
     array = arguments[0]
     if not engine.values.is_shadowed(array):
@@ -47,16 +44,14 @@ def _reorder(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...]
     return found
 
 
-def _note_order(
-    engine: NumpyEngine, name: str, given: Any, exact: NDArray[Any], shape: tuple[int, ...], place: int
-) -> None:
+def _note_order(engine: Any, name: str, given: Any, exact: NDArray[Any], shape: tuple[int, ...], place: int) -> None:
     low_order = np.argsort(given.reshape(shape), place, kind="stable")
     changed = int(np.count_nonzero(low_order != np.argsort(np.reshape(exact, shape), place, kind="stable")))
     if changed:
         engine.recorder.note_event("flip", name, user_site(depth=2), changed, exact.size)
 
 
-def _unique(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _unique(engine: Any, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the shadows of the elements that the low-precision values choose."""
     array = arguments[0]
     names = ("return_index", "return_inverse", "return_counts", "axis")
@@ -73,18 +68,18 @@ def _unique(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...],
     return (chosen, *others) if others else chosen
 
 
-def _created(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _created(engine: Any, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Make an array like another one."""
     return engine.operations.create(function.__name__, function, arguments, options)
 
 
-def _entered(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _entered(engine: Any, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run a function of numpy that is written in Python, and calls functions of the user."""
     implementation: Any = function
     return implementation._implementation(*arguments, **options)
 
 
-def _along_axis(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _along_axis(engine: Any, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a user's function for each line of an array, as numpy.apply_along_axis does."""
     func1d, axis, array, *rest = arguments
     moved = np.moveaxis(array, axis, -1)
@@ -106,7 +101,7 @@ HANDLERS: dict[Function, Handler] = {
 }
 
 
-def _write(engine: NumpyEngine, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _write(engine: Any, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a function that writes to its first argument."""
     target, *rest = arguments
     engine.writes.call(function, target, tuple(rest), options)
@@ -117,23 +112,23 @@ IN_PLACE: dict[Function, Handler] = dict.fromkeys(
 )
 
 
-def _fill(engine: NumpyEngine, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _fill(engine: Any, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
     array[...] = arguments[0] if arguments else options["value"]
 
 
-def _put(engine: NumpyEngine, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _put(engine: Any, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
     engine.function(np.put, (array, *arguments), options)
 
 
-def _sort(engine: NumpyEngine, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _sort(engine: Any, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
     array[...] = engine.function(np.sort, (array, *arguments), options)
 
 
-def _partition(engine: NumpyEngine, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _partition(engine: Any, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
     array[...] = engine.function(np.partition, (array, *arguments), options)
 
 
-IN_PLACE_METHODS: dict[str, Callable[[NumpyEngine, Any, tuple[Any, ...], dict[str, Any]], None]] = {
+IN_PLACE_METHODS: dict[str, Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], None]] = {
     "fill": _fill,
     "put": _put,
     "sort": _sort,

@@ -63,7 +63,6 @@ class Measurer:
         if note == "moved":
             own, inherited = NO_ERROR if in_ulp else ErrorSize(0.0), total
         found_range = value_range(actual, exact)
-        known = inherited is not None and input_error is not None and input_error > 0.0
         operation = Operation(
             number=self.recorder.next_number(),
             name=name,
@@ -77,7 +76,7 @@ class Measurer:
             own=own,
             inherited=inherited,
             total=total,
-            amplification=inherited.relative / input_error if known and inherited and input_error else None,
+            amplification=_amplification(inherited, input_error),
             range=found_range,
             lost_bits=self._lost_bits(found_range, arguments) if name in _SUMS else None,
             note=note,
@@ -153,3 +152,8 @@ class Measurer:
 
 def _largest_of(found: ValueRange) -> float:
     return math.inf if found.nan or found.inf else found.largest
+
+
+def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:
+    """Return the inherited error over that of the inputs; None where one is unknown, or the inputs have none."""
+    return inherited.relative / input_error if inherited is not None and input_error else None

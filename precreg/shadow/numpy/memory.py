@@ -86,7 +86,7 @@ class Memories:
         """Return the memory of a shadow if it is its own and laid out as the array's; None otherwise."""
         if owner_of(array) is not array or type(shadow) is not np.ndarray or not shadow.flags.owndata:
             return None
-        if shadow.dtype != wide_dtype(array.dtype, self.wide) or shadow.shape != array.shape:
+        if shadow.dtype != dtype_of_shadow(array.dtype, self.wide) or shadow.shape != array.shape:
             return None
         if array.flags.c_contiguous and shadow.flags.c_contiguous:
             return shadow.reshape(-1).view(self.wide)
@@ -98,7 +98,7 @@ class Memories:
         owner = owner_of(array)
         size, unit = _span(owner)[1], _unit(array.dtype)
         memory = self._keep(owner, array.dtype, np.zeros(-(-size // unit), self.wide))
-        if _unit(owner.dtype) == unit and wide_dtype(owner.dtype, self.wide) is not None:
+        if _unit(owner.dtype) == unit and dtype_of_shadow(owner.dtype, self.wide) is not None:
             self.view(owner, memory)[...] = owner
         else:
             self.view(array, memory)[...] = array
@@ -116,7 +116,7 @@ class Memories:
         scale = self.wide.itemsize // memory.unit
         offset = (address(array) - memory.start) * scale
         strides = tuple(stride * scale for stride in array.strides)
-        dtype = wide_dtype(array.dtype, self.wide)
+        dtype = dtype_of_shadow(array.dtype, self.wide)
         return np.ndarray(array.shape, dtype, memory.twin, offset, strides)
 
     def shadow(self, array: Plain) -> Plain:
@@ -175,7 +175,7 @@ def _unit(dtype: np.dtype[Any]) -> int:
 
 
 @lru_cache(maxsize=256)
-def wide_dtype(dtype: np.dtype[Any], wide: np.dtype[Any]) -> np.dtype[Any] | None:
+def dtype_of_shadow(dtype: np.dtype[Any], wide: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the dtype of shadows of a dtype; None for integers, truth values, and whatever else has no shadow."""
     if dtype.kind == "c":
         return np.result_type(wide, np.complex64)

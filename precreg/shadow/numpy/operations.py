@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import asarray
@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
 from precreg.shadow.numpy.measure import Measurer
-from precreg.shadow.numpy.tape import Step, Tape, can_pass_back
+from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
 from precreg.types import Operation, OperationNote, Site
-
-if TYPE_CHECKING:
-    from precreg.shadow.numpy.engine import NumpyEngine
 
 Function = Callable[..., Any]
 
@@ -44,7 +41,7 @@ STEPS = frozenset(["rint", "floor", "ceil", "trunc", "round", "around", "fix", "
 class Operations:
     """Compute and record operations of one engine."""
 
-    def __init__(self, engine: NumpyEngine, recorder: Recorder, values: Values, tape: Tape | None) -> None:
+    def __init__(self, engine: Any, recorder: Recorder, values: Values, tape: NumpyTape | None) -> None:
         self.engine, self.recorder, self.values, self.tape = engine, recorder, values, tape
         self.memories = values.memories
         self.measurer = Measurer(recorder, values.memories)
@@ -184,7 +181,7 @@ class Operations:
         )
         for each in found:
             self.measurer.note_maker(each.array, len(self.recorder.operations))
-        total = operation and operation.total
+        total = None if operation is None else operation.total
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
             memory.is_exact = not memory.version and chosen.array.nbytes == memory.twin.size * memory.unit
@@ -197,10 +194,12 @@ class Operations:
     ) -> None:
         """Put an operation on the tape."""
         assert self.tape is not None
-        own = operation and operation.own
+        own = None if operation is None else operation.own
         is_exact = own is not None and own.max_abs == own.relative == 0.0 and name not in STEPS
         written = [self.tape.written(each.array, None if is_exact else _own_error(name, each)) for each in found]
-        self.add_step(Step(operation and operation.number, name, function, *kept, written), site)
+        number = None if operation is None else operation.number
+        arguments, options, operands = kept
+        self.add_step(Step(number, name, function, arguments, options, operands, written), site)
 
     def add_step(self, step: Step, site: Site) -> None:
         """Put a step on the tape, and note if it ends the way of shares."""
@@ -228,7 +227,7 @@ class Operations:
         kept = None if self.tape is None else self.tape.prepare("getitem", (array,), {})
         watched = self.engine.adopt(part, element, np.array(self.memories.view(given, memory)[key]))
         self.measurer.note_maker(element, memory.maker)
-        if kept is not None:
+        if kept is not None and self.tape is not None:
             self.tape.add(Step(None, "getitem", lambda values: values[key], *kept, [self.tape.written(element, None)]))
         return watched
 
@@ -240,10 +239,10 @@ class Operations:
         def low(values: Any) -> Any:
             return values.astype(dtype, **options)
 
-        wide_dtype = self.values.wide_of(dtype) or dtype
+        dtype_of_shadow = self.values.wide_of(dtype) or dtype
 
         def wide(values: Any) -> Any:
-            return asarray(values).astype(wide_dtype)
+            return asarray(values).astype(dtype_of_shadow)
 
         return self.run("astype", low, wide, (array,), {})
 
@@ -255,28 +254,35 @@ class Operations:
             return result
         if self.values.wide_of(array.dtype) is None or name.startswith("empty"):
             return self.engine.given(array)
+        with np.errstate(all="ignore"):
+            return self._created(name, function, (arguments, options), result, array)
+
+    def _created(self, name: str, function: Function, given: Any, result: Any, array: NDArray[Any]) -> Any:
+        arguments, options = given
+        wide = self.values.wide_of(array.dtype)
         try:
-            exact = asarray(function(*self.values.exact(arguments), **self.values.exact(options)))
+            exact = asarray(function(*self.values.exact(arguments), **self.values.exact(options))).astype(wide)
         except Exception:
-            exact = array
-        site = user_site(depth=2)
+            exact = array.astype(wide)
+        site = user_site(depth=4)
         if exact.shape != array.shape or np.array_equal(exact, array):
             watched = self.engine.given(array)
             if self.recorder.detail > Detail.OUTPUTS:
-                self.measurer.record(name, site, array, array, array, (), note="created")
+                self.measurer.record(name, site, array, exact, exact, (), note="created")
             return watched
-        watched = self.engine.adopt(result, array, exact)
+        made = self.engine.adopt(result, array, exact)
         operation = self._record(name, site, [Found(array, exact, exact)], (), "created")
         if self.tape is not None:
             self._keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
-        return watched
+        return made
 
     def drawn(self, name: str, drawn: Any) -> Any:
         """Return random numbers as watched ones: the shadow takes the numbers that were drawn."""
         if not isinstance(drawn, np.ndarray) or not _is_numeric(drawn, self.values):
             return drawn
         if self.recorder.detail > Detail.OUTPUTS and self.values.wide_of(drawn.dtype) is not None:
-            self.measurer.record(name, user_site(depth=2), drawn, drawn, None, (), note="random")
+            exact = drawn.astype(self.values.wide_of(drawn.dtype))
+            self.measurer.record(name, user_site(depth=2), drawn, exact, None, (), note="random")
         return self.engine.given(drawn)
 
     def note_flips(self, name: str, site: Site, actual: NDArray[Any], exact: Any) -> None:
@@ -294,6 +300,9 @@ class Operations:
         for value in _plain_arrays(given):
             if self.values.wide_of(value.dtype) is not None and not self.engine.knows(value):
                 self.recorder.note_event("untraced", name, site, value.size, value.size, "plain array")
+        for leaf in leaves_of(given):
+            if self.values.is_shadowed(leaf) and not self.engine.knows(leaf.view_plain()):
+                self.recorder.note_event("untraced", name, site, leaf.size, leaf.size, "copy by C code")
 
 
 _NO_DTYPE = np.dtype(bool)

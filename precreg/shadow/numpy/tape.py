@@ -57,7 +57,7 @@ class Step(NamedTuple):
     written: list[Written]
 
 
-class Tape:
+class NumpyTape:
     """Keep the operations of a computation, and drop the oldest beyond a number of bytes."""
 
     def __init__(self, values: Values, limit: int = TAPE_BYTES) -> None:
@@ -185,10 +185,10 @@ def _overlaps(view: Plain) -> bool:
 
 def can_pass_back(step: Step) -> bool:
     """Return whether the gradient of a step's result reaches its inputs."""
-    return rule_of(step) is not None
+    return rule_of_step(step) is not None
 
 
-def rule_of(step: Step) -> Rule | None:
+def rule_of_step(step: Step) -> Rule | None:
     """Return the rule of a step: its function's own, or differences if it has few numbers."""
     if step.name == "norm":
         order = step.arguments[1] if len(step.arguments) > 1 else step.options.get("ord")
@@ -202,7 +202,7 @@ def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> bool:
     """Add the gradients of a step's inputs, and return whether there is a rule for them."""
     if not step.operands:
         return True
-    rule = rule_of(step)
+    rule = rule_of_step(step)
     if rule is None:
         return False
     found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)

@@ -10,7 +10,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
-from precreg.shadow.numpy.memory import Memories, wide_dtype
+from precreg.shadow.numpy.memory import Memories, dtype_of_shadow
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
@@ -29,7 +29,7 @@ class Values:
 
     def wide_of(self, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         """Return the dtype of the shadow of a dtype; None for integers and the like."""
-        return wide_dtype(dtype, self.memories.wide)
+        return dtype_of_shadow(dtype, self.memories.wide)
 
     def low(self, value: Any) -> Any:
         """Return what a plain run has: an array, a numpy scalar, or a simulated array."""
@@ -73,7 +73,8 @@ class Values:
     def _widened(self, array: NDArray[Any], value: Any) -> Any:
         wide = np.ndarray.astype(array, self.wide_of(array.dtype))
         # numpy promotes scalars of its own types as arrays, so the kind of value makes no difference.
-        return wide[()] if isinstance(value, np.generic) and type(value) is not ShadowScalar else wide
+        is_plain_scalar = isinstance(value, np.generic) and not hasattr(value, "engine")
+        return wide[()] if is_plain_scalar else wide
 
     def _wide_dtype_argument(self, value: Any) -> Any:
         """Return the wide dtype for a dtype that is an argument, such as dtype=numpy.float16; others unchanged."""

@@ -75,7 +75,7 @@ class Writes:
             if kept is not None and tape is not None:
                 missing = None if own is None else _difference(array, own)
                 written = tape.written(array, missing, None if write.where is None else asarray(write.where))
-                step = Step(done and done.number, write.name, write.tape_function, *kept, [written])
+                step = Step(None if done is None else done.number, write.name, write.tape_function, *kept, [written])
                 operations.add_step(step, site)
 
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
