@@ -76,6 +76,9 @@ def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
         total = operation.total.relative if operation.total is not None else 0.0
         times = format_number(operation.amplification, 3)
         parts.append(f": it amplifies the errors of its inputs {times} times, to {error_words(total, trace, unit)}")
+    elif loss.reason == "accumulated":
+        together = error_words(loss.together, trace, unit)
+        parts.append(f": {loss.times:,} times on its own result, own errors together {together}")
     elif operation.own is not None:
         parts.append(f": own error {error_words(operation.own.relative, trace, unit)}")
     return "".join([*parts, _cause_words(loss), _explained(operation)])

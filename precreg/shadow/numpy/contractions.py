@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy import asarray
 
 from precreg.shadow.numpy.derivatives import Derived, Plain, Rule, operand_pair, sum_to_shape
 
@@ -55,7 +56,10 @@ def _tensordot(derived: Derived, gradients: list[Plain]) -> list[Any]:
 def _dot(derived: Derived, gradients: list[Plain]) -> list[Any]:
     (a, b), known = operand_pair(derived)
     if a.ndim == 0 or b.ndim == 0:
-        found = sum_to_shape(gradients[0] * np.conjugate(b), a.shape), sum_to_shape(gradients[0] * np.conjugate(a), b.shape)
+        found = (
+            sum_to_shape(gradients[0] * np.conjugate(b), a.shape),
+            sum_to_shape(gradients[0] * np.conjugate(a), b.shape),
+        )
         return [each for each, is_known in zip(found, known, strict=True) if is_known]
     return _contract(derived, gradients[0], ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
@@ -68,7 +72,7 @@ def _inner(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _vdot(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    """vdot conjugates its first operand."""
+    """Vdot conjugates its first operand."""
     (a, b), known = operand_pair(derived)
     of_a = np.conjugate(gradients[0]) * b.ravel()
     found = of_a.reshape(a.shape), (gradients[0] * a.ravel()).reshape(b.shape)
@@ -87,7 +91,7 @@ def _einsum(derived: Derived, gradients: list[Plain]) -> list[Any]:
     subscripts, *given = derived.arguments
     values = iter(derived.values())
     known = {id(each) for each in derived.operands}
-    arrays = [next(values) if id(each) in known else np.asarray(each) for each in given]
+    arrays = [next(values) if id(each) in known else asarray(each) for each in given]
     *labels, result = complete_subscripts(subscripts, [array.ndim for array in arrays])
     found = []
     for at, each in enumerate(given):
@@ -97,7 +101,9 @@ def _einsum(derived: Derived, gradients: list[Plain]) -> list[Any]:
     return found
 
 
-def _einsum_back(labels: str, shape: tuple[int, ...], result: tuple[str, Plain], others: list[tuple[str, Plain]]) -> Any:
+def _einsum_back(
+    labels: str, shape: tuple[int, ...], result: tuple[str, Plain], others: list[tuple[str, Plain]]
+) -> Any:
     sizes = dict(zip(labels, shape, strict=True))
     present = set(result[0]).union(*(set(other) for other, _ in others))
     # Labels of this operand alone were summed: each of their elements gets the same gradient.

@@ -74,6 +74,23 @@ _HIDDEN_WRITES = {
     "cudnn_batch_norm": ("running_mean", "running_var"),
     "miopen_batch_norm": ("running_mean", "running_var"),
 }
+# Their first result is the user's, and further ones help the backward pass: the mean of a normalized row is almost 0.
+_KEEP_FOR_BACKWARD = {
+    "_batch_norm_with_update",
+    "_fused_rms_norm",
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_lstm_cell",
+    "cudnn_batch_norm",
+    "mkldnn_rnn_layer",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
+}
 # torch computes their second derivative with respect to the input, and counts the way through these statistics there.
 _STATISTICS = {"native_layer_norm_backward": ("mean", "rstd"), "native_group_norm_backward": ("mean", "rstd")}
 
@@ -93,6 +110,7 @@ class Facts(NamedTuple):
     rounds: bool
     jumps: bool
     adds: bool
+    keeps_for_backward: bool
     # Arguments that depend on others, and have no derivative of their own.
     statistics: tuple[str, ...]
 
@@ -134,5 +152,6 @@ def facts_of(func: Any) -> Facts:
         rounds=known in _ROUND,
         jumps=known.rstrip("_") in _JUMP,
         adds=known.rstrip("_") in _ADD,
+        keeps_for_backward=known in _KEEP_FOR_BACKWARD,
         statistics=_STATISTICS.get(known, ()),
     )
