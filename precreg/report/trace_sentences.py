@@ -8,11 +8,11 @@ from math import isfinite
 from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
-    FIRST_LOSS_EPS,
     FirstLoss,
     coverage_of,
     find_first_loss,
     is_formula_dominant,
+    normal_error,
     rank_by_share,
     unit_of,
 )
@@ -62,8 +62,15 @@ def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
         return f"first loss: {format_site(loss.operation.site)}{_loss_words(loss, trace, unit)}"
     if not any(each.own is not None for each in trace.operations):
         return "no first loss is known: the trace saw no operation with an own error"
-    limit = f"no known own error exceeds {FIRST_LOSS_EPS:g} ULP of {trace.dtype}"
-    return f"{largest}; {limit}" if (largest := _largest(trace, unit)) else f"no first loss: {limit}"
+    largest, reason = _largest(trace, unit), _no_loss_reason(trace)
+    return f"{largest}; {reason}" if largest else f"no first loss: {reason}"
+
+
+def _no_loss_reason(trace: Trace) -> str:
+    normal = normal_error(trace.dtype)
+    if any(each.own is not None and each.own.relative > normal for each in trace.operations):
+        return "the losses inside reach no output, whose errors are those of a last rounding"
+    return f"no known own error exceeds {normal / unit_of(trace.dtype):g} ULP of {trace.dtype}"
 
 
 def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
@@ -72,6 +79,9 @@ def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
     parts = [f", {operation.name}"]
     if loss.reason == "overflow":
         parts.append(": a finite exact value became infinite or NaN")
+    elif loss.reason == "accumulated":
+        together = error_words(loss.together, trace, unit)
+        parts.append(f": {loss.times:,} times on its own result, with an own error of {together} together")
     elif loss.reason == "amplified" and operation.amplification is not None:
         total = operation.total.relative if operation.total is not None else 0.0
         times = format_number(operation.amplification, 3)

@@ -127,7 +127,7 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
     in a model of float32. No operation is a loss if the errors of all outputs are those of a last rounding.
     """
     unit = unit_of(trace.dtype)
-    normal = _normal_error(trace.dtype)
+    normal = normal_error(trace.dtype)
     errors = [None if each.rounding is None else each.rounding.relative for each in trace.outputs]
     if errors and all(error is not None and error <= REACHED_EPS * unit for error in errors):
         return None
@@ -142,7 +142,7 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
     return None
 
 
-def _normal_error(dtype: str) -> float:
+def normal_error(dtype: str) -> float:
     """Return the largest relative own error that the rounding of a dtype explains."""
     format = FORMATS.get(COMPLEX_PARTS.get(dtype, dtype))
     is_narrow = format is not None and format.precision <= _NARROW_PRECISION
