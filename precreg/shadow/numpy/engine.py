@@ -138,7 +138,8 @@ class NumpyEngine:
         if isinstance(value, list | tuple):
             members = [self.shadow_of(member) for member in value]
             known = [member for member in members if member is not None]
-            return np.array(known) if known and len(known) == len(members) else None
+            is_one = len(known) == len(members) and len({member.shape for member in known}) == 1
+            return np.stack(known) if is_one else None
         array = plain_array_of(value) if type(value) in (ShadowArray, ShadowScalar) else None
         if array is None or not self.knows(array):
             return None
@@ -248,7 +249,8 @@ class NumpyEngine:
         if not self.is_active:
             return array.view_plain()[key]
         found = np.ndarray.__getitem__(array, key)
-        if isinstance(found, ShadowArray) and found.base is not None:
+        # A copy by an index of arrays may be a view, too: of its own memory.
+        if isinstance(found, ShadowArray) and owner_of(found) is owner_of(array):
             return found
         if not isinstance(found, ShadowArray) and self.values.wide_of(found.dtype) is None:
             return found

@@ -255,15 +255,21 @@ class Operations:
             return result
         if self.values.wide_of(array.dtype) is None or name.startswith("empty"):
             return self.engine.given(array)
+        with np.errstate(all="ignore"):
+            return self._created(name, function, (arguments, options), result, array)
+
+    def _created(self, name: str, function: Function, given: Any, result: Any, array: NDArray[Any]) -> Any:
+        arguments, options = given
+        wide = self.values.wide_of(array.dtype)
         try:
-            exact = asarray(function(*self.values.exact(arguments), **self.values.exact(options)))
+            exact = asarray(function(*self.values.exact(arguments), **self.values.exact(options))).astype(wide)
         except Exception:
-            exact = array
-        site = user_site(depth=2)
+            exact = array.astype(wide)
+        site = user_site(depth=4)
         if exact.shape != array.shape or np.array_equal(exact, array):
             watched = self.engine.given(array)
             if self.recorder.detail > Detail.OUTPUTS:
-                self.measurer.record(name, site, array, array, array, (), note="created")
+                self.measurer.record(name, site, array, exact, exact, (), note="created")
             return watched
         watched = self.engine.adopt(result, array, exact)
         operation = self._record(name, site, [Found(array, exact, exact)], (), "created")
@@ -276,7 +282,8 @@ class Operations:
         if not isinstance(drawn, np.ndarray) or not _is_numeric(drawn, self.values):
             return drawn
         if self.recorder.detail > Detail.OUTPUTS and self.values.wide_of(drawn.dtype) is not None:
-            self.measurer.record(name, user_site(depth=2), drawn, drawn, None, (), note="random")
+            exact = drawn.astype(self.values.wide_of(drawn.dtype))
+            self.measurer.record(name, user_site(depth=2), drawn, exact, None, (), note="random")
         return self.engine.given(drawn)
 
     def note_flips(self, name: str, site: Site, actual: NDArray[Any], exact: Any) -> None:
@@ -294,6 +301,9 @@ class Operations:
         for value in _plain_arrays(given):
             if self.values.wide_of(value.dtype) is not None and not self.engine.knows(value):
                 self.recorder.note_event("untraced", name, site, value.size, value.size, "plain array")
+        for leaf in leaves_of(given):
+            if self.values.is_shadowed(leaf) and not self.engine.knows(leaf.view_plain()):
+                self.recorder.note_event("untraced", name, site, leaf.size, leaf.size, "copy by C code")
 
 
 _NO_DTYPE = np.dtype(bool)
