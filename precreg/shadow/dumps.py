@@ -100,10 +100,8 @@ class DumpReader:
 
         def note(layer: str, _module: Any, _inputs: Any, output: Any) -> None:
             for place, (name, leaf) in enumerate(output_leaves(output)):
-                self.take(
-                    layer_names(layer, calls[layer], name, place),
-                    lambda leaf=leaf: (values.plain_array(layer, leaf), values.shadow_of(leaf)),
-                )
+                names = layer_names(layer, calls[layer], name, place)
+                self.take(names, partial(_both_values, values, layer, leaf))
             calls[layer] += 1
 
         named = module.named_modules(remove_duplicate=False) if hasattr(module, "named_modules") else ()
@@ -124,6 +122,10 @@ class DumpReader:
             only_traced=tuple(self._only_traced),
             other_shapes=tuple(names[plain] for plain, layer in self._layers.items() if layer is None),
         )
+
+
+def _both_values(values: ValuesOnHost, name: str, leaf: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    return values.plain_array(name, leaf), values.shadow_of(leaf)
 
 
 def _on_host(value: Any) -> NDArray[Any]:
