@@ -79,9 +79,6 @@ def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
     parts = [f", {operation.name}"]
     if loss.reason == "overflow":
         parts.append(": a finite exact value became infinite or NaN")
-    elif loss.reason == "accumulated":
-        together = error_words(loss.together, trace, unit)
-        parts.append(f": {loss.times:,} times on its own result, with an own error of {together} together")
     elif loss.reason == "amplified" and operation.amplification is not None:
         total = operation.total.relative if operation.total is not None else 0.0
         times = format_number(operation.amplification, 3)

@@ -8,10 +8,18 @@ from typing import get_args
 import pytest
 
 from precreg.cli.trace import trace_command
-from precreg.shadow.ledger import COMPLETE_SHARES, FIRST_LOSS_EPS, FIRST_LOSS_GROWTH, MANY_EPS, LossCause
+from precreg.shadow.ledger import (
+    COMPLETE_SHARES,
+    FIRST_LOSS_EPS,
+    FIRST_LOSS_GROWTH,
+    MANY_EPS,
+    MIN_CHAIN,
+    NARROW_LOSS_EPS,
+    LossCause,
+)
 from precreg.shadow.trace_file import MAX_STORED_OPERATIONS
 from precreg.types.trace import OperationNote
-from tests.docs.test_docs import matches, names, page, table, write_files
+from tests.docs.test_docs import matches, page, table, write_files
 from tests.e2e.command import change, git, precreg
 
 PAGE = page("trace.md")
@@ -72,7 +80,7 @@ def test_scripts_run(script, tmp_path):
 
 
 def test_every_option_is_in_the_table():
-    told = [name for row in table(PAGE, "option", "meaning") for name in names(f"`{row['option'].strip('`')}`")]
+    told = [name for row in table(PAGE, "option", "meaning") for name in re.findall(r"--?\w+(?:-\w+)*", row["option"])]
     options = [name for option in trace_command.params if option.opts[0].startswith("-") for name in option.opts]
     assert sorted(told) == sorted(set(options))
 
@@ -86,8 +94,9 @@ def test_causes_and_notes_are_those_of_the_program():
 
 
 def test_numbers_of_the_page_are_those_of_the_program():
-    assert f"exceeds {FIRST_LOSS_EPS:g} ULP" in SAID
-    assert f"by more than {FIRST_LOSS_GROWTH:g} to more than that" in SAID
+    assert f"exceeds {NARROW_LOSS_EPS:g} ULP in a format of 16 bits or fewer, and {FIRST_LOSS_EPS:g} ULP" in SAID
+    assert f"by more than {FIRST_LOSS_GROWTH:g}, to more than {FIRST_LOSS_EPS:g} ULP" in SAID
+    assert f"at least {MIN_CHAIN} times" in SAID
     assert SAID.count(f"errs by more than {MANY_EPS:g} ULP of its own dtype") == 2
     assert f"outside {COMPLETE_SHARES[0]} to {COMPLETE_SHARES[1]} is a warning" in SAID
     assert f"at most {MAX_STORED_OPERATIONS:,} operations" in SAID

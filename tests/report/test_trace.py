@@ -122,7 +122,25 @@ def test_without_a_first_loss_the_largest_share_is_named():
     calm = attention(operations=changed(4, own=ErrorSize(0.4 * EPS16)))
     assert shown(calm)[2] == (
         "largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 0.4 ULP of float16; "
-        "92 % of the error of out; no known own error exceeds 16 ULP of float16"
+        "92 % of the error of out; no known own error exceeds 2 ULP of float16"
+    )
+
+
+def test_losses_that_reach_no_output_are_named_as_such():
+    rounded = replace(OUTPUT, rounding=ErrorSize(0.3 * EPS16), whole=ErrorSize(0.3 * EPS16))
+    answer = shown(attention(outputs=(rounded,)))[2]
+    assert answer.startswith("largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16")
+    assert answer.endswith("the losses inside reach no output, whose errors are those of a last rounding")
+
+
+def test_a_sum_that_loses_a_little_each_time_is_named():
+    chain = tuple(
+        operation(number, "add", 7, 0.9, number, 0.05, sources=(number - 1, 0), dtype="float16")
+        for number in range(1, 13)
+    )
+    assert (
+        "add: 8 times on its own result, own errors together 2.55 ULP of float16"
+        in shown(attention(operations=chain))[2]
     )
 
 
