@@ -313,3 +313,37 @@ def test_a_trace_leaves_the_project_as_it_was_and_uses_one_thread(project):
     done = started(project, "trace", "block/float32")
     assert done.returncode == 0, done.stderr
     assert git(project, "status", "--short") == ""
+
+
+def test_dumps_of_another_machine_are_compared_in_order(project):
+    """A probe and the output, whose stored values are those of a run and of a run with a fault."""
+    plant(
+        project, "    return softmax(scores) @ v", "    precreg.probe('scores', scores)\n    return softmax(scores) @ v"
+    )
+    kernel = project / "suites" / "unit" / "k.py"
+    kernel.write_text(f"import precreg\n{kernel.read_text()}")
+    from precreg.run import draw_inputs
+    from precreg.suite import load_cases
+
+    (case,) = [case for case in load_cases(project) if case.name == "float32"]
+    inputs = draw_inputs(case, 0, project / "suites" / "unit", project)
+    namespace = {}
+    exec(KERNEL, namespace)
+    out = namespace["block"](**inputs, eps=1e-5)
+    folder = project / "dumps"
+    folder.mkdir()
+    np.save(folder / "out.npy", out * np.float32(1.001))
+    np.save(folder / "other.npy", out)
+    trace, text = traced(project, "block/float32", "--dumps", "dumps")
+    found = trace["dumps"]
+    assert [(layer["name"], layer["unexplained"]) for layer in found["layers"]] == [("out", True)]
+    assert (found["only_dumped"], found["only_traced"]) == (["other"], ["scores"])
+    assert found["layers"][0]["dumped"]["relative"] == pytest.approx(1e-3, rel=0.01)
+    rounding = trace["outputs"][0]["rounding"]["relative"]
+    assert found["layers"][0]["here"]["relative"] == pytest.approx(rounding, rel=1e-9)
+    assert "out" in text
+
+
+def test_a_folder_without_tensors_is_refused(project):
+    (project / "dumps").mkdir()
+    assert "error[not-comparable]" in refused(project, "block/float32", "--dumps", "dumps")
