@@ -1,6 +1,6 @@
-"""What do programs call: `compare` measures two arrays, and `trace` shows where a computation loses precision.
+"""What do programs call: `compare` measures two arrays, `trace` and `monitor` show where a computation loses precision.
 
-Both need no project, and give no verdict.
+They need no project, and give no verdict.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from precreg.types import Comparison, Operation, Trace
 
 if TYPE_CHECKING:
     from precreg.shadow import TracedBlock
+    from precreg.shadow.monitor import Monitor
 
 
 def compare(
@@ -72,6 +73,29 @@ def compare(
     from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
 
     return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
+
+
+def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10, keep: int = 1000) -> Monitor:
+    """Return a monitor that measures the layers of a module of torch at every Nth step; docs/monitor.md has examples.
+
+    It starts with a `with` block, or with `start()`, and changes no bit of the module's results.
+
+    Args:
+        model: a torch.nn.Module that you train or use. Each call of it is a step.
+        layers: patterns of names of layers, such as ["layer4.*"], where * matches dots, too. None takes the layers
+            that have no layers inside.
+        every: sample the first step, and every Nth after it. Other steps cost next to nothing.
+        keep: the number of sampled steps to keep; the oldest make room for later ones.
+
+    Raises:
+        UserError: bad-value; unknown-node for a pattern without a layer; unmonitored-module for a compiled or parallel
+            module, or one of TorchScript.
+    """
+    # With torch, and only for those who monitor.
+    from precreg.report import render_monitor_html
+    from precreg.shadow.monitor import Monitor
+
+    return Monitor(model, layers, every, keep, render_monitor_html)
 
 
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:

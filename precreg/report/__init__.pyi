@@ -39,6 +39,7 @@ from .html import json_for_script as json_for_script
 from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
 from .html import unravel_index as unravel_index
+from .monitor import render_monitor_html as render_monitor_html
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding

@@ -34,6 +34,7 @@ from precreg.run import (
 )
 from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
+from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
@@ -59,6 +60,7 @@ from precreg.types import (
     TracedOutput,
     case_chain,
 )
+from precreg.vcs import git_state
 
 # Kinds of precreg that compute in this process, so that an engine sees their operations. An installed kind may call a
 # Python function as they do.
@@ -85,7 +87,7 @@ class _TracedCall(NamedTuple):
     call: Call
     plain: Outputs
     traced: Outputs
-    tracer: Tracer
+    tracer: Tracer | OnnxTrace
 
 
 @np.errstate(all="ignore")
@@ -108,6 +110,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         case=case.id,
         definition=case.definition,
         seed=seed,
+        commit=_commit(project),
         dtype=settings.dtype or _own_dtype(case, run),
         facts={"numpy": np.__version__, **run.traced.facts},
         same_bits=has_same_bits,
@@ -120,6 +123,12 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         formula=formula,
     )
     return with_relative_files(trace, project)
+
+
+def _commit(project: Path) -> str:
+    """Return the commit of the project, as records have it; empty without one."""
+    state = git_state(project)
+    return "" if state is None else state.commit
 
 
 def require_traceable(case: Case, chain: tuple[str, ...]) -> None:
@@ -141,6 +150,10 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         plain = run_subject_once(case, call)
     with _failures(case, seed, "return arrays when it is traced, as it did before,"):
+        if case.subject.kind == "onnx":
+            # A model of ONNX calls no function: the program that ONNX Runtime runs is traced.
+            found = trace_onnx_call(case.subject.spec, call, recorder, shares=settings.shares)
+            return _TracedCall(call, plain, found.traced, found)
         traced = run_subject_once(case, replace(call, observer=tracer))
     if not tracer.outputs:
         message = f"expected a subject that calls a Python function but {case.id} has the kind {case.subject.kind}"
@@ -194,7 +207,7 @@ def _split_error(
     case: Case, output: TracedOutput, run: _TracedCall, oracle: Arrays, recorder: Recorder, chain: tuple[str, ...]
 ) -> TracedOutput:
     """Add the errors against the oracle, the share of the tolerance, and the number of the operation that made it."""
-    found = replace(output, number=maker_of(recorder.operations, output))
+    found = replace(output, number=output.number or maker_of(recorder.operations, output))
     actual, exact = run.traced.arrays.get(output.name), oracle.get(output.name)
     if actual is None or exact is None or actual.shape != exact.shape:
         return found
@@ -237,7 +250,7 @@ def _formula_difference(
     case: Case, seed: int, run: _TracedCall, outputs: Sequence[TracedOutput]
 ) -> FormulaDifference | None:
     """Return the place where the formula differs, for the output with the largest error of the formula."""
-    dominated = [output for output in outputs if is_formula_dominant(output)]
+    dominated = [output for output in outputs if is_formula_dominant(output, case.role)]
     if not dominated:
         return None
     worst = max(dominated, key=lambda output: output.formula.relative if output.formula is not None else 0.0)

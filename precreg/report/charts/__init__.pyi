@@ -11,6 +11,9 @@ from .figures import describe_sides as describe_sides
 from .figures import draw_figures as draw_figures
 from .figures import format_shape as format_shape
 from .figures import render_picture_html as render_picture_html
+from .layers import LayerError as LayerError
+from .layers import describe_layer_errors as describe_layer_errors
+from .layers import draw_layer_errors as draw_layer_errors
 from .name_map import NameMap as NameMap
 from .name_map import draw_name_map as draw_name_map
 from .png import render_picture_png as render_picture_png

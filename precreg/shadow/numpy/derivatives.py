@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
+
+from precreg.shadow.numpy.array import listed_names
 
 Plain = NDArray[Any]
 
@@ -48,19 +51,30 @@ Rule = Callable[[Derived, list[Plain]], list[Any]]
 
 
 def _wide(value: Any) -> Plain:
-    array = np.asarray(value)
+    array = asarray(value)
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _fit(gradient: Any, shape: tuple[int, ...]) -> Plain:
+def sum_to_shape(gradient: Any, shape: tuple[int, ...]) -> Plain:
     """Sum a gradient over the axes along which an operand was broadcast."""
-    gradient = np.asarray(gradient)
+    gradient = asarray(gradient)
     extra = gradient.ndim - len(shape)
     if extra > 0:
         gradient = gradient.sum(tuple(range(extra)))
     axes = tuple(axis for axis, length in enumerate(shape) if length == 1 and gradient.shape[axis] != 1)
     gradient = gradient.sum(axes, keepdims=True) if axes else gradient
     return np.broadcast_to(gradient, shape) if gradient.shape != shape else gradient
+
+
+def operand_pair(derived: Derived) -> tuple[tuple[Plain, Plain], tuple[bool, bool]]:
+    """Return the values of the first two arguments, and which of them get a gradient."""
+    values = iter(derived.values())
+    operands = {id(each) for each in derived.operands}
+    known = tuple(id(each) in operands for each in derived.arguments[:2])
+    pair = tuple(
+        next(values) if is_known else asarray(each) for each, is_known in zip(derived.arguments, known, strict=False)
+    )
+    return (pair[0], pair[1]), (known[0], known[1])
 
 
 # The partial derivatives of ufuncs of their inputs: one function for each input, of all inputs.
@@ -72,7 +86,7 @@ def _power_by_exponent(x: Plain, y: Plain) -> Any:
 
 
 def _pick(condition: Any) -> Any:
-    return np.asarray(condition, np.float64)
+    return asarray(condition, np.float64)
 
 
 PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -130,7 +144,7 @@ for _name, _same in (
     PARTIALS[_name] = PARTIALS[_same]
 
 # Their values jump and their derivative is 0.
-_FLAT = "rint floor ceil trunc round around fix sign floor_divide heaviside signbit isfinite".split()
+_FLAT = listed_names("rint floor ceil trunc round around fix sign floor_divide heaviside")
 
 
 def _elementwise(name: str) -> Rule:
@@ -140,13 +154,13 @@ def _elementwise(name: str) -> Rule:
         values = iter(derived.values())
         operands = {id(each) for each in derived.operands}
         inputs = [
-            next(values) if id(each) in operands else np.asarray(each) for each in derived.arguments[: len(partials)]
+            next(values) if id(each) in operands else asarray(each) for each in derived.arguments[: len(partials)]
         ]
         found = []
         for each, partial in zip(derived.arguments, partials, strict=False):
             if id(each) in operands:
                 factor = np.conjugate(partial(*inputs))
-                found.append(_fit(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
+                found.append(sum_to_shape(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
         return found
 
     return rule
@@ -158,7 +172,7 @@ def _linear(signs: tuple[float, ...]) -> Rule:
     def rule(derived: Derived, gradients: list[Plain]) -> list[Any]:
         operands = {id(each) for each in derived.operands}
         return [
-            _fit(sign * gradients[0], each.region.shape)
+            sum_to_shape(sign * gradients[0], each.region.shape)
             for each, sign in zip(derived.arguments, signs, strict=False)
             if id(each) in operands
         ]
@@ -190,7 +204,7 @@ def _moves(derived: Derived, gradients: list[Plain]) -> list[Any]:
     parts = list(moved) if isinstance(moved, tuple | list) else [moved]
     total = np.zeros(int(ends[-1]) + 1, gradients[0].dtype)
     for part, gradient in zip(parts, gradients, strict=False):
-        places = np.asarray(part).ravel()
+        places = asarray(part).ravel().astype(np.int64)
         total += _scattered(places, np.broadcast_to(gradient, np.shape(part)).ravel(), len(total))
     return [
         total[start + 1 : end + 1].reshape(each.region.shape)
@@ -226,7 +240,7 @@ def _spread(gradient: Plain, shape: tuple[int, ...], axes: tuple[int, ...]) -> P
 
 def _mask_of(derived: Derived, shape: tuple[int, ...]) -> Any:
     where = derived.options.get("where", True)
-    return np.broadcast_to(np.asarray(where), shape) if where is not True else 1.0
+    return np.broadcast_to(asarray(where), shape) if where is not True else 1.0
 
 
 def _sum(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -243,8 +257,7 @@ def _sum_ufunc(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 def _count(derived: Derived, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     mask = _mask_of(derived, shape)
-    counts = np.broadcast_to(mask, shape).sum(axes, keepdims=True)
-    return counts
+    return np.broadcast_to(mask, shape).sum(axes, keepdims=True)
 
 
 def _mean(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -353,15 +366,19 @@ def _log_sum(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _clip(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    low, high = derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max"))
+    given = [
+        derived.arguments[0],
+        derived.argument(1, "a_min", derived.options.get("min")),
+        derived.argument(2, "a_max", derived.options.get("max")),
+    ]
     values = iter(derived.values())
     operands = {id(each) for each in derived.operands}
-    x, low, high = (next(values) if id(each) in operands else each for each in (derived.arguments[0], low, high))
+    x, low, high = (next(values) if id(each) in operands else each for each in given)
     below = np.zeros(np.shape(x), bool) if low is None else x < low
     above = np.zeros(np.shape(x), bool) if high is None else x > high
     parts = (~below & ~above, below & ~above, above)
-    given = (derived.arguments[0], derived.argument(1, "a_min", derived.options.get("min")), derived.argument(2, "a_max", derived.options.get("max")))
-    return [_fit(gradients[0] * part, each.region.shape) for each, part in zip(given, parts, strict=True) if id(each) in operands]
+    pairs = [(each, part) for each, part in zip(given, parts, strict=True) if id(each) in operands]
+    return [sum_to_shape(gradients[0] * part, each.region.shape) for each, part in pairs]
 
 
 def _cast(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -380,7 +397,7 @@ def _write_at(derived: Derived, gradients: list[Plain]) -> list[Any]:
     """Pass the gradient of `add.at` or `subtract.at` on: to the old values whole, to the terms by their places."""
     indices = derived.arguments[1]
     picked = gradients[0][indices] * (-1.0 if derived.function is np.subtract.at else 1.0)
-    rest = [_fit(picked, each.region.shape) for each in derived.operands[1:]]
+    rest = [sum_to_shape(picked, each.region.shape) for each in derived.operands[1:]]
     return [gradients[0], *rest]
 
 
@@ -455,22 +472,24 @@ def _shifted(derived: Derived, values: list[Plain], which: int, place: tuple[int
     arguments, options = derived.fill(lambda _, index: moved[index], lambda constant: constant)
     result = derived.function(*arguments, **options)
     parts = result if isinstance(result, tuple | list) else [result]
-    return [np.asarray(part) for part in parts if np.asarray(part).dtype.kind in "fc"]
+    return [asarray(part) for part in parts if asarray(part).dtype.kind in "fc"]
 
 
 # Functions that move numbers, whatever their values are.
-MOVING = (
-    "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack hstack dstack "
-    "column_stack block where select choose compress extract delete insert append diag diagonal diagflat tril triu "
-    "reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays "
-    "atleast_1d atleast_2d atleast_3d split array_split hsplit vsplit dsplit array asarray asanyarray "
-    "ascontiguousarray asfortranarray resize setitem fill put place putmask copyto fill_diagonal put_along_axis "
-    "meshgrid unstack matrix_transpose permute_dims pad reorder"
-).split()
+MOVING = listed_names(
+    "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack "
+    "hstack dstack column_stack block where select choose compress extract delete insert append diag "
+    "diagonal diagflat tril triu reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze "
+    "expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d split array_split hsplit "
+    "vsplit dsplit array asarray asanyarray ascontiguousarray asfortranarray resize setitem fill put "
+    "place putmask copyto fill_diagonal put_along_axis meshgrid unstack matrix_transpose permute_dims pad "
+    "reorder"
+)
 RULES |= dict.fromkeys(MOVING, _moves)
 
 # The rules of these need no values of their operands.
-WITHOUT_VALUES = frozenset(
-    (*MOVING, *_FLAT, *"add subtract negative positive conjugate conj real astype modf sum mean cumsum".split(),
-     "add.reduce", "add.accumulate", "add.at", "subtract.at")
-)  # fmt: skip
+_LINEAR = listed_names(
+    "add subtract negative positive conjugate conj real astype modf sum mean cumsum add.reduce add.accumulate add.at "
+    "subtract.at"
+)
+WITHOUT_VALUES = frozenset((*MOVING, *_FLAT, *_LINEAR))

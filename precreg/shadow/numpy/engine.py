@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
@@ -23,17 +24,22 @@ if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
 
 
+LONG = np.dtype(np.longdouble)
+_WIDE_INPUTS = frozenset(np.dtype(each).name for each in (np.float64, np.complex128, np.longdouble, np.clongdouble))
+
+
 class NumpyEngine:
     """Compute shadows beside numpy arrays; an arithmetic computes the low-precision operations, if there is one.
 
-    The shadow is float64, or longdouble if every floating-point input has the precision of float64.
+    The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
     """
 
     def __init__(
         self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: np.dtype[Any] | None = None
     ) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
-        self.memories = Memories(np.dtype(np.float64) if wide is None else wide)
+        self.memories = Memories(LONG if wide is None else wide)
+        self._is_fixed = wide is not None
         self.values = Values(self.memories, arithmetic)
         self.tape = Tape(self.values) if recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
@@ -60,6 +66,8 @@ class NumpyEngine:
             return value
         if value.dtype.kind not in "biu" and self.values.wide_of(value.dtype) is None:
             return value
+        if not self._is_fixed and value.dtype.kind not in "biu" and value.dtype.name not in _WIDE_INPUTS:
+            self.memories.wide, self._is_fixed = np.dtype(np.float64), True
         return self.given(value, self.arithmetic is not None and value.dtype.kind not in "biuc")
 
     def given(self, array: NDArray[Any], is_simulated: bool = False) -> ShadowArray:
@@ -67,6 +75,12 @@ class NumpyEngine:
         owner = owner_of(array)
         self._given[id(owner)] = owner
         return self._view(array, is_simulated)
+
+    @property
+    def shadow_dtype(self) -> str:
+        """Return the name of the dtype of shadows."""
+        # A longdouble of 53 bits is float64 by another name.
+        return "longdouble" if np.finfo(self.memories.wide).nmant > np.finfo(np.float64).nmant else "float64"
 
     def wrap_constant(self, array: NDArray[Any]) -> Any:
         """Return an array of a module as a watched constant; a simulated device does not compute on it."""
@@ -108,7 +122,7 @@ class NumpyEngine:
 
         def round_leaf(leaf: Any) -> Any:
             exact = self.values.exact(leaf)
-            rounded = np.asarray(exact).astype(leaf.dtype)
+            rounded = asarray(exact).astype(leaf.dtype)
             if type(leaf) is ShadowScalar:
                 return rounded[()]
             return self.values.low(self._view(rounded, leaf.is_simulated))
@@ -130,6 +144,7 @@ class NumpyEngine:
             return None
         return np.array(self.values.exact(value))
 
+    @np.errstate(all="ignore")
     def shares(self, outputs: Mapping[str, Any]) -> dict[str, dict[int, float]]:
         """Return the shares of each output's error by the number of the operation."""
         if self.tape is None:
@@ -202,7 +217,9 @@ class NumpyEngine:
             return HANDLERS[function](self, function, arguments, options)
         return self.operations.run(name, function, function, arguments, options)
 
-    def _into(self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _into(
+        self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
         target = options.pop("out")
         target = target[0] if isinstance(target, tuple) else target
         self.writes.out(name, function, arguments, options, target)
@@ -260,13 +277,16 @@ class NumpyEngine:
         if given is None or is_type:
             return self._view(array.view_plain(), array.is_simulated)
         dtype = np.dtype(given)
-        if dtype == array.dtype or {dtype.kind, array.dtype.kind} == {"c", "f"} and self._same_unit(dtype, array.dtype):
+        if dtype == array.dtype or (
+            {dtype.kind, array.dtype.kind} == {"c", "f"} and self._same_unit(dtype, array.dtype)
+        ):
             return self._view(array.view_plain().view(dtype), array.is_simulated)
         return self.wrap(self.leave(array, "view").view(dtype))
 
-    def _same_unit(self, one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    def _same_numbers(self, one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+        """Return whether one of two dtypes is the complex one of the other's real numbers."""
         sizes = {each.itemsize // (2 if each.kind == "c" else 1) for each in (one, other)}
-        return len(sizes) == 1
+        return {one.kind, other.kind} == {"c", "f"} and len(sizes) == 1
 
     def leave(self, value: Any, name: str) -> Any:
         """Return the plain value, and note that it leaves the engine if it is floating point."""

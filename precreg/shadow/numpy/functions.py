@@ -133,7 +133,7 @@ def _partition(engine: NumpyEngine, array: Any, arguments: tuple[Any, ...], opti
     array[...] = engine.function(np.partition, (array, *arguments), options)
 
 
-IN_PLACE_METHODS: dict[str, Callable[["NumpyEngine", Any, tuple[Any, ...], dict[str, Any]], None]] = {
+IN_PLACE_METHODS: dict[str, Callable[[NumpyEngine, Any, tuple[Any, ...], dict[str, Any]], None]] = {
     "fill": _fill,
     "put": _put,
     "sort": _sort,

@@ -34,7 +34,10 @@ class Region(NamedTuple):
 class Memory:
     """The memory of one owner: where it lies, and its shadow. Each write has a new `version`."""
 
-    __slots__ = ("copies", "errors", "is_exact", "number", "reference", "start", "twin", "unit", "version")
+    __slots__ = (
+        *("copies", "errors", "is_exact", "largest", "maker", "number"),
+        *("reference", "start", "twin", "unit", "version"),
+    )
 
     def __init__(self, owner: Plain, reference: weakref.ref[Plain], unit: int, twin: Plain) -> None:
         self.number, self.version, self.reference = next(_numbers), 0, reference
@@ -43,10 +46,13 @@ class Memory:
         self.unit, self.twin = unit, twin
         # The shadow equals the low-precision values.
         self.is_exact = True
+        # The number of the operation that wrote last; 0 for values from outside.
+        self.maker = 0
         # Values of this version that the tape has kept, by region.
         self.copies: dict[Region, Plain] = {}
-        # The relative errors of views of this version.
+        # The relative errors of views of this version, and their largest absolute values.
         self.errors: dict[Region, float] = {}
+        self.largest: dict[Region, float] = {}
 
 
 class Memories:
@@ -124,7 +130,7 @@ class Memories:
     def written(self, memory: Memory, is_exact: bool) -> None:
         """Note that the values of a memory have changed."""
         memory.version += 1
-        memory.copies, memory.errors = {}, {}
+        memory.copies, memory.errors, memory.largest = {}, {}, {}
         memory.is_exact = memory.is_exact and is_exact
 
     @property

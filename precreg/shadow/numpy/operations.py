@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
+from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
 from precreg.shadow.numpy.measure import Measurer
 from precreg.shadow.numpy.tape import Step, Tape, can_pass_back
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
-from precreg.types import OperationNote, Site
+from precreg.types import Operation, OperationNote, Site
 
 if TYPE_CHECKING:
     from precreg.shadow.numpy.engine import NumpyEngine
@@ -24,19 +25,20 @@ Function = Callable[..., Any]
 
 # These move numbers and compute none, so their own error is 0.
 MOVES = frozenset(
-    (
-        "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack hstack dstack "
-        "column_stack block where select choose compress extract delete insert append diag diagonal diagflat tril triu "
-        "reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays "
-        "atleast_1d atleast_2d atleast_3d split array_split hsplit vsplit dsplit array asarray asanyarray "
-        "ascontiguousarray asfortranarray resize trim_zeros sort partition real imag negative positive absolute fabs "
-        "conjugate conj maximum minimum fmax fmin max min amax amin nanmax nanmin clip copysign maximum.reduce "
-        "minimum.reduce maximum.accumulate minimum.accumulate meshgrid unstack setitem fill put place putmask copyto "
-        "fill_diagonal put_along_axis sliding_window_view matrix_transpose permute_dims pad ix_ unique nan_to_num sign"
-    ).split()
+    listed_names(
+        "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack "
+        "hstack dstack column_stack block where select choose compress extract delete insert append diag "
+        "diagonal diagflat tril triu reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze "
+        "expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d split array_split hsplit "
+        "vsplit dsplit array asarray asanyarray ascontiguousarray asfortranarray resize trim_zeros sort "
+        "partition real imag negative positive absolute fabs conjugate conj maximum minimum fmax fmin max min "
+        "amax amin nanmax nanmin clip copysign maximum.reduce minimum.reduce maximum.accumulate "
+        "minimum.accumulate meshgrid unstack setitem fill put place putmask copyto fill_diagonal "
+        "put_along_axis sliding_window_view matrix_transpose permute_dims pad ix_ unique nan_to_num sign"
+    )
 )
 # Steps: their derivative is 0 and their values jump, as an integer does.
-STEPS = frozenset("rint floor ceil trunc round around fix sign floor_divide heaviside".split())
+STEPS = frozenset(["rint", "floor", "ceil", "trunc", "round", "around", "fix", "sign", "floor_divide", "heaviside"])
 
 
 class Operations:
@@ -71,15 +73,20 @@ class Operations:
             return _rebuilt(result, [self.watch(part) for part in parts])
         site = user_site(depth=2)
         self.note_unknown(name, site, given)
-        exact, own, note, reason = self._exact_parts(name, low, wide, arguments, options, parts)
-        if note == "not_shadowed":
-            self.recorder.note_event("not_shadowed", name, site, detail=reason)
-        kept = None if self.tape is None else self.tape.prepare(name, arguments, options)
-        watched = [self._watch_part(name, site, part, one) for part, one in zip(parts, exact, strict=True)]
-        found = [Found(watched[at].view_plain(), np.asarray(exact[at]), None if own is None else np.asarray(own[at])) for at in new]
-        number = self._record(name, site, found, given, note)
-        if kept is not None and found:
-            self._keep(number, name, site, mover or wide, kept, found, note)
+        # After the operation itself, whose warnings are the user's.
+        with np.errstate(all="ignore"):
+            exact, own, note, reason = self._exact_parts(name, low, wide, arguments, options, parts)
+            if note == "not_shadowed":
+                self.recorder.note_event("not_shadowed", name, site, detail=reason)
+            kept = None if self.tape is None else self.tape.prepare(name, arguments, options)
+            watched = [self._watch_part(name, site, part, one) for part, one in zip(parts, exact, strict=True)]
+            found = [
+                Found(watched[at].view_plain(), asarray(exact[at]), None if own is None else asarray(own[at]))
+                for at in new
+            ]
+            operation = self._record(name, site, found, given, note)
+            if kept is not None:
+                self._keep(operation, name, site, mover or wide, kept, found)
         return _rebuilt(result, watched)
 
     def _check_choices(self, name: str, wide: Function, arguments: Any, options: Any, parts: list[Any]) -> None:
@@ -145,7 +152,7 @@ class Operations:
 
     def _rounded_parts(self, low: Function, arguments: Any, options: Any, parts: list[Any]) -> list[Any]:
         """Return what the low-precision operation makes of the rounded shadows; its own values where that fails."""
-        plain = [np.asarray(plain_array_of(part)) if plain_array_of(part) is not None else part for part in parts]
+        plain = [asarray(plain_array_of(part)) if plain_array_of(part) is not None else part for part in parts]
         try:
             rounded = low(*self.engine.rounded(arguments), **self.engine.rounded(options))
             return _matching(rounded, parts)
@@ -163,32 +170,37 @@ class Operations:
             return self.watch(part)
         if isinstance(part, np.ndarray) and self.memories.find(array) is not None:
             return self.watch(part)
-        exact = np.asarray(exact)
+        exact = asarray(exact)
         return self.engine.adopt(part, array, exact if exact.dtype == wide else exact.astype(wide))
 
-    def _record(self, name: str, site: Site, found: list[Found], given: Any, note: OperationNote) -> int | None:
-        """Record an operation by the result with the largest own error, and return its number."""
+    def _record(self, name: str, site: Site, found: list[Found], given: Any, note: OperationNote) -> Operation | None:
+        """Record an operation by the result with the largest own error, and return it."""
         if self.recorder.detail == Detail.OUTPUTS or not found:
             return None
         error = self.measurer.input_error(leaves_of(given)) if self.recorder.detail >= Detail.OWN else None
         chosen = found[0] if len(found) == 1 else max(found, key=_size_of_own)
-        total = self.measurer.record(
+        operation = self.measurer.record(
             name, site, chosen.array, chosen.exact, chosen.own, given, note=note, input_error=error
         )
+        for each in found:
+            self.measurer.note_maker(each.array, len(self.recorder.operations))
+        total = operation and operation.total
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
             memory.is_exact = not memory.version and chosen.array.nbytes == memory.twin.size * memory.unit
         if name in STEPS and chosen.own is not None:
             self._note_jump(name, site, chosen.own, chosen.exact)
-        return len(self.recorder.operations)
+        return operation
 
     def _keep(
-        self, number: int | None, name: str, site: Site, function: Function, kept: Any, found: list[Found], note: str
+        self, operation: Operation | None, name: str, site: Site, function: Function, kept: Any, found: list[Found]
     ) -> None:
         """Put an operation on the tape."""
         assert self.tape is not None
-        written = [self.tape.written(each.array, _own_error(name, each, note)) for each in found]
-        self.add_step(Step(number, name, function, *kept, written), site)
+        own = operation and operation.own
+        is_exact = own is not None and own.max_abs == own.relative == 0.0 and name not in STEPS
+        written = [self.tape.written(each.array, None if is_exact else _own_error(name, each)) for each in found]
+        self.add_step(Step(operation and operation.number, name, function, *kept, written), site)
 
     def add_step(self, step: Step, site: Site) -> None:
         """Put a step on the tape, and note if it ends the way of shares."""
@@ -206,7 +218,7 @@ class Operations:
         """Return one element as a scalar with its shadow. It is no operation of its own."""
         given = array.view_plain()
         part = self.values.low(array)[key]
-        element = np.asarray(plain_array_of(part))
+        element = asarray(plain_array_of(part))
         memory = self.memories.find(given)
         if memory is None:
             if not self.engine.knows(given):
@@ -215,6 +227,7 @@ class Operations:
             return self.engine.as_scalar(self.engine.watched(element))
         kept = None if self.tape is None else self.tape.prepare("getitem", (array,), {})
         watched = self.engine.adopt(part, element, np.array(self.memories.view(given, memory)[key]))
+        self.measurer.note_maker(element, memory.maker)
         if kept is not None:
             self.tape.add(Step(None, "getitem", lambda values: values[key], *kept, [self.tape.written(element, None)]))
         return watched
@@ -230,7 +243,7 @@ class Operations:
         wide_dtype = self.values.wide_of(dtype) or dtype
 
         def wide(values: Any) -> Any:
-            return np.asarray(values).astype(wide_dtype)
+            return asarray(values).astype(wide_dtype)
 
         return self.run("astype", low, wide, (array,), {})
 
@@ -243,19 +256,19 @@ class Operations:
         if self.values.wide_of(array.dtype) is None or name.startswith("empty"):
             return self.engine.given(array)
         try:
-            exact = np.asarray(function(*self.values.exact(arguments), **self.values.exact(options)))
+            exact = asarray(function(*self.values.exact(arguments), **self.values.exact(options)))
         except Exception:
             exact = array
         site = user_site(depth=2)
         if exact.shape != array.shape or np.array_equal(exact, array):
-            watched, number = self.engine.given(array), None
+            watched = self.engine.given(array)
             if self.recorder.detail > Detail.OUTPUTS:
                 self.measurer.record(name, site, array, array, array, (), note="created")
             return watched
         watched = self.engine.adopt(result, array, exact)
-        number = self._record(name, site, [Found(array, exact, exact)], (), "created")
+        operation = self._record(name, site, [Found(array, exact, exact)], (), "created")
         if self.tape is not None:
-            self._keep(number, name, site, function, ((), {}, []), [Found(array, exact, exact)], "created")
+            self._keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
         return watched
 
     def drawn(self, name: str, drawn: Any) -> Any:
@@ -268,7 +281,7 @@ class Operations:
 
     def note_flips(self, name: str, site: Site, actual: NDArray[Any], exact: Any) -> None:
         """Note integers and truth values that the computation in higher precision would have chosen otherwise."""
-        other = np.asarray(exact)
+        other = asarray(exact)
         if other.shape != actual.shape:
             self.recorder.note_event("flip", name, site, actual.size, actual.size)
             return
@@ -293,7 +306,7 @@ def numbers_of(given: Any) -> Iterator[Any]:
     elif isinstance(given, list | tuple):
         for member in given:
             yield from numbers_of(member)
-    elif isinstance(given, float | complex) or hasattr(given, "dtype"):
+    elif isinstance(given, float | complex) or plain_array_of(given) is not None:
         yield given
 
 
@@ -325,13 +338,13 @@ def _rebuilt(result: Any, parts: list[Any]) -> Any:
 
 
 def _size_of_own(found: Found) -> float:
-    return 0.0 if found.own is None else relative_error(found.array, np.asarray(found.own))
+    return 0.0 if found.own is None else relative_error(found.array, asarray(found.own))
 
 
-def _own_error(name: str, found: Found, note: str) -> NDArray[Any] | None:
+def _own_error(name: str, found: Found) -> NDArray[Any] | None:
     """Return the error that an operation adds for shares; the jump of a step function is its own."""
     exact = found.exact if name in STEPS else found.own
-    if exact is None or note == "moved":
+    if exact is None:
         return None
     error: NDArray[Any] = np.subtract(found.array, exact, dtype=np.result_type(exact, np.float64))
     return error
@@ -362,4 +375,3 @@ def _plain_arrays(given: Any) -> list[NDArray[Any]]:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
-

@@ -1,8 +1,8 @@
 """Which share of an output's error does each operation explain?
 
-The tape keeps each operation's inputs and own error. One pass backward over it computes the gradient at each result. The
-gradients lie in memory as the values do, so views and writes in place need no rules: an operation takes the gradient of
-the region that it wrote, and leaves 0 there.
+The tape keeps each operation's inputs and own error. One pass backward over it computes the gradient at each result.
+The gradients lie in memory as the values do, so views and writes in place need no rules: an operation takes the
+gradient of the region that it wrote, and leaves 0 there.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, by_differences, is_small
+from precreg.shadow.numpy.contractions import CONTRACTIONS, rule_of_norm
+from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, Rule, by_differences, is_small
 from precreg.shadow.numpy.memory import Memory, Region
 from precreg.shadow.numpy.values import Values, replace_leaves
 
@@ -91,8 +93,6 @@ class Tape:
     def written(self, array: Plain, error: Plain | None, where: Plain | None = None) -> Written:
         """Return a result with its own error for a step; the error of a large array is rounded to float32."""
         memory = self.memories.memory_of(array)
-        if error is not None and not np.any(error):
-            error = None
         return Written(self.memories.region(array, memory), memory.twin.size, _narrow(error), where)
 
     def add(self, step: Step) -> None:
@@ -110,9 +110,13 @@ class Tape:
         for region, units, gradient in seeds:
             adjoints.add(region, units, gradient)
         found: dict[int, float] = {}
+        is_whole = True
         for step, _ in reversed(self.steps):
             gradients = [adjoints.take(each) for each in step.written]
             if all(gradient is None for gradient in gradients):
+                # The output does not depend on it, unless the way from the output to it was cut.
+                if is_whole and step.number is not None:
+                    found.setdefault(step.number, 0.0)
                 continue
             known = [
                 np.zeros(each.region.shape) if gradient is None else gradient
@@ -121,7 +125,7 @@ class Tape:
             if step.number is not None:
                 share = sum(_product(each.error, gradient) for each, gradient in zip(step.written, known, strict=True))
                 found[step.number] = found.get(step.number, 0.0) + share
-            _pass_back(step, known, adjoints)
+            is_whole &= _pass_back(step, known, adjoints)
         return found
 
 
@@ -153,15 +157,20 @@ class Adjoints:
 
     def add(self, region: Region, units: int, gradient: Plain) -> None:
         """Add a gradient at a region."""
-        flat = self._by_memory.setdefault(region.memory, np.zeros(units))
+        flat = self._by_memory.get(region.memory)
+        if flat is None:
+            flat = self._by_memory[region.memory] = np.zeros(units)
         view = self._view(region, flat)
         if view.dtype.kind != "c" and gradient.dtype.kind == "c":
             gradient = gradient.real
         if _overlaps(view):
-            places = np.ndarray(view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides)
+            places = np.ndarray(
+                view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides
+            )
             flat += np.bincount(places.ravel(), np.broadcast_to(gradient, view.shape).ravel(), units)
             return
-        view += np.where(np.isfinite(gradient), gradient, 0.0)
+        # A square root at 0 has no finite derivative: that element passes nothing on.
+        view += gradient if np.isfinite(gradient.sum()) else np.where(np.isfinite(gradient), gradient, 0.0)
 
 
 def _unit(region: Region) -> int:
@@ -176,31 +185,45 @@ def _overlaps(view: Plain) -> bool:
 
 def can_pass_back(step: Step) -> bool:
     """Return whether the gradient of a step's result reaches its inputs."""
-    return step.name in RULES or is_small(step)
+    return rule_of(step) is not None
 
 
-def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> None:
-    """Add the gradients of a step's inputs."""
-    if not step.operands or not can_pass_back(step):
-        return
-    rule = RULES.get(step.name, by_differences)
+def rule_of(step: Step) -> Rule | None:
+    """Return the rule of a step: its function's own, or differences if it has few numbers."""
+    if step.name == "norm":
+        order = step.arguments[1] if len(step.arguments) > 1 else step.options.get("ord")
+        found = rule_of_norm(order)
+    else:
+        found = RULES.get(step.name) or CONTRACTIONS.get(step.name)
+    return found or (by_differences if is_small(step) else None)
+
+
+def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> bool:
+    """Add the gradients of a step's inputs, and return whether there is a rule for them."""
+    if not step.operands:
+        return True
+    rule = rule_of(step)
+    if rule is None:
+        return False
     found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
     for operand, gradient in zip(step.operands, found, strict=True):
         if gradient is not None:
-            adjoints.add(operand.region, operand.units, np.asarray(gradient))
+            adjoints.add(operand.region, operand.units, asarray(gradient))
+    return True
 
 
 def _narrow(error: Plain | None) -> Plain | None:
-    """Return an error in float32 if it fits, because the tape keeps one for each operation."""
-    if error is None or error.dtype.kind == "c":
-        return error
-    cleaned = np.where(np.isfinite(error), error, 0.0)
-    largest = float(np.max(np.abs(cleaned), initial=0.0))
-    return cleaned.astype(np.float32) if 1e-30 < largest < 1e30 else cleaned.astype(np.float64)
+    """Return an error without NaN, in float32 if it fits, because the tape keeps one for each operation."""
+    if error is None or not error.size:
+        return None
+    largest = float(np.abs(error).max())
+    if not np.isfinite(largest):
+        error = np.where(np.isfinite(error), error, 0.0)
+        largest = float(np.abs(error).max())
+    if largest == 0.0:
+        return None
+    return error.astype(np.float32) if error.dtype.kind == "f" and 1e-30 < largest < 1e30 else error
 
 
 def _product(error: Plain | None, gradient: Plain) -> float:
-    if error is None:
-        return 0.0
-    return float(np.sum(np.real(np.conjugate(gradient) * np.where(np.isfinite(error), error, 0.0))))
-
+    return 0.0 if error is None else float(np.vdot(gradient, error).real)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
@@ -98,15 +99,15 @@ _TREES = (list, tuple, dict)
 def plain_array_of(value: Any) -> NDArray[Any] | None:
     """Return the plain array of an array or a numpy scalar; None for other values."""
     kind = type(value)
-    if kind is ShadowArray:
+    if kind is np.ndarray:
+        same: NDArray[Any] = value
+        return same
+    if kind is ShadowArray or kind is ShadowScalar:
         plain: NDArray[Any] = value.view_plain()
-        return plain
-    if kind is ShadowScalar:
-        plain = value.view_plain()
         return plain
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)
-    return np.asarray(value) if isinstance(value, np.generic) else None
+    return asarray(value) if isinstance(value, np.generic) else None
 
 
 def _inside(convert: Callable[[Any], Any], value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray
@@ -18,7 +19,7 @@ from precreg.shadow.numpy.tape import Step
 from precreg.shadow.numpy.values import leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail
 from precreg.shadow.site import user_site
-from precreg.types import Site
+from precreg.types import OperationNote, Site
 
 Function = Callable[..., Any]
 
@@ -58,26 +59,24 @@ class Writes:
         operations.note_unknown(write.name, site, given)
         memory = self.memories.memory_of(array)
         shadow = self.memories.view(array, memory)
-        exact = values.exact(write.arguments), values.exact(write.options)
         moved = operations.moves_exactly(write.name, given, [array])
-        own = None if moved or operations.recorder.detail < Detail.OWN else self._own(array, write)
         tape = operations.tape
-        read = (target, *write.arguments) if write.reads else write.arguments
-        kept = None if tape is None else tape.prepare(write.name, read, write.options)
-        error = operations.measurer.input_error(leaves_of(given)) if tape is not None else None
+        with np.errstate(all="ignore"):
+            exact = values.exact(write.arguments), values.exact(write.options)
+            own = None if moved or operations.recorder.detail < Detail.OWN else self._own(array, write)
+            read = (target, *write.arguments) if write.reads else write.arguments
+            kept = None if tape is None else tape.prepare(write.name, read, write.options)
+            error = operations.measurer.input_error(leaves_of(given)) if tape is not None else None
         write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
-        note = self._write_shadow(write, array, shadow, exact, site) or ("moved" if moved else "")
-        self.memories.written(memory, False)
-        number = None
-        if operations.recorder.detail > Detail.OUTPUTS:
-            operations.measurer.record(
-                write.name, site, array, shadow, own, given, note=note, input_error=error  # type: ignore[arg-type]
-            )
-            number = len(operations.recorder.operations)
-        if kept is not None and tape is not None:
-            missing = None if own is None else _difference(array, own)
-            written = tape.written(array, missing, None if write.where is None else np.asarray(write.where))
-            operations.add_step(Step(number, write.name, write.tape_function, *kept, [written]), site)
+        with np.errstate(all="ignore"):
+            note: OperationNote = self._write_shadow(write, array, shadow, exact, site) or ("moved" if moved else "")
+            self.memories.written(memory, False)
+            done = operations.measurer.record(write.name, site, array, shadow, own, given, note=note, input_error=error)
+            if kept is not None and tape is not None:
+                missing = None if own is None else _difference(array, own)
+                written = tape.written(array, missing, None if write.where is None else asarray(write.where))
+                step = Step(done and done.number, write.name, write.tape_function, *kept, [written])
+                operations.add_step(step, site)
 
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
         """Return the exact result of a write on the same low-precision values."""
@@ -88,7 +87,9 @@ class Writes:
             return None
         return own
 
-    def _write_shadow(self, write: Write, array: NDArray[Any], shadow: NDArray[Any], exact: Any, site: Site) -> str:
+    def _write_shadow(
+        self, write: Write, array: NDArray[Any], shadow: NDArray[Any], exact: Any, site: Site
+    ) -> OperationNote:
         try:
             write.wide(shadow, *exact[0], **exact[1])
         except Exception as error:
@@ -152,7 +153,9 @@ class Writes:
 
         def spread(value: Any) -> Any:
             # numpy drops leading axes of length 1 of a value that has too many.
-            return np.broadcast_to(np.reshape(value, np.shape(value)[max(np.ndim(value) - place.ndim, 0) :]), place.shape)
+            return np.broadcast_to(
+                np.reshape(value, np.shape(value)[max(np.ndim(value) - place.ndim, 0) :]), place.shape
+            )
 
         self.into(place, Write("setitem", fill, fill, (value,), {}, False, spread))
 
@@ -160,7 +163,9 @@ class Writes:
 def _view_of(array: ShadowArray, key: Any) -> ShadowArray | None:
     """Return the elements of an index as a view; None for an index of integers or truth values, which copies."""
     keys = key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys):
+    if not all(
+        isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys
+    ):
         return None
     view = np.ndarray.__getitem__(array, key if any(each is ... for each in keys) else (*keys, ...))
     return view if isinstance(view, ShadowArray) else None
@@ -174,4 +179,3 @@ def _is_same_view(one: ShadowArray, other: ShadowArray) -> bool:
 def _difference(array: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:
     error: NDArray[Any] = np.subtract(array, exact, dtype=np.result_type(exact, np.float64))
     return error
-

@@ -1,3 +1,25 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .double import widen_node as widen_node
 from .export import ONNX_SUFFIX as ONNX_SUFFIX
 from .export import export_nodes as export_nodes
+from .graph import ordered_tensor_names as ordered_tensor_names
+from .graph import parse_model as parse_model
+from .graph import with_outputs as with_outputs
+from .node_runner import NodeRunner as NodeRunner
+from .node_runner import outer_names as outer_names
+from .node_runner import type_of_value as type_of_value
+from .outputs import chosen_outputs as chosen_outputs
+from .outputs import name_values as name_values
+from .session import FOLDER_OF_WEIGHTS as FOLDER_OF_WEIGHTS
+from .session import ModelFile as ModelFile
+from .session import bind_inputs as bind_inputs
+from .session import make_session as make_session
+from .session import note_model_use as note_model_use
+from .session import onnx_package as onnx_package
+from .session import provider_list as provider_list
+from .session import read_model as read_model
+from .session import run_feeds as run_feeds
+from .session import runtime as runtime
+from .session import runtime_message as runtime_message
+from .session import session_facts as session_facts
+from .tensors import runtime_feeds as runtime_feeds

@@ -36,6 +36,14 @@ def widen_model(model: Any) -> Any:
     return wide
 
 
+def widen_node(node: Any) -> Any:
+    """Return a copy of a node that computes in float64."""
+    wide = type(node)()
+    wide.CopyFrom(node)
+    _widen_nodes([wide])
+    return wide
+
+
 def widen_graph(graph: Any) -> None:
     """Change a graph and its subgraphs in place, so that they compute in float64."""
     for tensor in graph.initializer:

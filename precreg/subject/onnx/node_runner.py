@@ -50,7 +50,7 @@ class NodeRunner:
         last = {name: place for place, node in enumerate(nodes) for name in (*node.input, *outer_names(node))}
         for place, node in enumerate(nodes):
             used = {name: values[name] for name in (*node.input, *outer_names(node)) if name and name in values}
-            found, at = self._compute(place, node, used, allow_float32=allow_float32)
+            found, at = self.compute(place, node, used, allow_float32=allow_float32)
             values |= {name: value for name, value in zip(node.output, found, strict=False) if name}
             where.setdefault(at, Counter())[node.op_type] += 1
             # Inner values of a deep model together may need many times the memory of its weights.
@@ -59,7 +59,11 @@ class NodeRunner:
                     del values[name]
         return values, where
 
-    def _compute(self, place: int, node: Any, used: Mapping[str, Any], *, allow_float32: bool) -> tuple[list[Any], str]:
+    def compute(self, place: int, node: Any, used: Mapping[str, Any], *, allow_float32: bool) -> tuple[list[Any], str]:
+        """Return the outputs of a widened node in their order, and the place of computation.
+
+        `place` stands for the node; `used` has its inputs by name. Raises UserError: unsupported-model.
+        """
         key = (place, tuple((name, _signature(value)) for name, value in used.items()))
         if key in self._ways:
             way = self._ways[key]
@@ -113,7 +117,7 @@ class NodeRunner:
     def _alone(self, node: Any, used: Mapping[str, Any]) -> Any:
         """Return a model of one node, with the functions and opsets of the whole model."""
         onnx = onnx_package()
-        inputs = [onnx.helper.make_value_info(name, _type_of(value)) for name, value in used.items()]
+        inputs = [onnx.helper.make_value_info(name, type_of_value(value)) for name, value in used.items()]
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = onnx.helper.make_graph([node], "node", inputs, outputs)
         return onnx.helper.make_model(
@@ -145,10 +149,11 @@ def outer_names(node: Any) -> set[str]:
     return found
 
 
-def _type_of(value: Any) -> Any:
+def type_of_value(value: Any) -> Any:
+    """Return the type of a value in ONNX, with the rank of an array and no sizes."""
     helper = onnx_package().helper
     if isinstance(value, list):
-        inner = _type_of(value[0]) if value else helper.make_tensor_type_proto(_DOUBLE, None)
+        inner = type_of_value(value[0]) if value else helper.make_tensor_type_proto(_DOUBLE, None)
         return helper.make_sequence_type_proto(inner)
     if value is None:
         return helper.make_optional_type_proto(helper.make_tensor_type_proto(_DOUBLE, None))

@@ -30,7 +30,7 @@ IMPORT_KEY = (KIND_IMPORT, "onnx")
 # Messages of ONNX Runtime begin with this, a number and the name of the error.
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ")
 _MAX_MESSAGE = 400
-_FOLDER_OF_WEIGHTS = "session.model_external_initializers_file_folder_path"
+FOLDER_OF_WEIGHTS = "session.model_external_initializers_file_folder_path"
 _ONLY_FATAL = 4
 
 
@@ -121,8 +121,16 @@ class KeptObjects:
             self._kept.popitem(last=False)
 
 
-def make_session(model: ModelFile, options: Mapping[str, Any]) -> Any:
+# Smaller weights stay in the file of a saved program itself.
+_SMALL_WEIGHT_BYTES = 1024
+_WEIGHTS_OF_PROGRAM = "session.optimized_model_external_initializers_file_name"
+_LEAST_OF_PROGRAM = "session.optimized_model_external_initializers_min_size_in_bytes"
+
+
+def make_session(model: ModelFile, options: Mapping[str, Any], saved: Path | None = None) -> Any:
     """Load a model into ONNX Runtime with the options of a specification.
+
+    With `saved`, write the optimized program to this file, and its weights beside it, with the suffix .bin.
 
     Raises CaseFailed (unavailable) for an absent provider or device; UserError: bad-model, and unsupported-model for an
     operator without an implementation; bad-value, for a free dimension that the model lacks.
@@ -135,10 +143,14 @@ def make_session(model: ModelFile, options: Mapping[str, Any]) -> Any:
     settings.intra_op_num_threads = settings.inter_op_num_threads = options.get("threads", 1)
     # Threads that wait would spin, and take the processors of other workers.
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    settings.add_session_config_entry(_FOLDER_OF_WEIGHTS, str(model.folder))
+    settings.add_session_config_entry(FOLDER_OF_WEIGHTS, str(model.folder))
     settings.use_deterministic_compute = options.get("deterministic", False)
     level = options.get("optimization", OPTIMIZATIONS[-1])
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{_LEVELS[level]}")
+    if saved is not None:
+        settings.optimized_model_filepath = str(saved)
+        settings.add_session_config_entry(_WEIGHTS_OF_PROGRAM, saved.with_suffix(".bin").name)
+        settings.add_session_config_entry(_LEAST_OF_PROGRAM, str(_SMALL_WEIGHT_BYTES))
     free = options.get("free_dimensions", {})
     if free:
         _require_dimensions(model, free)

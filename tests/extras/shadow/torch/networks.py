@@ -3,8 +3,8 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 
 class Block(nn.Module):
@@ -20,7 +20,7 @@ class Block(nn.Module):
         q, k, v = self.qkv(self.n1(x)).view(b, t, 3, 4, d // 4).permute(2, 0, 3, 1, 4)
         scores = (q / math.sqrt(d // 4)) @ k.transpose(-1, -2)
         x = x + self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, d))
-        return x + self.down(F.gelu(self.up(self.n2(x))))
+        return x + self.down(functional.gelu(self.up(self.n2(x))))
 
 
 def transformer(layers=3, d=32, seed=0):
@@ -41,7 +41,7 @@ class Residual(nn.Module):
         x = self.pool(self.relu(self.bn1(self.conv1(x))))
         y = self.bn2(self.conv2(x))
         y += x
-        return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.relu(y), 1), 1))
+        return self.fc(torch.flatten(functional.adaptive_avg_pool2d(self.relu(y), 1), 1))
 
 
 def residual(seed=0):

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from tests.extras.shadow.torch.conftest import relative
@@ -110,7 +110,7 @@ def test_checkpoints(trace, draw, reentrant):
     traced = trace(run, module=module)
     assert relative(traced.twin(x.grad), y.grad) < 1e-13
     again = [each for each in traced.named("aten.gelu") if each.phase == "backward"]
-    assert {each.site.code for each in again} == {"return x + self.down(F.gelu(self.up(self.n2(x))))"}
+    assert {each.site.code for each in again} == {"return x + self.down(functional.gelu(self.up(self.n2(x))))"}
     assert {each.site.module for each in again} == {"0", "1", "2"}
 
 
@@ -130,7 +130,7 @@ def mixed(x):
     out.masked_fill_(out > 5, 0.5)
     a, b = out.chunk(2, dim=1)
     a.copy_(b.t().contiguous().t() + a)
-    return torch.cat([out, F.pad(a, (1, 1))], 1).cumsum(0)
+    return torch.cat([out, functional.pad(a, (1, 1))], 1).cumsum(0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -143,7 +143,9 @@ def test_views_and_writes_in_place(trace, draw, dtype):
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}]
+)
 def test_recurrent_layers(trace, draw, kind, options):
     torch.manual_seed(0)
     module, x = kind(4, 6, **options).eval(), draw(3, 5, 4)

@@ -1,0 +1,386 @@
+"""How is one run of an ONNX model traced: the program that really runs, node by node beside its shadow?
+
+Values are dropped after their last use. Shares need a second pass over the windows, from the last to the first, which
+starts from the values that windows share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite, log2
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arithmetic import dtype_name
+from precreg.shadow.onnx.exact import ExactNodes, NotShadowedError
+from precreg.shadow.onnx.program import Program, run_session
+from precreg.shadow.onnx.shares import ShareLedger
+from precreg.shadow.onnx.values import flat, is_real, narrowed, same_bits, widened
+from precreg.shadow.recorder import Detail, Observed, Recorder
+from precreg.shadow.sizes import error_size, value_range
+from precreg.subject import Call, Outputs, SurroundingsRestored
+from precreg.subject.onnx import (
+    ModelFile,
+    bind_inputs,
+    chosen_outputs,
+    make_session,
+    name_values,
+    note_model_use,
+    parse_model,
+    read_model,
+    run_feeds,
+    session_facts,
+    with_outputs,
+)
+from precreg.types import ErrorSize, EventKind, Operation, OperationNote, TracedArray, TracedOutput, ValueRange
+
+
+class OnnxTrace(NamedTuple):
+    """The outputs of a traced model, their errors, and their shadows by name."""
+
+    traced: Outputs
+    outputs: tuple[TracedOutput, ...]
+    shadows: dict[str, NDArray[Any]]
+    # The dtype of the shadows.
+    shadow: str
+
+
+class _Deployed(NamedTuple):
+    """A model, the program that its session runs, and the inputs and outputs of one plain run."""
+
+    file: ModelFile
+    program: Program
+    feeds: dict[str, Any]
+    found: dict[str, Any]
+    facts: dict[str, str]
+
+
+def trace_onnx_call(spec: Mapping[str, Any], call: Call, recorder: Recorder, *, shares: bool = True) -> OnnxTrace:
+    """Trace the model of a specification on the inputs and params of a call.
+
+    Raises UserError as `run_model` does.
+    """
+    note_model_use()
+    with SurroundingsRestored(), TemporaryDirectory(prefix="precreg-trace-") as folder:
+        deployed = _deploy(spec, call, Path(folder))
+        run = _Run(deployed, recorder, spec.get("threads", 1), shares=shares and recorder.detail >= Detail.OWN)
+        run.forward()
+        return run.finish()
+
+
+def _deploy(spec: Mapping[str, Any], call: Call, folder: Path) -> _Deployed:
+    """Load the model as a run does, save its program, and run it once."""
+    model, nodes = read_model(spec["model"], call.directory, call.project), list[str]()
+    parsed = parse_model(model)
+    if "nodes" in spec:
+        model, nodes = with_outputs(model, spec["nodes"])
+    saved = folder / "program.onnx"
+    session = make_session(model, spec, saved)
+    every = [output.name for output in session.get_outputs()]
+    names = chosen_outputs(spec, every, nodes, model.name)
+    feeds = bind_inputs(session, call, model.name)
+    found = run_feeds(session, feeds, names).values
+    del parsed.graph.initializer[:]
+    return _Deployed(model, Program(saved, parsed, spec), feeds, found, session_facts(session, spec))
+
+
+class _Exact(NamedTuple):
+    """The outputs of a node in higher precision: on its own inputs, None if not computed, and on their shadows."""
+
+    own: Sequence[Any] | None
+    total: Sequence[Any]
+    note: OperationNote
+
+
+class _Run:
+    """The values of one traced run: `low` as the program has them, and `shadows` where they differ from these."""
+
+    def __init__(self, deployed: _Deployed, recorder: Recorder, threads: int, *, shares: bool) -> None:
+        self._deployed, self._program, self._recorder = deployed, deployed.program, recorder
+        self._low: dict[str, Any] = dict(deployed.feeds)
+        self._shadows: dict[str, Any] = {}
+        # The relative total errors of values, and the numbers of the operations that made them.
+        self._errors: dict[str, float] = {}
+        self._makers: dict[str, int] = {}
+        program = deployed.program
+        given = [*deployed.feeds.values(), *program.weights.values()]
+        self._dtype = np.dtype(np.longdouble if any(_has_dtype(each, np.float64) for each in given) else np.float64)
+        self._exact = ExactNodes(program, deployed.file, threads, self._dtype)
+        self._ledger = ShareLedger(program, self._exact, recorder, self._dtype) if shares else None
+        self._kept = {*deployed.found}
+        # Outputs of integers, as the shadow would have them.
+        self._flipped: dict[str, Any] = {}
+        self._whole: dict[str, Any] | None = None
+
+    def forward(self) -> None:
+        """Run the windows in order, and record each node beside its shadow."""
+        self._whole = self._choose_way()
+        for window in self._program.windows:
+            if self._ledger is not None:
+                needed = self._program.needs(window)
+                self._ledger.keep(window, {name: self._low[name] for name in needed if name in self._low})
+            made = self._program.run(window, self._low) if self._whole is None else self._whole
+            names = [name for place in window for name in self._program.nodes[place].proto.output if name]
+            self._low |= {name: made[name] for name in names}
+            for place in window:
+                self._see(place)
+                self._drop(self._shadows, place)
+            self._drop(self._low, window.stop - 1)
+
+    def _drop(self, values: dict[str, Any], place: int) -> None:
+        for name in [name for name in values if self._program.last.get(name, -1) <= place and name not in self._kept]:
+            # An input of the model that no node reads has no last use.
+            del values[name]
+
+    def _choose_way(self) -> dict[str, Any] | None:
+        """Return None if the windows give the bits of the deployed session, and else all values of one run.
+
+        Kernels may prepare constant weights, and round otherwise then. If neither way has the bits, note it.
+        """
+        low = dict(self._deployed.feeds)
+        for window in self._program.windows:
+            low |= self._program.run(window, low)
+            self._drop(low, window.stop - 1)
+        found = {name: self._value(name, low) for name in self._kept}
+        if same_bits(found, self._deployed.found):
+            return None
+        whole = run_session(self._program.whole_session(), self._deployed.feeds)
+        if same_bits({name: self._value(name, whole) for name in self._kept}, self._deployed.found):
+            return whole
+        self._note_rerouted(found)
+        return None
+
+    def _value(self, name: str, low: Mapping[str, Any]) -> Any:
+        return self._program.value(name, {**self._deployed.feeds, **low})
+
+    def _note_rerouted(self, found: Mapping[str, Any]) -> None:
+        for name, expected in self._deployed.found.items():
+            if is_real(expected) and not same_bits({"": found[name]}, {"": expected}):
+                size = error_size(found[name], np.asarray(expected, self._dtype))
+                changed = int(np.sum(found[name] != expected))
+                site = self._program.nodes[-1].site
+                detail = f"{size.relative:.2g}"
+                self._recorder.note_event("rerouted", name, site, changed, expected.size, detail)
+
+    # One node
+
+    def _see(self, place: int) -> None:
+        node = self._program.nodes[place]
+        given = {name: self._program.value(name, self._low) for name in node.reads}
+        actual = [self._low.get(name) for name in node.proto.output]
+        exact = self._shadow(place, given, actual)
+        before = max((self._errors.get(name, 0.0) for name in node.reads), default=0.0)
+        sources = tuple(dict.fromkeys(self._makers.get(name, 0) for name in node.reads))
+        chosen = self._choose_output(actual, exact)
+        shown, sizes = actual[chosen], self._measure(actual[chosen], exact, chosen)
+        shape = () if shown is None else flat(shown, self._dtype).shape
+        number = self._recorder.next_number()
+        operation = Operation(
+            number=number,
+            name=node.operator,
+            engine="onnx",
+            site=node.site,
+            dtype=_dtype_of(actual[chosen]),
+            shape=shape,
+            inputs=tuple(
+                TracedArray(_dtype_of(value), np.shape(value)) for value in given.values() if _is_array(value)
+            ),
+            own=sizes.own,
+            inherited=sizes.inherited,
+            total=sizes.total,
+            amplification=sizes.inherited.relative / before if sizes.inherited is not None and before > 0.0 else None,
+            range=self._range(actual[chosen], exact, chosen),
+            lost_bits=_lost_bits(node.operator, given.values(), actual[chosen]),
+            note=exact.note,
+            sources=sources,
+        )
+        own = None if exact.own is None else exact.own[chosen]
+        self._recorder.record(Observed(operation, actual[chosen], exact.total[chosen], own))
+        self._keep(place, actual, exact, number)
+
+    def _shadow(self, place: int, given: Mapping[str, Any], actual: Sequence[Any]) -> _Exact:
+        """Return the outputs of a node in higher precision; its own ones if nothing computes it so."""
+        node, note = self._program.nodes[place], self._exact.note(place, given, actual)
+        same = [widened(value, self._dtype) for value in actual]
+        follows = {name: self._shadows[name] for name in node.reads if name in self._shadows}
+        if note in ("created", "random") or (note == "moved" and not follows):
+            return _Exact(same if note == "moved" else None, same, note)
+        wide = {name: widened(value, self._dtype) for name, value in given.items()}
+        try:
+            if note == "moved":
+                return _Exact(same, self._exact.compute(place, {**wide, **follows}, actual), note)
+            is_needed = self._recorder.detail >= Detail.OWN or not follows
+            own = self._exact.compute(place, wide, actual) if is_needed else None
+            total = own if own is not None and not follows else self._exact.compute(place, {**wide, **follows}, actual)
+            return _Exact(own, total, note)
+        except NotShadowedError as error:
+            self._recorder.note_event("not_shadowed", node.operator, node.site, detail=str(error)[:200])
+            return _Exact(None, self._on_rounded_shadows(place, given, follows, same), "not_shadowed")
+
+    def _on_rounded_shadows(
+        self, place: int, given: Mapping[str, Any], follows: Mapping[str, Any], same: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the outputs of a node itself on the rounded shadows of its inputs."""
+        if not follows:
+            return same
+        node = self._program.nodes[place]
+        feeds = {**given, **{name: narrowed(value, given[name]) for name, value in follows.items()}}
+        try:
+            found = self._program.run_nodes([node.proto], feeds)
+        # It ran before on other numbers; some operators refuse numbers such as indices out of range.
+        except Exception:
+            self._recorder.note_event("cut", node.operator, node.site)
+            return same
+        return [widened(found.get(name), self._dtype) for name in node.proto.output]
+
+    def _keep(self, place: int, actual: Sequence[Any], exact: _Exact, number: int) -> None:
+        """Keep the shadows of the outputs. Integers and truth values are those of the run, and other ones are flips."""
+        node = self._program.nodes[place]
+        outputs = [*node.proto.output]
+        for name, value, shadow in zip(outputs, actual, [*exact.total, *[None] * len(outputs)], strict=False):
+            if not name:
+                continue
+            self._makers[name] = number
+            if value is None or (not is_real(value) and shadow is None):
+                continue
+            if shadow is None or np.shape(flat(shadow, self._dtype)) != np.shape(flat(value, self._dtype)):
+                # The computation in higher precision would have gone another way, or nothing is known about it.
+                kind: EventKind = "cut" if shadow is None else "flip"
+                elements = flat(value, self._dtype).size
+                self._recorder.note_event(kind, node.operator, node.site, elements, elements)
+            elif not is_real(value):
+                self._note_flips(place, name, value, shadow)
+            elif not np.array_equal(flat(widened(value, self._dtype), self._dtype), flat(shadow, self._dtype)):
+                self._shadows[name] = shadow
+                self._errors[name] = _size(value, shadow, self._dtype, elements=False).relative
+
+            self._note_overflow(place, value, shadow)
+
+    def _note_flips(self, place: int, name: str, value: Any, shadow: Any) -> None:
+        node = self._program.nodes[place]
+        if not isinstance(value, list) and value.dtype.kind in "iub":
+            changed = int(np.sum(np.asarray(shadow) != value))
+            if changed:
+                self._recorder.note_event("flip", node.operator, node.site, changed, value.size)
+                if name in self._kept:
+                    self._flipped[name] = np.asarray(shadow)
+
+    def _note_overflow(self, place: int, value: Any, shadow: Any) -> None:
+        node = self._program.nodes[place]
+        if _is_plain_real(value) and shadow is not None and np.shape(shadow) == value.shape:
+            changed = int(np.sum(np.isfinite(shadow) & ~np.isfinite(value.astype(self._dtype))))
+            if changed:
+                self._recorder.note_event("overflow", node.operator, node.site, changed, value.size)
+
+    def _choose_output(self, actual: Sequence[Any], exact: _Exact) -> int:
+        """Return the place of the output with the largest own error, or of the first one."""
+        if len(actual) == 1 or exact.own is None:
+            return next((place for place, value in enumerate(actual) if value is not None), 0)
+        sizes = [
+            _size(value, own, self._dtype, elements=False).relative if is_real(value) and own is not None else -1.0
+            for value, own in zip(actual, [*exact.own, *[None] * len(actual)], strict=False)
+        ]
+        return int(np.argmax(sizes))
+
+    def _measure(self, actual: Any, exact: _Exact, chosen: int) -> _Sizes:
+        detail = self._recorder.detail
+        own = None if exact.own is None else exact.own[chosen]
+        total = exact.total[chosen] if chosen < len(exact.total) else None
+        if not is_real(actual):
+            # Integers that another rounding changes are flips, and have no size.
+            is_same = own is not None and not isinstance(actual, list) and np.array_equal(own, actual)
+            return _Sizes(ErrorSize(0.0) if is_same else None, None, None)
+        if detail < Detail.TOTALS or total is None:
+            return _Sizes(None, None, None)
+        elements = detail >= Detail.ELEMENTS
+        whole = _size(actual, total, self._dtype, elements=elements)
+        if exact.note == "moved":
+            return _Sizes(ErrorSize(0.0), whole, whole)
+        if own is None or detail < Detail.OWN:
+            return _Sizes(None, None, whole)
+        if own is total:
+            return _Sizes(whole, ErrorSize(0.0), whole)
+        inherited = error_size(flat(own, self._dtype), flat(total, self._dtype))
+        return _Sizes(_size(actual, own, self._dtype, elements=elements), inherited, whole)
+
+    def _range(self, actual: Any, exact: _Exact, chosen: int) -> ValueRange | None:
+        total = exact.total[chosen] if chosen < len(exact.total) else None
+        if self._recorder.detail < Detail.TOTALS or exact.note == "moved" or not _is_plain_real(actual):
+            return None
+        return value_range(actual, total)
+
+    # The end
+
+    def finish(self) -> OnnxTrace:
+        """Return the outputs with their errors, after the second pass for shares."""
+        deployed = self._deployed
+        found = {name: self._value(name, self._low) for name in deployed.found}
+        shadows = {name: self._shadows.get(name, widened(value, self._dtype)) for name, value in found.items()}
+        errors = {
+            name: flat(widened(value, self._dtype), self._dtype) - flat(shadows[name], self._dtype)
+            for name, value in found.items()
+            if _is_plain_real(value)
+        }
+        sums: dict[str, float] = {}
+        if self._ledger is not None:
+            sums = self._ledger.settle(errors, self._makers, self._whole)
+        arrays, wide = name_values(found), name_values({**shadows, **self._flipped})
+        outputs = tuple(
+            TracedOutput(
+                name=name,
+                dtype=dtype_name(array.dtype),
+                shape=array.shape,
+                rounding=error_size(
+                    array, np.asarray(wide[name], np.result_type(wide[name], np.float64)), elements=True
+                ),
+                number=self._makers.get(name),
+                sum_of_shares=sums.get(name),
+            )
+            for name, array in arrays.items()
+        )
+        return OnnxTrace(Outputs(arrays, 0.0, deployed.facts), outputs, wide, self._dtype.name)
+
+
+class _Sizes(NamedTuple):
+    own: ErrorSize | None
+    inherited: ErrorSize | None
+    total: ErrorSize | None
+
+
+def _size(actual: Any, exact: Any, dtype: np.dtype[Any], *, elements: bool) -> ErrorSize:
+    if isinstance(actual, list):
+        return error_size(flat(actual, dtype), flat(exact, dtype))
+    return error_size(actual, exact, elements=elements)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def _is_plain_real(value: Any) -> bool:
+    return is_real(value) and not isinstance(value, list)
+
+
+def _has_dtype(value: Any, dtype: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == dtype
+
+
+def _dtype_of(value: Any) -> str:
+    if isinstance(value, list):
+        return _dtype_of(value[0]) if value else ""
+    return "" if value is None else dtype_name(np.asarray(value).dtype)
+
+
+def _lost_bits(operator: str, given: Iterable[Any], actual: Any) -> float | None:
+    """Return log2 of the largest operand over the largest result, for additions and subtractions."""
+    if operator not in ("Add", "Sub", "Sum") or not _is_plain_real(actual):
+        return None
+    operands = [float(np.max(np.abs(value), initial=0)) for value in given if _is_plain_real(value)]
+    largest, result = max(operands, default=0.0), float(np.max(np.abs(actual), initial=0))
+    if not (largest > 0.0 and result > 0.0 and isfinite(largest) and isfinite(result)):
+        return None
+    return log2(largest / result)
