@@ -13,6 +13,7 @@ from precreg.cli.watch import TraceOrShow, WatchOptions, watch_options
 from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
+    from precreg.shadow import DumpReader
     from precreg.types import Case, Trace
 
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 @click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
+@click.option(
+    "--dumps",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Compare the tensors that another machine stored with this trace, layer by layer.",
+)
 @trace_output_options
 @watch_options
 @config_option
@@ -38,6 +45,7 @@ def trace_command(
     shares: bool,
     environment: str | None,
     against: str | None,
+    dumps: Path | None,
     shown: TraceOutput,
     watching: WatchOptions,
 ) -> None:
@@ -53,9 +61,11 @@ def trace_command(
     case = choose_case(project, pattern)
     from precreg.shadow import SketchListener, TraceSettings, trace_against, trace_case
 
-    settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain)
+    reader = None if dumps is None else _read_dumps(dumps)
+    settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain, reader)
     sketches = [SketchListener()] if against is not None else []
-    trace = trace_case(case, project, seed, watching.recorder(*sketches), settings)
+    recorder = watching.recorder(*sketches, *([] if reader is None else [reader]))
+    trace = trace_case(case, project, seed, recorder, settings)
     if against is not None:
         trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings)
     trace = watching.finish(trace)
@@ -71,6 +81,18 @@ def choose_case(project: Path, pattern: str) -> Case:
         message = f"expected a pattern of one case but got {pattern=!s}"
         raise UserError("unknown-case", message + list_names([case.id for case in cases]))
     return cases[0]
+
+
+def _read_dumps(folder: Path) -> DumpReader:
+    """Return the reader of the stored tensors in a folder. Raises UserError: not-comparable for none."""
+    from precreg.comparison import RawFormat, read_side
+    from precreg.shadow import DumpReader, StoredTensor
+
+    side = read_side(folder, RawFormat())
+    if not side.arrays:
+        raise UserError("not-comparable", f"expected stored tensors but there are none in dumps={folder}")
+    stored = {name: StoredTensor(place.shown, place.load) for name, place in side.arrays.items()}
+    return DumpReader(side.shown, stored)
 
 
 def _known_dtype(name: str | None) -> str | None:

@@ -2,6 +2,9 @@
 from .alignment import SketchListener as SketchListener
 from .case_trace import TraceSettings as TraceSettings
 from .case_trace import trace_case as trace_case
+from .dumps import DumpReader as DumpReader
+from .dumps import StoredTensor as StoredTensor
+from .dumps import first_unexplained as first_unexplained
 from .ledger import COMPLETE_SHARES as COMPLETE_SHARES
 from .ledger import FIRST_LOSS_EPS as FIRST_LOSS_EPS
 from .ledger import FirstLoss as FirstLoss

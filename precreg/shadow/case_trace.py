@@ -32,6 +32,7 @@ from precreg.run import (
     run_subject_once,
     suite_folder,
 )
+from precreg.shadow.dumps import DumpReader
 from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
 from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
@@ -71,11 +72,13 @@ class TraceSettings(NamedTuple):
     """The settings of one trace beside its recorder.
 
     `dtype` is the one that the user declares; None takes the case's own. `chain` has the labels of the environment.
+    `dumps` reads the stored tensors of another machine, and listens to the recorder.
     """
 
     dtype: str | None = None
     shares: bool = True
     chain: tuple[str, ...] = ()
+    dumps: DumpReader | None = None
 
 
 _DEFAULTS = TraceSettings()
@@ -121,6 +124,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         events=recorder.events,
         outputs=outputs,
         formula=formula,
+        dumps=None if settings.dumps is None else settings.dumps.finish(),
     )
     return with_relative_files(trace, project)
 
@@ -144,7 +148,7 @@ def require_traceable(case: Case, chain: tuple[str, ...]) -> None:
 
 def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settings: TraceSettings) -> _TracedCall:
     directory = suite_folder(project, case.directory)
-    tracer = Tracer(recorder, shares=settings.shares)
+    tracer = Tracer(recorder, shares=settings.shares, dumps=settings.dumps)
     with _failures(case, seed, "return arrays"):
         inputs = draw_inputs(case, seed, directory, project)
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))

@@ -89,7 +89,7 @@ def trace_against(
     unset_hook_variables()
     commit = named_commit(project, revision).commit
     # Nothing compares the shares of two versions.
-    own_settings = settings._replace(dtype=trace.dtype, shares=False)
+    own_settings = settings._replace(dtype=trace.dtype, shares=False, dumps=None)
     with other_version(project, revision, commit) as version:
         task = _TraceTask(version.project, version.trees, trace.seed, own_settings)
         (answer,) = run_in_workers([case], task, 1)

@@ -72,7 +72,8 @@ def _ordinary_size(actual: NDArray[Any], exact: NDArray[Any]) -> ErrorSize | Non
         scale += float(np.dot(flat, flat))
     if not _SQUARES[0] < scale < _SQUARES[1]:
         return None
-    if largest == 0.0:
+    # max() passes over NaN, and a sum does not.
+    if largest == squares == 0.0:
         return ErrorSize(0.0)
     if not _SQUARES[0] < squares < _SQUARES[1]:
         return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from precreg.arithmetic import dtype_name
+from precreg.shadow.dumps import DumpReader
 from precreg.shadow.engines import RunningEngines
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.sizes import error_size
@@ -24,8 +26,9 @@ class Tracer:
     `outputs` and `shadows` are by output, in the order of the outputs.
     """
 
-    def __init__(self, recorder: Recorder, *, shares: bool = True) -> None:
+    def __init__(self, recorder: Recorder, *, shares: bool = True, dumps: DumpReader | None = None) -> None:
         self.recorder = recorder
+        self._dumps = dumps
         self.outputs: tuple[TracedOutput, ...] = ()
         self.shadows: dict[str, NDArray[Any]] = {}
         self._shares = shares and recorder.detail >= Detail.OWN
@@ -46,7 +49,8 @@ class Tracer:
         with RunningEngines(self.recorder, self._module, arithmetic) as engines:
             given = [engines.wrap(value) for value in arguments]
             by_name = {name: engines.wrap(value) for name, value in named.items()}
-            leaves = dict(output_leaves(function(*given, **by_name)))
+            with nullcontext() if self._dumps is None else self._dumps.layers_read(self._module, engines):
+                leaves = dict(output_leaves(function(*given, **by_name)))
             self.keep_outputs(engines, leaves)
             return {name: engines.unwrap(leaf) for name, leaf in leaves.items()}
 
