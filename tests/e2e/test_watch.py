@@ -70,6 +70,14 @@ def test_a_probe_is_watched_by_its_name(project):
     assert 'precreg.probe("square", centred * centred)' in printed
 
 
+def test_an_output_is_made_by_an_operation_and_not_by_its_probe(project, tmp_path):
+    probed = KERNEL.replace("    return centred / total", '    return precreg.probe("last", centred / total)')
+    other = repository(with_suite(tmp_path, SUITE, probed))
+    document = json.loads(traced(other, "--json", "-").stdout)
+    made = {each["number"]: each["name"] for each in document["operations"]}
+    assert made[document["outputs"][0]["number"]] == "divide"
+
+
 def test_lanes_and_details(project):
     printed = traced(project, "--detail", "3", "--lanes", "1:3").stdout
     block = next(block for block in printed.split("\n\n") if " subtract  " in block)
