@@ -267,6 +267,8 @@ def _warnings(trace: Trace) -> Iterator[str]:
             yield f"the shadow of {output.name} is not exact enough: two shadows differ by {_shadow_error(output)}"
     if trace.left_out:
         yield f"{trace.left_out:,} operations are not in this stored trace"
+    if trace.watched_left_out:
+        yield f"{trace.watched_left_out:,} watched values are not in this trace"
 
 
 def _is_doubtful(output: TracedOutput) -> bool:

@@ -18,6 +18,7 @@ from precreg.shadow.ledger import (
     LossCause,
 )
 from precreg.shadow.trace_file import MAX_STORED_OPERATIONS
+from precreg.shadow.watch import FIRST_ELEMENTS, MAX_ELEMENTS
 from precreg.types.trace import OperationNote
 from tests.docs.test_docs import matches, page, table, write_files
 from tests.e2e.command import change, git, precreg
@@ -100,3 +101,5 @@ def test_numbers_of_the_page_are_those_of_the_program():
     assert SAID.count(f"errs by more than {MANY_EPS:g} ULP of its own dtype") == 2
     assert f"outside {COMPLETE_SHARES[0]} to {COMPLETE_SHARES[1]} is a warning" in SAID
     assert f"at most {MAX_STORED_OPERATIONS:,} operations" in SAID
+    assert f"first {FIRST_ELEMENTS} elements" in SAID
+    assert f"At most {MAX_ELEMENTS:,} elements are listed" in SAID

@@ -195,10 +195,11 @@ def test_whatever_weakens_a_trace_is_printed():
         outputs=(doubtful,),
         same_bits=False,
         left_out=12,
+        watched_left_out=7,
     )
     lines = shown(trace)
     assert line_of(lines, "coverage").startswith(
-        "coverage: 6 operations, 1 without own error, 1 not shadowed, 1 without a share, 3 cuts, 1 flip;"
+        "coverage: 18 operations, 1 without own error, 1 not shadowed, 1 without a share, 3 cuts, 1 flip;"
     )
     assert line_of(lines, "cut: ") == (
         "cut: float 3 times: a value left the shadow, and comes back as exact, "
@@ -206,7 +207,7 @@ def test_whatever_weakens_a_trace_is_printed():
     )
     assert "2 of 64 elements" in line_of(lines, "flip: ")
     warnings = [line for line in lines if line.startswith("warning: ")]
-    assert len(warnings) == 4
+    assert len(warnings) == 5
     assert "the shares of out add up to 0.7, outside 0.95 to 1.05" in warnings[1]
     assert "two shadows differ by 0.5, and the measured error is 0.851" in warnings[2]
 
