@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
+from precreg.arithmetic import COMPLEX_PARTS, FORMATS
 from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
@@ -204,6 +205,9 @@ def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list
 
 def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Split the error of an output into rounding and formula, as far as they are known."""
+    if output.rounding is None and COMPLEX_PARTS.get(output.dtype, output.dtype) not in FORMATS:
+        whole = "" if output.whole is None else f": relative error {format_number(output.whole.relative, 3)}"
+        return f"{output.name}{whole}; {output.dtype} has no rounding"
     sizes = [("error", output.whole), ("rounding", output.rounding), ("formula", output.formula)]
     known = [(name, size.relative) for name, size in sizes if size is not None]
     if not known:

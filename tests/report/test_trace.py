@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
 from precreg.report.trace_rows import short_files
-from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, ValueRange
+from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, TracedOutput, ValueRange
 from tests.report.traced import (
     CUT,
     EPS16,
@@ -110,6 +110,13 @@ def test_files_of_one_name_keep_the_folder_that_tells_them_apart():
         paths[1]: "networks/norm.py",
         paths[2]: "loss.py",
     }
+
+
+def test_integers_have_no_rounding_and_take_no_place_of_the_main_output():
+    best = TracedOutput(name="best", dtype="int64", shape=(8,), whole=ErrorSize(0.19), tolerances=inf)
+    lines = shown(attention(outputs=(OUTPUT, best)))
+    assert lines[4] == "best: relative error 0.19; int64 has no rounding"
+    assert "largest shares of the error of out, errors in ULP of float16" in lines
 
 
 def test_an_output_without_an_elementwise_bound_has_no_part_of_a_tolerance():
