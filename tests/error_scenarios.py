@@ -11,6 +11,8 @@ from os import strerror
 
 import numpy as np
 
+import precreg
+
 SUITE = """\
 suite: mean
 subject: kernels:mean
@@ -132,6 +134,14 @@ def written(path, content, *arguments):
 def command(*arguments):
     """Return the scenario in which the command itself is the mistake."""
     return lambda project: project.run(*arguments)
+
+
+def inside_a_trace(_project):
+    with precreg.trace():
+        try:
+            precreg.trace(np.sum)([1.0])
+        except precreg.UserError as mistake:
+            return str(mistake)
 
 
 def with_thresholds(text):
@@ -562,5 +572,7 @@ SCENARIOS = {
     "unreadable-history": written("history.jsonl", "", "history", "import", "--create", "history.jsonl"),
     "unknown-anchor": with_one_run("drift", "--anchor", "v1.0"),
     "empty-history": with_one_run("drift", "--environment", "npu-910b"),
+    "bad-watch": command(*TRACE, "--watch", "scores[first]"),
+    "nested-trace": inside_a_trace,
 }
 """By slug, in the order of ADVICE."""

@@ -139,7 +139,14 @@ def main() -> None:
         for each in name_faults(Path(folder), sizes):
             wrong += not each.is_right
             where = f"{each.operation} in {each.module}" if each.operation else "nothing"
-            cells = (each.network, each.precision, each.fault, where, f"`{each.code}`", "yes" if each.is_right else "NO")
+            cells = (
+                each.network,
+                each.precision,
+                each.fault,
+                where,
+                f"`{each.code}`",
+                "yes" if each.is_right else "NO",
+            )
             print(f"| {' | '.join(cells)} |", flush=True)
     sys.exit(bool(wrong))
 

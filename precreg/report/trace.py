@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from precreg.report.describe import format_columns, strip_controls
 from precreg.report.trace_rows import (
-    UNKNOWN,
     ErrorUnit,
     TraceColumn,
     error_text,
@@ -35,6 +34,8 @@ MAX_RANKED = 5
 MAX_GROUPS = 20
 # Smaller shares would read 0.0 %.
 MIN_SHARE = 0.0005
+# Operations between the calls of modules.
+NO_MODULE = "no module"
 MAX_EVENTS = 10
 MAX_DUMPED = 12
 # A narrow terminal leaves these columns out, in this order.
@@ -229,4 +230,4 @@ def trace_groups_of(operations: Sequence[Operation], word: str) -> list[TraceGro
 
 def group_name(group: TraceGroup, word: str, files: Mapping[str, str]) -> str:
     """Write the module of a group, or its line with its code."""
-    return (group.key or UNKNOWN) if word == "module" else short_site(group.site, files)
+    return (group.key or NO_MODULE) if word == "module" else short_site(group.site, files)

@@ -28,7 +28,7 @@ from precreg.report.charts import (
 )
 from precreg.report.describe import strip_controls
 from precreg.report.html import json_for_script
-from precreg.report.trace import group_name, groups_by_share, trace_groups, trace_groups_of
+from precreg.report.trace import NO_MODULE, group_name, groups_by_share, trace_groups, trace_groups_of
 from precreg.report.trace_rows import (
     Cell,
     ErrorUnit,
@@ -217,7 +217,7 @@ def _step_map(
 
 def _map_name(group: TraceGroup, word: str, files: Mapping[str, str]) -> str:
     if word == "module" or not group.site.file:
-        return group.key or "outside"
+        return group.key or NO_MODULE
     return f"{files[group.site.file]}:{group.site.line}"
 
 

@@ -35,11 +35,15 @@ class TraceColumn(NamedTuple):
 
 
 def main_output(trace: Trace) -> TracedOutput | None:
-    """Return the output that uses up most of its tolerance, or has the largest error; None without outputs."""
+    """Return the output that uses up most of its tolerance, or has the largest error; None without outputs.
 
-    def badness(output: TracedOutput) -> tuple[float, float]:
+    Outputs whose rounding is known come first: integers, and values that the trace lost, have no shares.
+    """
+
+    def badness(output: TracedOutput) -> tuple[bool, float, float]:
         rounding = output.rounding.relative if output.rounding is not None else -1.0
-        return (output.tolerances if output.tolerances is not None else -1.0, rounding)
+        used = output.tolerances if output.tolerances is not None and isfinite(output.tolerances) else -1.0
+        return output.rounding is not None, used, rounding
 
     return max(trace.outputs, key=badness, default=None)
 

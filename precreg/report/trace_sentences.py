@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
+from precreg.arithmetic import COMPLEX_PARTS, FORMATS
 from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
-    FIRST_LOSS_EPS,
     FirstLoss,
     coverage_of,
     find_first_loss,
     is_formula_dominant,
+    normal_error,
     rank_by_share,
     unit_of,
 )
@@ -62,8 +63,15 @@ def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
         return f"first loss: {format_site(loss.operation.site)}{_loss_words(loss, trace, unit)}"
     if not any(each.own is not None for each in trace.operations):
         return "no first loss is known: the trace saw no operation with an own error"
-    limit = f"no known own error exceeds {FIRST_LOSS_EPS:g} ULP of {trace.dtype}"
-    return f"{largest}; {limit}" if (largest := _largest(trace, unit)) else f"no first loss: {limit}"
+    largest, reason = _largest(trace, unit), _no_loss_reason(trace)
+    return f"{largest}; {reason}" if largest else f"no first loss: {reason}"
+
+
+def _no_loss_reason(trace: Trace) -> str:
+    normal = normal_error(trace.dtype)
+    if any(each.own is not None and each.own.relative > normal for each in trace.operations):
+        return "the losses inside reach no output, whose errors are those of a last rounding"
+    return f"no known own error exceeds {normal / unit_of(trace.dtype):g} ULP of {trace.dtype}"
 
 
 def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
@@ -197,6 +205,9 @@ def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list
 
 def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Split the error of an output into rounding and formula, as far as they are known."""
+    if output.rounding is None and COMPLEX_PARTS.get(output.dtype, output.dtype) not in FORMATS:
+        whole = "" if output.whole is None else f": relative error {format_number(output.whole.relative, 3)}"
+        return f"{output.name}{whole}; {output.dtype} has no rounding"
     sizes = [("error", output.whole), ("rounding", output.rounding), ("formula", output.formula)]
     known = [(name, size.relative) for name, size in sizes if size is not None]
     if not known:
@@ -260,6 +271,8 @@ def _warnings(trace: Trace) -> Iterator[str]:
             yield f"the shadow of {output.name} is not exact enough: two shadows differ by {_shadow_error(output)}"
     if trace.left_out:
         yield f"{trace.left_out:,} operations are not in this stored trace"
+    if trace.watched_left_out:
+        yield f"{trace.watched_left_out:,} watched values are not in this trace"
 
 
 def _is_doubtful(output: TracedOutput) -> bool:

@@ -5,7 +5,6 @@ from .case_trace import trace_case as trace_case
 from .dumps import DumpReader as DumpReader
 from .dumps import StoredTensor as StoredTensor
 from .ledger import COMPLETE_SHARES as COMPLETE_SHARES
-from .ledger import FIRST_LOSS_EPS as FIRST_LOSS_EPS
 from .ledger import FirstLoss as FirstLoss
 from .ledger import TraceGroup as TraceGroup
 from .ledger import coverage_of as coverage_of
@@ -13,6 +12,7 @@ from .ledger import find_first_loss as find_first_loss
 from .ledger import group_by_module as group_by_module
 from .ledger import group_by_site as group_by_site
 from .ledger import is_formula_dominant as is_formula_dominant
+from .ledger import normal_error as normal_error
 from .ledger import only_output as only_output
 from .ledger import rank_by_share as rank_by_share
 from .ledger import unit_of as unit_of

@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from signal import SIGINT, raise_signal
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,6 +153,9 @@ class Breakpoint:
             debugger.reset()
             debugger.interaction(frame, None)
         if debugger.quitting:
+            # The signal itself, because a subject that raises KeyboardInterrupt has failed.
+            if current_thread() is main_thread():
+                raise_signal(SIGINT)
             raise KeyboardInterrupt
         # After `continue` nothing is traced; `next` and `step` stop at the user's next line.
         if debugger.breaks or debugger.stoplineno != -1:

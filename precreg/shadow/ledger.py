@@ -127,7 +127,7 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
     in a model of float32. No operation is a loss if the errors of all outputs are those of a last rounding.
     """
     unit = unit_of(trace.dtype)
-    normal = _normal_error(trace.dtype)
+    normal = normal_error(trace.dtype)
     errors = [None if each.rounding is None else each.rounding.relative for each in trace.outputs]
     if errors and all(error is not None and error <= REACHED_EPS * unit for error in errors):
         return None
@@ -142,7 +142,7 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
     return None
 
 
-def _normal_error(dtype: str) -> float:
+def normal_error(dtype: str) -> float:
     """Return the largest relative own error that the rounding of a dtype explains."""
     format = FORMATS.get(COMPLEX_PARTS.get(dtype, dtype))
     is_narrow = format is not None and format.precision <= _NARROW_PRECISION
@@ -264,7 +264,12 @@ def maker_of(operations: Sequence[Operation], output: TracedOutput) -> int | Non
     A view of a result makes no operation, so the shapes may differ.
     """
     for operation in reversed(operations):
-        is_like = operation.dtype == output.dtype and prod(operation.shape) == prod(output.shape)
+        # A probe makes nothing: it marks what an operation before it made.
+        is_like = (
+            operation.note != "probe"
+            and operation.dtype == output.dtype
+            and prod(operation.shape) == prod(output.shape)
+        )
         # The norms of a result and of its view may add up in another order.
         if is_like and _agree(operation.total, output.rounding):
             return operation.number
@@ -283,11 +288,14 @@ def coverage_of(trace: Trace) -> Coverage:
     events = Counter[EventKind]()
     for event in trace.events:
         events[event.kind] += event.times
+    # A stored trace has the counts of the operations that it leaves out.
+    left = trace.left_out_sites
     return Coverage(
-        operations=len(trace.operations),
-        without_own=sum(each.own is None for each in computed),
-        not_shadowed=sum(each.note in ("not_shadowed", "opaque") for each in computed),
-        without_share=sum(not each.shares for each in computed),
+        operations=len(trace.operations) + trace.left_out,
+        without_own=sum(each.own is None for each in computed) + sum(each.without_own for each in left),
+        not_shadowed=sum(each.note in ("not_shadowed", "opaque") for each in computed)
+        + sum(each.not_shadowed for each in left),
+        without_share=sum(not each.shares for each in computed) + sum(each.without_share for each in left),
         cuts=events["cut"],
         flips=events["flip"],
         weakened=events["eager"] + events["rerouted"] + events["untraced"],

@@ -133,7 +133,7 @@ def _total(site: Site, operations: Sequence[Operation]) -> SiteTotals:
     for operation in operations:
         for output, share in operation.shares.items():
             shares[output] = shares.get(output, 0.0) + share
-    computed = [each for each in operations if each.note not in ("created", "moved", "probe")]
+    computed = [each for each in operations if each.note not in ("created", "moved", "random", "probe")]
     return SiteTotals(
         site=site,
         operations=len(operations),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
 from precreg.report.trace_rows import short_files
-from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, ValueRange
+from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, TracedOutput, ValueRange
 from tests.report.traced import (
     CUT,
     EPS16,
@@ -112,6 +112,13 @@ def test_files_of_one_name_keep_the_folder_that_tells_them_apart():
     }
 
 
+def test_integers_have_no_rounding_and_take_no_place_of_the_main_output():
+    best = TracedOutput(name="best", dtype="int64", shape=(8,), whole=ErrorSize(0.19), tolerances=inf)
+    lines = shown(attention(outputs=(OUTPUT, best)))
+    assert lines[4] == "best: relative error 0.19; int64 has no rounding"
+    assert "largest shares of the error of out, errors in ULP of float16" in lines
+
+
 def test_an_output_without_an_elementwise_bound_has_no_part_of_a_tolerance():
     lines = shown(attention(outputs=(replace(OUTPUT, tolerances=inf),)), unit="tolerance")
     assert "tolerance" not in lines[3]
@@ -122,7 +129,25 @@ def test_without_a_first_loss_the_largest_share_is_named():
     calm = attention(operations=changed(4, own=ErrorSize(0.4 * EPS16)))
     assert shown(calm)[2] == (
         "largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 0.4 ULP of float16; "
-        "92 % of the error of out; no known own error exceeds 16 ULP of float16"
+        "92 % of the error of out; no known own error exceeds 2 ULP of float16"
+    )
+
+
+def test_losses_that_reach_no_output_are_named_as_such():
+    rounded = replace(OUTPUT, rounding=ErrorSize(0.3 * EPS16), whole=ErrorSize(0.3 * EPS16))
+    answer = shown(attention(outputs=(rounded,)))[2]
+    assert answer.startswith("largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16")
+    assert answer.endswith("the losses inside reach no output, whose errors are those of a last rounding")
+
+
+def test_a_sum_that_loses_a_little_each_time_is_named():
+    chain = tuple(
+        operation(number, "add", 7, 0.9, number, 0.05, sources=(number - 1, 0), dtype="float16")
+        for number in range(1, 13)
+    )
+    assert (
+        "add: 8 times on its own result, own errors together 2.55 ULP of float16"
+        in shown(attention(operations=chain))[2]
     )
 
 
@@ -177,10 +202,11 @@ def test_whatever_weakens_a_trace_is_printed():
         outputs=(doubtful,),
         same_bits=False,
         left_out=12,
+        watched_left_out=7,
     )
     lines = shown(trace)
     assert line_of(lines, "coverage").startswith(
-        "coverage: 6 operations, 1 without own error, 1 not shadowed, 1 without a share, 3 cuts, 1 flip;"
+        "coverage: 18 operations, 1 without own error, 1 not shadowed, 1 without a share, 3 cuts, 1 flip;"
     )
     assert line_of(lines, "cut: ") == (
         "cut: float 3 times: a value left the shadow, and comes back as exact, "
@@ -188,7 +214,7 @@ def test_whatever_weakens_a_trace_is_printed():
     )
     assert "2 of 64 elements" in line_of(lines, "flip: ")
     warnings = [line for line in lines if line.startswith("warning: ")]
-    assert len(warnings) == 4
+    assert len(warnings) == 5
     assert "the shares of out add up to 0.7, outside 0.95 to 1.05" in warnings[1]
     assert "two shadows differ by 0.5, and the measured error is 0.851" in warnings[2]
 

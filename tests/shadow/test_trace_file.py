@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.shadow import read_trace, write_trace
+from precreg.shadow import coverage_of, read_trace, write_trace
 from precreg.shadow.trace_file import bound_trace
 from precreg.types import ErrorSize, Operation, Site, Trace, TracedArray, TracedOutput, UnmatchedPattern, WatchedValue
 
@@ -64,6 +65,16 @@ def test_a_long_trace_keeps_the_worst_operations_and_the_totals_of_the_others():
     assert shares == pytest.approx(sum(each.shares["out"] for each in operations))
     # The curve keeps its shape: no long stretch is without a point.
     assert max(after - before for before, after in pairwise(kept)) < 50
+
+
+def test_a_stored_trace_has_the_coverage_of_the_whole_one():
+    notes = ["", "probe", "created", "moved", "random", "not_shadowed", "opaque"]
+    operations = [
+        replace(operation(number), note=notes[number % 7], own=None if number % 3 else ErrorSize(0.1), shares={})
+        for number in range(1, 501)
+    ]
+    trace = trace_of(operations)
+    assert coverage_of(bound_trace(trace, 50)) == coverage_of(trace)
 
 
 def test_a_short_trace_is_stored_whole():
