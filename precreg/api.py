@@ -258,8 +258,11 @@ class LiveTrace:
             replace_file(Path(file), page.encode())
 
     def _repr_html_(self) -> str:
-        # A page inside of a notebook needs a frame of its own: its styles would change the notebook.
-        return f"<pre>{escape(self._text())}</pre>"
+        from precreg.report import render_trace_html
+
+        # A frame of its own, because its styles would change the notebook. It needs nothing of the notebook.
+        page = escape(render_trace_html(self.trace))
+        return f'<iframe sandbox="allow-scripts" srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
     def _text(self) -> str:
         from precreg.report import describe_unmatched, render_trace_terminal

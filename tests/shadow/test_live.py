@@ -5,6 +5,7 @@ import io
 import sys
 import threading
 from collections import namedtuple
+from html import unescape
 
 import numpy as np
 import pytest
@@ -125,15 +126,18 @@ def test_a_block_traces_its_arrays_and_names_its_outputs(tmp_path, capsys):
     assert "<html" in (tmp_path / "t.html").read_text()
 
 
-def test_a_notebook_shows_the_trace_with_its_texts_escaped():
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own():
     @precreg.trace
     def f(x):
         return x * np.float16(2) if x[0] < 2 else x  # < is a sign of HTML
 
     f(X)
     html = f._repr_html_()
-    assert html.startswith("<pre>")
-    assert "&lt;" in html
+    start, _, rest = html.partition(' srcdoc="')
+    page, _, end = rest.partition('" ')
+    assert (start, end.endswith("></iframe>")) == ('<iframe sandbox="allow-scripts"', True)
+    assert not {"<", ">"} & set(page)
+    assert "multiply" in unescape(page)
 
 
 def divide_by_zero(_):
