@@ -1,10 +1,17 @@
-"""Measure two arrays from Python, without a project and without a verdict."""
+"""What do programs call: `compare` measures two arrays, `trace` and `monitor` show where a computation loses precision.
+
+They need no project, and give no verdict.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache, update_wrapper
+from html import escape
+from inspect import iscoroutinefunction, isgeneratorfunction
+from pathlib import Path
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +21,11 @@ from precreg.errors import UserError
 from precreg.measure import compare_arrays as measured
 from precreg.subject import is_tensor, tensor_to_array
 from precreg.tolerance import SHIPPED_STANDARD, DtypeLimits, find_standard, limit_problem
-from precreg.types import Comparison
+from precreg.types import Comparison, Operation, Trace
+
+if TYPE_CHECKING:
+    from precreg.shadow import TracedBlock
+    from precreg.shadow.monitor import Monitor
 
 
 def compare(
@@ -64,6 +75,29 @@ def compare(
     return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
 
 
+def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10, keep: int = 1000) -> Monitor:
+    """Return a monitor that measures the layers of a module of torch at every Nth step; docs/monitor.md has examples.
+
+    It starts with a `with` block, or with `start()`, and changes no bit of the module's results.
+
+    Args:
+        model: a torch.nn.Module that you train or use. Each call of it is a step.
+        layers: patterns of names of layers, such as ["layer4.*"], where * matches dots, too. None takes the layers
+            that have no layers inside.
+        every: sample the first step, and every Nth after it. Other steps cost next to nothing.
+        keep: the number of sampled steps to keep; the oldest make room for later ones.
+
+    Raises:
+        UserError: bad-value; unknown-node for a pattern without a layer; unmonitored-module for a compiled or parallel
+            module, or one of TorchScript.
+    """
+    # With torch, and only for those who monitor.
+    from precreg.report import render_monitor_html
+    from precreg.shadow.monitor import Monitor
+
+    return Monitor(model, layers, every, keep, render_monitor_html)
+
+
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
     if type(given) is np.ndarray:  # most calls: no subclass, whose mask or unit would need a look
         return given
@@ -98,3 +132,167 @@ def _measuring_limits(dtype: np.dtype[Any], standard: str | None) -> DtypeLimits
 
 def _standard_limits(standard: str, dtype: np.dtype[Any]) -> DtypeLimits:
     return find_standard(standard).limits(dtype_name(dtype)) or DtypeLimits()
+
+
+class LiveTrace:
+    """A trace of a block or of a function, as `trace` makes it.
+
+    The trace exists when the block has ended, or the function has returned. An exception leaves the operations before
+    it. Only the thread that enters is traced.
+    """
+
+    def __init__(self, target: Callable[..., Any] | None, **options: Any) -> None:
+        """Take the options of `trace`. Raises UserError: bad-value, bad-watch."""
+        if target is not None and not callable(target):
+            message = f"expected a function or a module to trace but got {type(target).__name__}"
+            raise UserError("bad-value", f"{message}; example: with precreg.trace(model) as t:")
+        if iscoroutinefunction(target) or isgeneratorfunction(target):
+            message = "expected a function that returns its result but got a generator or coroutine"
+            raise UserError("bad-value", f"{message}; trace a block of its body: with precreg.trace() as t:")
+        self._target, self._options = target, options
+        self._name = getattr(target, "__qualname__", type(target).__name__) if target is not None else "block"
+        self._block: TracedBlock | None = None
+        self._trace: Trace | None = None
+        self._begin()
+        if target is not None:
+            update_wrapper(self, target, updated=())
+
+    def _begin(self) -> TracedBlock:
+        from precreg.report import render_breakpoint, render_watched_value
+        from precreg.shadow import Listeners, TracedBlock, read_watch_request
+
+        given = self._options
+        request = read_watch_request(given["detail"], given["watch"], given["breaks"], given["lanes"])
+        listeners = Listeners(
+            request,
+            lambda value: print(render_watched_value(value)),
+            lambda text, operation, names: print(render_breakpoint(text, operation, names)),
+        )
+        module = self._target if hasattr(self._target, "register_forward_hook") else None
+        return TracedBlock(self._name, listeners, module=module, dtype=given["dtype"], shares=given["shares"])
+
+    def __enter__(self) -> Self:
+        """Trace the block. Raises UserError: nested-trace."""
+        self._block = self._begin().start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            self._trace = block.stop(*exception)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the traced function, and return its own result. Without a function, trace the given one."""
+        if self._target is None:
+            (function,) = arguments
+            return LiveTrace(function, **self._options)
+        if self._block is not None:
+            # Inside a block the result goes on being traced.
+            result = self._target(*self._block.wrap(arguments), **self._block.wrap(named))
+            self._block.keep_outputs(result)
+            return result
+        with self:
+            assert self._block is not None
+            block = self._block
+            result = self._target(*block.wrap(arguments), **block.wrap(named))
+            block.keep_outputs(result)
+            return block.unwrap(result)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the traced function bound to an instance, as methods are."""
+        return self if instance is None else MethodType(self, instance)
+
+    def array(self, value: Any) -> Any:
+        """Return an array, or a structure of arrays, whose operations in this block are traced.
+
+        Raises:
+            UserError: bad-value, outside of the block.
+        """
+        return self._running("array").wrap(value)
+
+    def output(self, name: str, value: Any) -> Any:
+        """Return the value, and make it an output: the trace shares out its error among the operations.
+
+        Raises:
+            UserError: bad-value, outside of the block; bad-outputs, for a value without an array.
+        """
+        self._running("output").keep_output(name, value)
+        return value
+
+    def _running(self, method: str) -> TracedBlock:
+        if self._block is None:
+            message = f"expected a block that runs but got {method}() outside of it"
+            raise UserError("bad-value", f"{message}; example: with precreg.trace() as t: x = t.array(x)")
+        return self._block
+
+    @property
+    def trace(self) -> Trace:
+        """Return the latest trace. Raises UserError (bad-value) before the first one."""
+        if self._trace is None:
+            message = f"expected a trace of {self._name} that has ended but there is none"
+            raise UserError("bad-value", f"{message}; call the function, or leave the block first")
+        return self._trace
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the operations of the latest trace, in order of execution."""
+        return self.trace.operations
+
+    def show(self) -> None:
+        """Print the latest trace as `precreg trace` does."""
+        print(self._text())
+
+    def save(self, file: str | Path) -> None:
+        """Store the latest trace for `precreg trace show FILE`. Raises UserError: not-writable."""
+        from precreg.shadow import write_trace
+
+        write_trace(self.trace, Path(file))
+
+    def report(self, file: str | Path) -> None:
+        """Write the latest trace as an HTML page. Raises UserError: not-writable."""
+        from precreg.report import render_trace_html
+        from precreg.storage import replace_file, report_write_errors
+
+        page = render_trace_html(self.trace)
+        with report_write_errors(str(file)):
+            replace_file(Path(file), page.encode())
+
+    def _repr_html_(self) -> str:
+        # A page inside of a notebook needs a frame of its own: its styles would change the notebook.
+        return f"<pre>{escape(self._text())}</pre>"
+
+    def _text(self) -> str:
+        from precreg.report import describe_unmatched, render_trace_terminal
+
+        trace = self.trace
+        return "\n".join([render_trace_terminal(trace), *map(describe_unmatched, trace.unmatched)])
+
+
+def trace(
+    target: Callable[..., Any] | None = None,
+    *,
+    detail: int = 2,
+    watch: Sequence[str] = (),
+    breaks: Sequence[str] = (),
+    lanes: str | None = None,
+    dtype: str | None = None,
+    shares: bool = True,
+) -> LiveTrace:
+    """Trace a block, the calls of a function, or a module of torch: where does it lose precision?
+
+    As a decorator, the function returns its own results, and `f.trace` has the latest trace. As a context manager,
+    tensors of torch are traced as they are, and arrays of numpy from `t.array(x)` on.
+
+    Args:
+        target: a function, or a module of torch, which names the layers of a block; None for a block.
+        detail: 0 measures the outputs, 1 total errors, 2 own errors and shares, 3 elements, which it prints.
+        watch: names whose elements are printed each time they are computed, such as "scores[0, 0:8]".
+        breaks: where pdb opens: an operation, "FILE:LINE", "nan", "inf", or a condition such as "error > 4 ulp".
+        lanes: the elements of the last axis that a watch without its own selection prints, such as "0:8".
+        dtype: the dtype whose rounding is normal; by default the coarsest of parameters, inputs and outputs.
+        shares: measure the shares of the outputs' errors, by one backward pass.
+
+    Raises:
+        UserError: bad-value, bad-watch.
+    """
+    return LiveTrace(target, detail=detail, watch=watch, breaks=breaks, lanes=lanes, dtype=dtype, shares=shares)

@@ -64,8 +64,10 @@ ADVICE: dict[str, str] = {
     "bad-program-output": "write each output as outputs: declares it: format, dtype, shape, and the place of the file",
     "unknown-file-format": "convert the file to .npy, .npz, .safetensors or raw .bin",
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
+    "bad-order": "write the names in order, one a line or as a list in JSON, or name dump.json or a model (.onnx)",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
-    "unknown-node": "name one of the outputs in the message, or leave --node out: then precreg writes all",
+    "unknown-node": "name one of those in the message; precreg export writes all outputs without --node",
+    "unmonitored-module": "monitor the module that runs in Python, before it is compiled, scripted or wrapped",
     "model-failed": "fix the model at the end of its traceback, or name its arguments: --input NAME=FILE",
     "untraceable": "trace a case of a Python function, a module of torch or an ONNX model that can run here",
     "trace-failed": "fix the subject at the end of its traceback: precreg run --jobs 0 CASE runs it alone",
@@ -118,6 +120,8 @@ ADVICE: dict[str, str] = {
     "unreadable-history": "export the history again with precreg history export",
     "unknown-anchor": "name the commit of a run (precreg history list), or add a run of it to the history",
     "empty-history": "add runs with precreg history add, or name another environment",
+    "bad-watch": "name an operation, variable, FILE:LINE, module, probe or output, as the example does (docs/trace.md)",
+    "nested-trace": "end the running trace first: its block or its traced function",
 }
 
 

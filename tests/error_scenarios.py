@@ -370,6 +370,12 @@ def with_a_wrong_mapping(project):
     return project.run("compare", "golden", "golden", "--mapping", "names.yaml")
 
 
+def with_a_name_twice(project):
+    project.write("golden/golden.bin", "")
+    project.write("order.txt", "embed\nmlp\nembed\n")
+    return project.run("compare", "golden", "golden", "--order", "order.txt")
+
+
 def exported(body, *arguments):
     """Return the scenario of a model whose function has that body, on a file of two numbers."""
 
@@ -497,6 +503,7 @@ SCENARIOS = {
     ),
     "unknown-file-format": written("y.csv", "1, 2, 3", "compare", "y.csv", "y.csv"),
     "not-comparable": command("compare", "y.npy"),
+    "bad-order": with_a_name_twice,
     "unknown-array": with_a_wrong_mapping,
     "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
     "model-failed": exported("return x", "--input", "mask=x.bin"),

@@ -67,6 +67,7 @@ def _read_bound(text: str) -> tuple[str, float]:
 @click.option("--shape", metavar="4x64", callback=parse_shape, help="Of raw .bin files; by default the other side's.")
 @click.option("--byte-order", type=click.Choice(["little", "big"]), default="little", help="Of raw .bin files.")
 @click.option("--mapping", type=_PATH, metavar="FILE", help="YAML: names of actual arrays to names of references.")
+@click.option("--order", type=_PATH, metavar="FILE", help="Order of execution: names, dump.json or a model (.onnx).")
 @click.option(
     "--select",
     multiple=True,
@@ -141,6 +142,7 @@ def compare_and_report(
     bounds: dict[str, float],
     analyzers: tuple[str, ...],
     mapping: Path | None,
+    order: Path | None,
     select: tuple[str, ...],
     worst: int,
     jobs: int | None,
@@ -165,6 +167,7 @@ def compare_and_report(
         worst=worst,
         analyzers=analyzers,
         regression=regression,
+        order=None if order is None else _text(order),
     )
     _make_folders(outputs)
     record = _compare(settings, raw, jobs)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg.cli.options import config_option, project_of_option
+from precreg.cli.trace_output import TraceOutput, trace_output_options
+from precreg.cli.watch import TraceOrShow, WatchOptions, watch_options
 from precreg.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from precreg.types import Case, Trace
 
 
-@click.command("trace")
+@click.command("trace", cls=TraceOrShow)
 @click.argument("pattern", metavar="CASE")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Trace the inputs of this seed.")
 @click.option("--output", metavar="NAME", help="Show this output alone; by default all of them.")
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 @click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
+@trace_output_options
+@watch_options
 @config_option
 @click.pass_obj
 def trace_command(
@@ -34,26 +38,28 @@ def trace_command(
     shares: bool,
     environment: str | None,
     against: str | None,
+    shown: TraceOutput,
+    watching: WatchOptions,
 ) -> None:
     """Show the operation where a case first loses precision, and the share of the error that each one explains.
 
     CASE is a case's id, or a pattern that matches one case. Nothing is judged: the exit code is 0 if the case was
-    traced.
+    traced. precreg trace show FILE shows a trace that --save stored; a case called show is unit/show.
     """
     from precreg.environment import detect_environment, limit_blas_threads
 
     limit_blas_threads()
     project = project_of_option(given)
     case = choose_case(project, pattern)
-    from precreg.report import render_trace_terminal
-    from precreg.shadow import Recorder, SketchListener, TraceSettings, trace_against, trace_case
+    from precreg.shadow import SketchListener, TraceSettings, trace_against, trace_case
 
     settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain)
-    listener = SketchListener()
-    trace = trace_case(case, project, seed, Recorder(listeners=[listener] if against is not None else []), settings)
+    sketches = [SketchListener()] if against is not None else []
+    trace = trace_case(case, project, seed, watching.recorder(*sketches), settings)
     if against is not None:
-        trace = trace_against(case, project, trace, listener.sketches, against, settings)
-    click.echo(render_trace_terminal(trace if output is None else _only_output(trace, output)))
+        trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings)
+    trace = watching.finish(trace)
+    shown.show(trace if output is None else _only_output(trace, output))
 
 
 def choose_case(project: Path, pattern: str) -> Case:

@@ -17,6 +17,16 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from precreg.comparison.advice import advise_comparison
+from precreg.comparison.course import pair_errors
+from precreg.comparison.summary import (
+    describe_firsts,
+    describe_no_rise,
+    describe_order,
+    describe_regressions,
+    group_rows,
+    one_line,
+    regression_rows,
+)
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS, ratio_denominator, view_metrics
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
@@ -34,7 +44,16 @@ from precreg.report import (
     unravel_index,
     verdict_rank,
 )
-from precreg.report.charts import TEMPLATES_FOLDER, comparison_style, describe_sides, draw_figures, format_shape
+from precreg.report.charts import (
+    TEMPLATES_FOLDER,
+    LayerError,
+    comparison_style,
+    describe_layer_errors,
+    describe_sides,
+    draw_figures,
+    draw_layer_errors,
+    format_shape,
+)
 from precreg.storage import read_json_record, write_json_record
 from precreg.types import (
     COMPARISON_SCHEMA,
@@ -207,12 +226,42 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
         "limits": ", ".join(f"{name} {limit}" for name, limit in record.settings.limits.items()),
         "duration": format_duration(record.duration_s),
         "drawn": [describe_pair(pair, number) for number, pair in enumerate(pairs[:MAX_DRAWN_PAIRS])],
+        **_course(record),
         "left_out": _left_out(pairs[MAX_DRAWN_PAIRS:]),
         "style": Markup(comparison_style()),
         "script": Markup(script),
         # The content security policy of the page allows this script only.
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": Markup(json_for_script(data)),
+    }
+
+
+def _course(record: ComparisonRecord) -> dict[str, Any]:
+    """Return what the page shows along the order of execution; one pair has no course."""
+    if len(record.pairs) < 2:
+        return {"course": None}
+    points = pair_errors(record.pairs)
+    curve = [
+        LayerError(
+            one_line(point.pair.name),
+            point.error,
+            point.allowed,
+            point.benchmark,
+            point.fails,
+            str(point.pair.verdict.reason),
+        )
+        for point in points
+    ]
+    regressed = regression_rows(record)
+    return {
+        "course": {"svg": draw_layer_errors(curve), "caption": describe_layer_errors(curve)},
+        "order": describe_order(record),
+        "groups": group_rows(record),
+        "firsts": list(describe_firsts(record, points)),
+        "no_rise": describe_no_rise(points),
+        "regressions": describe_regressions(record),
+        "regressed": regressed[:MAX_DRAWN_PAIRS],
+        "more_regressed": max(0, len(regressed) - MAX_DRAWN_PAIRS),
     }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from posixpath import basename, dirname, join
 from typing import Literal, NamedTuple
 
 from precreg.arithmetic import numpy_dtype
@@ -34,6 +35,7 @@ from precreg.storage import (
     natural_order,
     read_yaml,
     strip_dtype_suffix,
+    suffix_of,
 )
 from precreg.subject import escape_surrogates
 from precreg.types import Location
@@ -58,7 +60,12 @@ class ArrayPlace(NamedTuple):
     @property
     def takes_any_shape(self) -> bool:
         """Return whether it is raw bytes without a given shape."""
-        return self.path.suffix == RAW and self.raw.shape is None
+        return self.raw.shape is None and self._is_raw
+
+    @property
+    def _is_raw(self) -> bool:
+        # The end of the text: pathlib would take its name apart for each of thousands of files.
+        return suffix_of(str(self.path)) == RAW
 
     def find(self) -> StoredArray | NpzMember:
         """Return the header of the array; raw bytes without a shape have one axis.
@@ -67,10 +74,10 @@ class ArrayPlace(NamedTuple):
         """
         if self.found is not None:
             return self.found
-        if self.path.suffix == RAW:
+        if self._is_raw:
             return self._raw(self.raw.shape)
         # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
-        if is_archive(self.path.name):
+        if is_archive(str(self.path)):
             find_arrays(self.path, self.shown)
         return find_array(self.path, self.shown)
 
@@ -167,16 +174,17 @@ def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
     side = ArraySide(shown, "folder", {}, {}, {})
     passed_over = []
     files = _files(folder)
-    dumps = {PurePosixPath(file).parent for file in files if PurePosixPath(file).name == MSPROBE_FILE}
+    # Texts and not paths: taking the paths of 10,000 files apart takes as long as reading the files.
+    dumps = [dirname(file) for file in files if basename(file) == MSPROBE_FILE]
     # The tensors of a dump have their names from its JSON, and come once.
-    of_dumps = {str(parent / MSPROBE_FOLDER) for parent in dumps}
+    of_dumps = {join(parent, MSPROBE_FOLDER) for parent in dumps}
     for file in files:
-        if str(PurePosixPath(file).parent) in of_dumps:
+        if of_dumps and dirname(file) in of_dumps:
             continue
         name = escape_surrogates(strip_dtype_suffix(file))
         place = ArrayPlace(folder / file, escape_surrogates(f"{shown}/{file}"), raw)
-        is_dump = place.path.name == MSPROBE_FILE and (place.path.parent / MSPROBE_FOLDER).is_dir()
-        if place.path.suffix not in ARRAY_SUFFIXES and not is_dump:
+        is_dump = basename(file) == MSPROBE_FILE and (place.path.parent / MSPROBE_FOLDER).is_dir()
+        if suffix_of(file) not in ARRAY_SUFFIXES and not is_dump:
             passed_over.append(place.shown)
         elif is_archive(file):
             _expand(name, place, side)
@@ -187,12 +195,13 @@ def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
 
 def _files(folder: Path) -> list[str]:
     """Return every file below a folder as a POSIX path from there, sorted; hidden ones are left out."""
-    found = []
+    found: list[str] = []
     for root, folders, files in os.walk(folder):
         # Assigning in place makes os.walk skip these folders.
         folders[:] = [name for name in folders if not name.startswith(".")]
-        below = os.path.relpath(root, folder)
-        found += [PurePosixPath(below, name).as_posix() for name in files if not name.startswith(".")]
+        below = PurePosixPath(os.path.relpath(root, folder)).as_posix()
+        beginning = "" if below == "." else f"{below}/"
+        found += [f"{beginning}{name}" for name in files if not name.startswith(".")]
     # os.walk returns the order of the file system, which differs between machines.
     return sorted(found, key=natural_order)
 
@@ -335,8 +344,13 @@ def _renamed(mapping: Mapping[str, RenamedArray], ours: NamedPlaces, theirs: Nam
 
 def _as_named(name: str, known: NamedPlaces) -> str:
     """Return a name from the user as arrays are named: without the suffix of a file."""
+    return name if name in known else strip_array_suffix(name)
+
+
+def strip_array_suffix(name: str) -> str:
+    """Return the name of a file of arrays without its suffix; any other name as it is."""
     path = PurePosixPath(name)
-    return name if name in known or path.suffix not in ARRAY_SUFFIXES else path.with_suffix("").as_posix()
+    return path.with_suffix("").as_posix() if path.suffix in ARRAY_SUFFIXES else name
 
 
 def _benchmark_of(pairs: list[StoredPair], target: Mapping[str, str], benchmarks: NamedPlaces) -> list[StoredPair]:

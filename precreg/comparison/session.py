@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg import __version__
 from precreg.arithmetic import dtype_name
 from precreg.baseline import entry_from
+from precreg.comparison.order import order_of_dumps, read_order, sort_by_execution
 from precreg.comparison.pairing import (
     ArrayPlace,
     ArraySide,
@@ -64,6 +65,7 @@ from precreg.types import (
     ComparisonSettings,
     ComparisonWarning,
     Execution,
+    ExecutionOrder,
     Failure,
     Finding,
     Layer,
@@ -100,8 +102,8 @@ class ComparisonTerms(NamedTuple):
     """Hold how pairs are measured and judged: the tolerance's layers, the chain of environments, the role.
 
     `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
-    threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions judges pairs by their
-    benchmarks at the error level `alpha`; None judges without it.
+    threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions compares pairs with their
+    benchmarks at the error level `alpha`, and decides about their verdicts if `regression`.
     """
 
     layers: tuple[Layer, ...]
@@ -111,7 +113,8 @@ class ComparisonTerms(NamedTuple):
     keep_all: bool = False
     threads: int = 1
     analyzers: tuple[str, ...] = ()
-    alpha: float | None = None
+    alpha: float = 0.0
+    regression: bool = False
 
 
 class PairTask(NamedTuple):
@@ -206,7 +209,11 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
     if beside is not None:
         comparison = add_benchmark(comparison, beside.measured)
         difference = benchmark_difference(comparison, beside.measured, beside.entry, same_bits=beside.same_bits)
-    verdict = _verdict(pair, comparison, tolerance, terms, beside, problem)
+    alone = judge_pair(comparison, tolerance, terms.role)
+    judges = terms.regression or beside is not None
+    by_benchmark = _by_benchmark(pair, comparison, tolerance, terms, beside, problem) if judges else alone
+    # Unless it judges, a benchmark only adds figures to the pair, so that its problem is a warning.
+    verdict = by_benchmark if terms.regression else alone
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))
     return replace(
@@ -216,10 +223,13 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
         benchmark=None if beside is None else beside.measured,
         benchmark_problem=problem,
         difference=difference,
+        regressed=tuple(
+            add_finding_message(finding) for finding in by_benchmark.findings if finding.reason is Reason.REGRESSED
+        ),
     )
 
 
-def _verdict(
+def _by_benchmark(
     pair: StoredPair,
     comparison: Comparison,
     tolerance: Tolerance,
@@ -227,9 +237,6 @@ def _verdict(
     beside: _Benchmark | None,
     problem: str | None,
 ) -> Verdict:
-    # Unless it judges, a benchmark only adds figures to the pair, so that its problem is a warning.
-    if terms.alpha is None:
-        return judge_pair(comparison, tolerance, terms.role)
     # Equal bits did not regress, and need no evidence.
     if beside is not None and beside.same_bits:
         return judge_pair(comparison, tolerance, terms.role)
@@ -343,12 +350,13 @@ MAX_NAMES = 3
 
 
 class ComparisonWork(NamedTuple):
-    """Hold pairs to compare and their terms, and the findings and warnings known before."""
+    """Hold pairs to compare in order, their terms, the findings and warnings known before, and the order's source."""
 
     pairs: list[StoredPair]
     terms: ComparisonTerms
     findings: tuple[Finding, ...]
     warnings: tuple[ComparisonWarning, ...]
+    order: ExecutionOrder = ExecutionOrder()
 
 
 def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
@@ -367,18 +375,19 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
     actual, reference = read_side(Path(settings.actual), raw), read_side(Path(settings.reference), raw_reference)
     benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
-    every = pair_arrays(actual, reference, mapping, benchmark)
+    known = order_of_dumps((actual, reference)) if settings.order is None else read_order(Path(settings.order))
+    every, order = sort_by_execution(pair_arrays(actual, reference, mapping, benchmark), known)
     chosen = _selected(every, settings.select)
     # Two folders without a common name are mostly a wrong path. Thousands of missing outputs would hide that.
     found = () if any(pair.actual and pair.reference for pair in every) else (_nothing(actual, reference),)
     # The user inspects a single pair in detail, so it keeps all positions even if it passes.
     keep_all = len(chosen) == 1
     # All pairs count, and not only the selected ones, so that a verdict is the same in any selection.
-    alpha = case_alpha(len(every)) if settings.regression else None
-    terms = ComparisonTerms(
-        pyramid, chain, settings.role, settings.worst, keep_all, analyzers=settings.analyzers, alpha=alpha
-    )
-    return ComparisonWork([] if found else chosen, terms, found, tuple(_noticed(actual, reference, benchmark, chosen)))
+    alpha = case_alpha(len(every))
+    terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, 1, settings.analyzers, alpha)
+    terms = terms._replace(regression=settings.regression)
+    noticed = tuple(_noticed(actual, reference, benchmark, chosen))
+    return ComparisonWork([] if found else chosen, terms, found, noticed, order)
 
 
 def finish_comparison(
@@ -391,7 +400,8 @@ def finish_comparison(
 ) -> ComparisonRecord:
     """Make the record of the compared pairs; `started` is a time in ISO 8601."""
     # Pairs come in the order in which workers finish, and a record must not depend on it.
-    ordered = tuple(sorted(pairs, key=lambda pair: natural_order(pair.name)))
+    place = {pair.name: place for place, pair in enumerate(work.pairs)}
+    ordered = tuple(sorted(pairs, key=lambda pair: place[pair.name]))
     return ComparisonRecord(
         schema=COMPARISON_SCHEMA,
         precreg=__version__,
@@ -402,6 +412,7 @@ def finish_comparison(
         findings=work.findings,
         warnings=(*work.warnings, *_on_tolerances(ordered, work.terms), *_on_benchmarks(ordered)),
         exit_code=run_exit_code(pair.verdict for pair in ordered),
+        order=work.order,
     )
 
 

@@ -1,6 +1,7 @@
 """Print a comparison.
 
-One pair gets its figures and worst positions, many pairs only their failures. The verdict comes last.
+One pair gets its figures and worst positions. Many pairs get groups of equal failures, the first failing pair in
+order, the worst failures, and a curve of the error. The verdict comes last.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from pathlib import Path
 from click import style
 
 from precreg.comparison.advice import advise_comparison
+from precreg.comparison.course import is_bad, pair_errors
+from precreg.comparison.curve import draw_text_curve
+from precreg.comparison.groups import FailureGroup, group_failures
 from precreg.comparison.html import benchmark_column, comparison_exit_sentence, divides_by_floor, sort_pairs
+from precreg.comparison.summary import (
+    describe_firsts,
+    describe_no_rise,
+    describe_order,
+    describe_regressions,
+    describe_why,
+    group_rows,
+    one_line,
+    regression_rows,
+)
 from precreg.measure import metric_named, view_metrics
 from precreg.report import (
     STATUS_LABELS,
@@ -20,7 +34,6 @@ from precreg.report import (
     describe_benchmark_difference,
     describe_warning,
     finding_notes,
-    finding_rows,
     format_columns,
     position_rows,
     strip_controls,
@@ -44,7 +57,7 @@ from precreg.types import (
 MAX_FAILURES = 20
 MAX_TERMINAL_POSITIONS = 10
 MAX_COMPARISON_WARNINGS = 5
-MAX_NAME_WIDTH = 60
+MAX_GROUPS = 20
 COMPARISON_INDENT = " " * 9
 # Counts printed unless they are 0.
 _COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "zero_references")
@@ -84,7 +97,7 @@ def _further(pair: ComparedPair) -> list[str]:
 
 
 def _label(pair: ComparedPair) -> str:
-    return f"{STATUS_LABELS[pair.verdict.status]:8} {_one_line(pair.name)}   {pair.verdict.reason}"
+    return f"{STATUS_LABELS[pair.verdict.status]:8} {one_line(pair.name)}   {pair.verdict.reason}"
 
 
 def _counted(comparison: Comparison) -> list[str]:
@@ -167,27 +180,39 @@ def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 
 
 def _many(record: ComparisonRecord) -> Iterator[list[str]]:
+    points = pair_errors(record.pairs)
+    yield [f"order     {describe_order(record)}"]
+    # Groups come before single failures: one missing folder hides behind hundreds of large errors.
+    groups = group_rows(record)
+    yield format_columns(["pairs", "reason", "cause", "first in order"], groups, MAX_GROUPS) if groups else []
+    firsts = list(describe_firsts(record, points))
+    yield [f"{label}: {text}" for label, text in firsts] or [*filter(None, [describe_no_rise(points)])]
+    yield _failures(record)
+    yield draw_text_curve(points)
+    yield _regressions(record)
+
+
+def _failures(record: ComparisonRecord) -> list[str]:
+    """List the failing pairs worst first, but for unmeasured ones of a group, which stand there."""
     # Passed pairs are counted in the last lines. Thousands of them would push the failures out of the log.
-    bad = [pair for pair in sort_pairs(record.pairs) if pair.verdict.status in (Status.FAILED, Status.ERROR)]
-    rows = [[STATUS_LABELS[pair.verdict.status], _one_line(pair.name), pair.verdict.reason, _why(pair)] for pair in bad]
-    yield format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES) if rows else []
+    grouped = {id(pair) for group in group_failures(record.pairs) if _stands_for(group) for pair in group.pairs}
+    bad = [pair for pair in sort_pairs(record.pairs) if is_bad(pair) and id(pair) not in grouped]
+    rows = [
+        [STATUS_LABELS[pair.verdict.status], one_line(pair.name), pair.verdict.reason, describe_why(pair)]
+        for pair in bad
+    ]
+    return format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES) if rows else []
 
 
-def _one_line(name: str) -> str:
-    """Shorten a file name to one line, keeping its end.
-
-    Such a name must not look like a line of ours, nor push the columns away.
-    """
-    line = strip_controls(name).replace("\n", " ").replace("\t", " ")
-    return line if len(line) <= MAX_NAME_WIDTH else f"...{line[3 - MAX_NAME_WIDTH :]}"
+def _stands_for(group: FailureGroup) -> bool:
+    return len(group.pairs) > 1 and not group.is_measured
 
 
-def _why(pair: ComparedPair) -> str:
-    """Write the figure and the limit that decided, or the verdict's message."""
-    rows = finding_rows(pair.verdict, pair.described)
-    if not rows:
-        return pair.verdict.message
-    return f"{rows[0].metric} {rows[0].current}, allowed {rows[0].allowed}"
+def _regressions(record: ComparisonRecord) -> list[str]:
+    rows = regression_rows(record)
+    columns = ["regressed", "metric", "benchmark", "actual", "ratio"]
+    table = format_columns(columns, rows, MAX_FAILURES) if rows else []
+    return [*table, *describe_regressions(record)]
 
 
 def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:

@@ -103,7 +103,7 @@ def compare_arrays(
     if a.size == 0:
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
-    return replace(Comparison(*identity), **comparison_fields(tally_arrays(a, r, rules, threads), pairing, rules))
+    return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, rules))
 
 
 def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from .html import json_for_script as json_for_script
 from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
 from .html import unravel_index as unravel_index
+from .monitor import render_monitor_html as render_monitor_html
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding
@@ -50,4 +51,8 @@ from .summaries import render_run_terminal as render_run_terminal
 from .trace import render_trace_terminal as render_trace_terminal
 from .trace_html import render_trace_html as render_trace_html
 from .trace_html import trace_json as trace_json
+from .trace_rows import ErrorUnit as ErrorUnit
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files
+from .watched import describe_unmatched as describe_unmatched
+from .watched import render_breakpoint as render_breakpoint
+from .watched import render_watched_value as render_watched_value

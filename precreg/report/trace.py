@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from precreg.report.describe import format_columns, strip_controls
 from precreg.report.trace_rows import (
@@ -10,10 +10,11 @@ from precreg.report.trace_rows import (
     ErrorUnit,
     TraceColumn,
     error_text,
-    format_site,
     main_output,
     operation_columns,
     share_text,
+    short_files,
+    short_site,
     unit_name,
 )
 from precreg.report.trace_sentences import (
@@ -26,12 +27,14 @@ from precreg.report.trace_sentences import (
     trace_warnings,
 )
 from precreg.shadow import TraceGroup, group_by_module, group_by_site, rank_by_share
-from precreg.types import Operation, Trace
+from precreg.types import Operation, SiteTotals, Trace
 
 TRACE_WIDTH = 120
 # A terminal shows the top of each list, and --all everything.
 MAX_RANKED = 5
 MAX_GROUPS = 20
+# Smaller shares would read 0.0 %.
+MIN_SHARE = 0.0005
 MAX_EVENTS = 10
 MAX_DUMPED = 12
 # A narrow terminal leaves these columns out, in this order.
@@ -72,8 +75,12 @@ def _trust(trace: Trace, every: bool) -> Iterator[str]:
 
 def _ranked(trace: Trace, unit: ErrorUnit, width: int) -> Iterator[str]:
     output = main_output(trace)
-    ranked = rank_by_share(trace, output.name)[:MAX_RANKED] if output is not None else []
-    if ranked and output is not None:
+    if output is None:
+        return
+    ranked = rank_by_share(trace, output.name)[:MAX_RANKED]
+    # The first is shown however small it is.
+    ranked = ranked[:1] + [each for each in ranked[1:] if abs(each.shares[output.name]) >= MIN_SHARE]
+    if ranked:
         yield ""
         yield from _operations(f"largest shares of the error of {output.name}", ranked, trace, unit, width)
 
@@ -166,21 +173,46 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
     ]
     if not any(each.shares for each in groups):
         columns = columns[1:]
-    names = [heading for heading, _ in columns]
-    rows = [[*(cell(each) for _, cell in columns), group_name(each, name)] for each in ordered]
+    names, files = [heading for heading, _ in columns], short_files(trace)
+    rows = [[*(cell(each) for _, cell in columns), group_name(each, name, files)] for each in ordered]
     widths = [max(map(len, column)) for column in zip(names, *(row[:-1] for row in rows), strict=True)]
     lines = [[*map(str.rjust, row[:-1], widths), row[-1]] for row in ([*names, name], *rows)]
     yield ""
-    yield f"by {name}, largest own and total error {'in ' if unit == 'ulp' else ''}{unit_name(trace, unit)}"
+    shares = f"share of the error of {key}, " if names[0] == "share" else ""
+    yield f"by {name}, {shares}largest own and total error {'in ' if unit == 'ulp' else ''}{unit_name(trace, unit)}"
     yield from (_cut(line, width) for line in format_columns(lines[0], lines[1:], len(rows)))
     if len(ordered) < len(groups):
         yield f"and {len(groups) - len(ordered):,} more: --all shows them"
 
 
 def trace_groups(trace: Trace) -> tuple[str, list[TraceGroup]]:
-    """Group a trace by modules if it has any, else by lines; return the word for a group, and the groups."""
-    word = "module" if any(each.site.module for each in trace.operations) else "line"
-    return word, trace_groups_of(trace.operations, word)
+    """Group a trace by modules if it has any, else by lines; return the word for a group, and the groups.
+
+    Operations that a stored trace leaves out count in their groups.
+    """
+    sites = [*(each.site for each in trace.operations), *(each.site for each in trace.left_out_sites)]
+    word = "module" if any(site.module for site in sites) else "line"
+    groups = {group.key: group for group in trace_groups_of(trace.operations, word)}
+    for left_out in trace.left_out_sites:
+        added = _group_left_out(left_out, word)
+        groups[added.key] = _joined_groups(groups[added.key], added) if added.key in groups else added
+    return word, list(groups.values())
+
+
+def _group_left_out(left_out: SiteTotals, word: str) -> TraceGroup:
+    site = left_out.site
+    key = site.module if word == "module" or not site.file else f"{site.file}:{site.line}"
+    return TraceGroup(key, site, left_out.operations, left_out.own, left_out.total, left_out.shares, 0)
+
+
+def _joined_groups(one: TraceGroup, other: TraceGroup) -> TraceGroup:
+    shares = {name: one.shares.get(name, 0.0) + other.shares.get(name, 0.0) for name in {**one.shares, **other.shares}}
+    return one._replace(
+        operations=one.operations + other.operations,
+        own=max(one.own, other.own),
+        total=max(one.total, other.total),
+        shares=shares,
+    )
 
 
 def groups_by_share(groups: Sequence[TraceGroup], trace: Trace) -> list[TraceGroup]:
@@ -195,6 +227,6 @@ def trace_groups_of(operations: Sequence[Operation], word: str) -> list[TraceGro
     return group_by_module(operations) if word == "module" else group_by_site(operations)
 
 
-def group_name(group: TraceGroup, word: str) -> str:
+def group_name(group: TraceGroup, word: str, files: Mapping[str, str]) -> str:
     """Write the module of a group, or its line with its code."""
-    return (group.key or UNKNOWN) if word == "module" else format_site(group.site)
+    return (group.key or UNKNOWN) if word == "module" else short_site(group.site, files)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import isfinite
+from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from precreg.shadow import unit_of
 from precreg.types import ErrorSize, Operation, Site, Trace, TracedOutput, format_number
@@ -74,7 +77,8 @@ def used_tolerance(share: float | None, output: TracedOutput) -> float | None:
 
     The tolerance limits the whole error, and shares explain its part from rounding.
     """
-    if share is None or output.tolerances is None:
+    # A tolerance without an elementwise bound, such as a match ratio, has no parts.
+    if share is None or output.tolerances is None or not isfinite(output.tolerances):
         return None
     whole, rounding = output.whole, output.rounding
     part = rounding.relative / whole.relative if whole and rounding and whole.relative > 0 else 1.0
@@ -89,14 +93,29 @@ def format_site(site: Site, width: int = 0) -> str:
     return text if not width or len(text) <= width else f"{text[: max(width - 1, 1)]}…"
 
 
-def format_operation(operation: Operation) -> str:
-    """Write number, name, shape and dtype of an operation."""
-    shape = "×".join(map(str, operation.shape)) or "scalar"
-    return f"{operation.number} {operation.name} {shape} {operation.dtype}"
+def short_files(trace: Trace) -> dict[str, str]:
+    """Return, by file, the end of its path that no other file of the trace has: paths take the room of the code."""
+    files = {each.site.file for each in trace.operations} | {each.site.file for each in trace.left_out_sites}
+    return {file: _shortest_end(file, files) for file in files}
+
+
+def _shortest_end(file: str, files: Collection[str]) -> str:
+    parts = PurePosixPath(file).parts
+    for count in range(1, len(parts)):
+        end = "/".join(parts[-count:])
+        if sum(f"/{other}".endswith(f"/{end}") for other in files) == 1:
+            return end
+    return file
+
+
+def short_site(site: Site, files: Mapping[str, str]) -> str:
+    """Write a place for a table."""
+    return format_site(replace(site, file=files[site.file]))
 
 
 def operation_columns(trace: Trace, operations: Sequence[Operation], unit: ErrorUnit) -> list[TraceColumn]:
     """Return the columns of a table of operations, without those in which no operation has anything."""
+    files = short_files(trace)
     columns = [
         TraceColumn("no.", lambda each: Cell(str(each.number), each.number)),
         *_share_columns(trace, unit),
@@ -107,7 +126,7 @@ def operation_columns(trace: Trace, operations: Sequence[Operation], unit: Error
         TraceColumn("dtype", lambda each: Cell(each.dtype), False),
         TraceColumn("shape", lambda each: Cell("×".join(map(str, each.shape)) or "scalar"), False),
         TraceColumn("note", lambda each: Cell(each.note.replace("_", " ")), False),
-        TraceColumn("place", lambda each: Cell(format_site(each.site)), False),
+        TraceColumn("place", lambda each: Cell(short_site(each.site, files)), False),
     ]
     return [column for column in columns if _has_content(column, operations)]
 
@@ -182,4 +201,4 @@ def _number(value: float | None) -> Cell:
 
 def _occurred(value: float | None) -> Cell:
     """Return a cell that is empty unless there is something: 0 NaN are not worth a column."""
-    return Cell(format_number(value, 3) if value else "", value)
+    return Cell(format_number(value, 3) if value is not None and value > 0 else "", value)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from precreg.report.trace_rows import ErrorUnit, error_words, format_site, main_output, share_text
-from precreg.shadow import FirstLoss, coverage_of, find_first_loss, rank_by_share, unit_of
+from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
+from precreg.shadow import (
+    COMPLETE_SHARES,
+    FIRST_LOSS_EPS,
+    FirstLoss,
+    coverage_of,
+    find_first_loss,
+    is_formula_dominant,
+    rank_by_share,
+    unit_of,
+)
 from precreg.types import (
     DumpComparison,
     FormulaDifference,
@@ -19,8 +28,6 @@ from precreg.types import (
     format_number,
 )
 
-# The shares of a complete ledger add up to 1. On BERT, GPT-2 and kernels of numpy the sum was 0.993 to 1.0003.
-MIN_SUM_OF_SHARES, MAX_SUM_OF_SHARES = 0.95, 1.05
 # A shadow whose own error exceeds this part of the measured error does not measure it.
 MAX_SHADOW_ERROR = 0.1
 # Below this, a share is noise beside those of the largest operations.
@@ -38,15 +45,8 @@ def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
     return [*formula, *others, _loss_sentence(trace, unit)]
 
 
-def formula_dominates(output: TracedOutput) -> bool:
-    """Return whether the reference differs from the exact subject by more than rounding explains."""
-    if output.formula is None or output.rounding is None:
-        return False
-    return output.formula.relative > output.rounding.relative
-
-
 def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> str:
-    if not formula_dominates(output) or output.formula is None:
+    if not is_formula_dominant(output, trace.oracle) or output.formula is None:
         return ""
     times = ""
     if output.rounding is not None and output.rounding.relative > 0 and isfinite(output.formula.relative):
@@ -59,14 +59,15 @@ def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> st
 def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
     loss = find_first_loss(trace)
     if loss is not None:
-        return f"first loss: {format_site(loss.operation.site)}{describe_loss_reason(loss, trace, unit)}"
+        return f"first loss: {format_site(loss.operation.site)}{_loss_words(loss, trace, unit)}"
     if not any(each.own is not None for each in trace.operations):
         return "no first loss is known: the trace saw no operation with an own error"
-    return f"no first loss: rounding of {trace.dtype} explains each known own error{_largest(trace)}"
+    limit = f"no known own error exceeds {FIRST_LOSS_EPS:g} ULP of {trace.dtype}"
+    return f"{largest}; {limit}" if (largest := _largest(trace, unit)) else f"no first loss: {limit}"
 
 
-def describe_loss_reason(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
-    """Continue the place of a first loss: its operation, the size of the loss, and the share of the output's error."""
+def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
+    """Continue the place of a first loss: its operation, the size and probable cause of the loss, and its share."""
     operation = loss.operation
     parts = [f", {operation.name}"]
     if loss.reason == "overflow":
@@ -75,9 +76,31 @@ def describe_loss_reason(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
         total = operation.total.relative if operation.total is not None else 0.0
         times = format_number(operation.amplification, 3)
         parts.append(f": it amplifies the errors of its inputs {times} times, to {error_words(total, trace, unit)}")
+    elif loss.reason == "accumulated":
+        together = error_words(loss.together, trace, unit)
+        parts.append(f": {loss.times:,} times on its own result, own errors together {together}")
     elif operation.own is not None:
         parts.append(f": own error {error_words(operation.own.relative, trace, unit)}")
-    return "".join([*parts, _explained(operation)])
+    return "".join([*parts, _cause_words(loss), _explained(operation)])
+
+
+def _cause_words(loss: FirstLoss) -> str:
+    """Write the probable cause with a question mark: the operation's name, dtypes and sizes suggest it."""
+    operation = loss.operation
+    match loss.cause:
+        case "accumulator":
+            return f" ({operation.dtype} accumulator?)"
+        case "cast":
+            return f" (cast to {operation.dtype}?)"
+        case "cancellation":
+            lost = f", {format_number(operation.lost_bits, 2)} bits lost" if operation.lost_bits else ""
+            return f" (cancellation{lost}?)"
+        case "approximation":
+            return f" (approximation of {operation.name}?)"
+        case "underflow":
+            return f" (underflow of {operation.dtype}?)"
+        case "overflow" | "rounding":
+            return ""
 
 
 def _explained(operation: Operation) -> str:
@@ -87,16 +110,18 @@ def _explained(operation: Operation) -> str:
     return f"; {share_text(share)} of the error of {output}" if abs(share) >= MIN_SHARE_IN_WORDS else ""
 
 
-def _largest(trace: Trace) -> str:
+def _largest(trace: Trace, unit: ErrorUnit) -> str:
     output = main_output(trace)
     ranked = rank_by_share(trace, output.name) if output is not None else []
     if not ranked or output is None:
         return ""
     first = ranked[0]
-    return f"; largest share, {share_text(first.shares[output.name])}: {format_site(first.site)}, {first.name}"
+    own = "" if first.own is None else f": own error {error_words(first.own.relative, trace, unit)}"
+    share = share_text(first.shares[output.name])
+    return f"largest share: {format_site(first.site)}, {first.name}{own}; {share} of the error of {output.name}"
 
 
-_OTHERS = {"reference": "the reference", "golden": "the golden", "accepted": "the accepted version"}
+_OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the other version"}
 
 
 def describe_formula(found: FormulaDifference) -> list[str]:
@@ -106,7 +131,7 @@ def describe_formula(found: FormulaDifference) -> list[str]:
         return [f"the operations of {other} are not known: {found.problem}"]
     counts = f"{found.matched:,} of {found.operations:,} operations have the same exact value in {other}"
     if found.first is None:
-        return [f"no operation differs from {other} alone: {counts}"]
+        return [f"the operations do not show where the formula parts from {other}: {counts}"]
     sentences = [f"from here the formula differs: {_placed(found.first)}; {counts}"]
     if found.counterpart is not None:
         sentences.append(f"{other} has there: {_placed(found.counterpart)}")
@@ -120,7 +145,8 @@ def _placed(place: OperationPlace | Operation) -> str:
 def describe_version(found: VersionDifference, trace: Trace, unit: ErrorUnit) -> list[str]:
     """Name the first operation whose own error grew over another version's, and the errors of its outputs."""
     version = found.revision if found.commit.startswith(found.revision) else f"{found.revision} ({found.commit[:8]})"
-    return [_growth(found, version, trace, unit), *_former_errors(found, version, trace, unit)]
+    formula = [] if found.formula is None else describe_formula(found.formula)
+    return [_growth(found, version, trace, unit), *formula, *_former_errors(found, version, trace, unit)]
 
 
 def _growth(found: VersionDifference, version: str, trace: Trace, unit: ErrorUnit) -> str:
@@ -171,20 +197,25 @@ def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list
 
 def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Split the error of an output into rounding and formula, as far as they are known."""
-    parts = []
-    if output.whole is not None:
-        parts.append(f"error {error_words(output.whole.relative, trace, unit)}")
-    if output.tolerances is not None:
-        parts.append(f"{format_number(output.tolerances, 3)} of the tolerance")
-    if output.rounding is not None:
-        parts.append(f"rounding {error_words(output.rounding.relative, trace, unit)}")
-    else:
-        parts.append("rounding not known: the trace lost this output")
-    if output.formula is not None:
-        parts.append(f"formula {error_words(output.formula.relative, trace, unit)}")
-        if output.rounding is not None:
-            parts.append(f"{'formula' if formula_dominates(output) else 'rounding'} dominates")
-    return f"{output.name}: {', '.join(parts)}"
+    sizes = [("error", output.whole), ("rounding", output.rounding), ("formula", output.formula)]
+    known = [(name, size.relative) for name, size in sizes if size is not None]
+    if not known:
+        return f"{output.name}: error not known: the trace lost this output"
+    # The unit stands once, behind the first number.
+    first = f"{known[0][0]} {error_words(known[0][1], trace, unit)}"
+    # An elementwise tolerance of 0 gives no measure: such an output is judged by another metric.
+    is_known = output.tolerances is not None and isfinite(output.tolerances)
+    used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
+    split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
+    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output, trace)]))}"
+
+
+def _dominance(output: TracedOutput, trace: Trace) -> str:
+    if output.rounding is None:
+        return "rounding not known: the trace lost this output"
+    if output.formula is None:
+        return ""
+    return f": {'formula' if is_formula_dominant(output, trace.oracle) else 'rounding'} dominates"
 
 
 def describe_coverage(trace: Trace) -> str:
@@ -197,13 +228,10 @@ def describe_coverage(trace: Trace) -> str:
         (found.cuts, "cut" if found.cuts == 1 else "cuts"),
         (found.flips, "flip" if found.flips == 1 else "flips"),
     ]
-    sums = [
-        f"shares of {output.name} add up to {format_number(output.sum_of_shares, 3)}"
-        for output in trace.outputs
-        if output.sum_of_shares is not None
-    ]
-    # Zeros are printed, too: a reader must see that nothing was cut.
-    counted = ", ".join(f"{number:,} {name}" for number, name in counts)
+    # Rarer events follow only if they happened. Zeros of the others are printed: nothing was cut.
+    rare = [(found.shares_cut, "without a derivative"), (found.weakened, "run in another way than plainly")]
+    counted = ", ".join(f"{number:,} {name}" for number, name in (*counts, *(each for each in rare if each[0])))
+    sums = [f"shares of {name} add up to {format_number(sum, 3)}" for name, sum in found.sums.items()]
     operations = f"{found.operations:,} operation{'' if found.operations == 1 else 's'}"
     return f"coverage: {'; '.join([f'{operations}, {counted}', *(sums or ['no shares'])])}"
 
@@ -222,8 +250,8 @@ def _warnings(trace: Trace) -> Iterator[str]:
         yield "the traced run has other bits than a plain run: the trace shows another computation"
     for output in trace.outputs:
         sum = output.sum_of_shares
-        if sum is not None and not MIN_SUM_OF_SHARES <= sum <= MAX_SUM_OF_SHARES:
-            limits = f"{MIN_SUM_OF_SHARES} to {MAX_SUM_OF_SHARES}"
+        if sum is not None and not COMPLETE_SHARES[0] <= sum <= COMPLETE_SHARES[1]:
+            limits = f"{COMPLETE_SHARES[0]} to {COMPLETE_SHARES[1]}"
             yield (
                 f"the shares of {output.name} add up to {format_number(sum, 3)}, outside {limits}: "
                 "the ranking is not complete"

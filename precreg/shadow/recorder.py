@@ -5,11 +5,12 @@ Engines record. Listeners (watches, breakpoints) see each operation with its val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from precreg.types import EventKind, Operation, Phase, Site, TraceEvent
 
@@ -31,12 +32,14 @@ class Observed(NamedTuple):
     """One operation with its values: arrays or tensors, as its engine has them.
 
     `actual` is the low-precision result, `exact` its shadow, and `own_exact` the exact operation on the same inputs.
+    `operands` returns the shadows of the inputs, in the order of the operation's `inputs`.
     """
 
     operation: Operation
     actual: Any
     exact: Any
     own_exact: Any = None
+    operands: Callable[[], Sequence[Any]] | None = None
 
 
 class Listener(Protocol):
@@ -44,6 +47,32 @@ class Listener(Protocol):
 
     def see(self, observed: Observed) -> None:
         """Look at one operation after it ran."""
+
+
+@runtime_checkable
+class OutputListener(Protocol):
+    """See each output of a computation, too, after its last operation."""
+
+    def see_output(self, name: str, actual: NDArray[Any], exact: NDArray[Any] | None) -> None:
+        """Look at an output, which is on the host, and at its shadow if it has one."""
+
+
+class Lookup(Protocol):
+    """Find the shadow of any value of the user's program, while engines run."""
+
+    def shadow_of(self, value: Any) -> NDArray[Any] | None:
+        """Return the shadow of a value, on the host; None if no engine knows it."""
+
+    def plain_array(self, name: str, value: Any) -> NDArray[Any]:
+        """Return a value as an array on the host; `name` is its name in errors."""
+
+
+@runtime_checkable
+class ValueListener(Protocol):
+    """Look up other values than those of an operation, too."""
+
+    def take_lookup(self, lookup: Lookup | None) -> None:
+        """Find shadows by this from now on; None ends the computation."""
 
 
 class Recorder:
@@ -55,6 +84,7 @@ class Recorder:
         self.phase: Phase = "forward"
         self.operations: list[Operation] = []
         self._listeners = listeners
+        self._is_shown = False
         self._events: dict[tuple[EventKind, str, Site, str], TraceEvent] = {}
 
     def next_number(self) -> int:
@@ -63,14 +93,35 @@ class Recorder:
 
     def record(self, observed: Observed) -> None:
         """Add an operation, which has the next number, and show it to the listeners."""
+        if self._is_shown:
+            # A listener computes, such as a debugger with an expression of the user.
+            return
         self.operations.append(observed.operation)
+        self._is_shown = True
+        try:
+            for listener in self._listeners:
+                listener.see(observed)
+        finally:
+            self._is_shown = False
+
+    def give_lookup(self, lookup: Lookup | None) -> None:
+        """Give the engines that run to the listeners that look up values; None before they end."""
         for listener in self._listeners:
-            listener.see(observed)
+            if isinstance(listener, ValueListener):
+                listener.take_lookup(lookup)
+
+    def show_output(self, name: str, actual: NDArray[Any], exact: NDArray[Any] | None) -> None:
+        """Show an output to the listeners that see outputs."""
+        for listener in self._listeners:
+            if isinstance(listener, OutputListener):
+                listener.see_output(name, actual, exact)
 
     def note_event(
         self, kind: EventKind, name: str, site: Site, changed: int = 0, elements: int = 0, detail: str = ""
     ) -> None:
         """Add an event; equal events at one site are one, with the largest count of changed elements."""
+        if self._is_shown:
+            return
         key = (kind, name, site, detail)
         found = self._events.get(key)
         if found is None:

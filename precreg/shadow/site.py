@@ -22,7 +22,7 @@ def user_frame(depth: int = 1) -> FrameType:
     If every frame lies inside of them, return the outermost one.
     """
     frame = sys._getframe(depth)
-    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+    while frame.f_back is not None and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
@@ -40,7 +40,8 @@ def _site(code: CodeType, line: int, module: str) -> Site:
 
 
 @lru_cache(maxsize=4096)
-def _is_library(file: str) -> bool:
+def is_library_file(file: str) -> bool:
+    """Return whether a file of code belongs to numpy, torch, precreg and the like, or to Python."""
     # Code that a library generates has no file, such as "<__array_function__ internals>".
     if file.startswith("<"):
         return not file.startswith(("<ipython", "<stdin", "<string"))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import dtype_name
-from precreg.shadow.engine import Engine
+from precreg.shadow.engines import RunningEngines
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.sizes import error_size
-from precreg.subject import is_tensor, output_leaves, tensor_to_array
+from precreg.subject import output_leaves
 from precreg.types import TracedOutput
 
 if TYPE_CHECKING:
@@ -46,38 +43,24 @@ class Tracer:
         arithmetic: Arithmetic | None = None,
     ) -> dict[str, Any]:
         """Return the outputs of a call by name, with the bits of a plain call."""
-        with ExitStack() as stack:
-            engines = [stack.enter_context(engine) for engine in self._engines(arithmetic)]
-            given = [_through(engines, Engine.wrap, value) for value in arguments]
-            by_name = {name: _through(engines, Engine.wrap, value) for name, value in named.items()}
+        with RunningEngines(self.recorder, self._module, arithmetic) as engines:
+            given = [engines.wrap(value) for value in arguments]
+            by_name = {name: engines.wrap(value) for name, value in named.items()}
             leaves = dict(output_leaves(function(*given, **by_name)))
-            self._keep_outputs(engines, leaves)
-            return {name: _through(engines, Engine.unwrap, leaf) for name, leaf in leaves.items()}
+            self.keep_outputs(engines, leaves)
+            return {name: engines.unwrap(leaf) for name, leaf in leaves.items()}
 
-    def _engines(self, arithmetic: Arithmetic | None) -> list[Engine]:
-        from precreg.shadow.numpy import NumpyEngine
-
-        engines: list[Engine] = [NumpyEngine(self.recorder, arithmetic)]
-        # A function that computes with torch has imported it before it is called.
-        if "torch" in sys.modules:
-            from precreg.shadow.torch import TorchEngine
-
-            engines.append(TorchEngine(self.recorder, self._module))
-        return engines
-
-    def _keep_outputs(self, engines: Sequence[Engine], leaves: Mapping[str, Any]) -> None:
-        sums: dict[str, float] = {}
-        for engine in engines if self._shares else ():
-            for output, shares in engine.shares(leaves).items():
-                self.recorder.set_shares(output, shares)
-                sums[output] = sums.get(output, 0.0) + sum(shares.values())
+    def keep_outputs(self, engines: RunningEngines, leaves: Mapping[str, Any]) -> None:
+        """Keep the errors and shadows of outputs, and show them to the listeners."""
+        sums = engines.shares(leaves) if self._shares else {}
         found = []
         for name, leaf in leaves.items():
-            shadow = next((each for engine in engines if (each := engine.shadow_of(leaf)) is not None), None)
-            actual = _host_array(name, _through(engines, Engine.unwrap, leaf))
+            shadow = engines.shadow_of(leaf)
+            actual = engines.plain_array(name, leaf)
             rounding = None if shadow is None else error_size(actual, shadow, elements=True)
             if shadow is not None:
                 self.shadows[name] = shadow
+            self.recorder.show_output(name, actual, shadow)
             found.append(
                 TracedOutput(
                     name=name,
@@ -88,13 +71,3 @@ class Tracer:
                 )
             )
         self.outputs = tuple(found)
-
-
-def _through(engines: Sequence[Engine], method: Callable[[Engine, Any], Any], value: Any) -> Any:
-    for engine in engines:
-        value = getattr(engine, method.__name__)(value)
-    return value
-
-
-def _host_array(name: str, value: Any) -> NDArray[Any]:
-    return tensor_to_array(value, f"output {name}", "bad-outputs") if is_tensor(value) else np.asarray(value)

@@ -39,12 +39,13 @@ def compare_versions(
     tolerance = match_tolerance(unit_of(trace.dtype))
     pairs = pair_operations(own, other, tolerance)
     grown = first_growth(own.operations, other.operations, pairs)
+    parted = _parted_formula(trace, own, other, known, tolerance)
     return replace(
         found,
         kind=None if grown is None else grown.kind,
         first=None if grown is None else grown.operation,
         counterpart=None if grown is None else grown.counterpart,
-        formula=_parted_formula(trace, own, other, known, tolerance),
+        formula=None if parted is None else replace(parted, commit=found.commit),
         operations=len(other.operations),
         matched=len(pairs),
     )

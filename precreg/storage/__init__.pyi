@@ -19,6 +19,7 @@ from .array_formats import is_array_file as is_array_file
 from .array_formats import natural_order as natural_order
 from .array_formats import read_recorded as read_recorded
 from .array_formats import read_single as read_single
+from .array_formats import suffix_of as suffix_of
 from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
 from .conversion import convert_data as convert_data
@@ -52,6 +53,7 @@ from .files import temporary_folder as temporary_folder
 from .files import yaml_files as yaml_files
 from .msprobe_dump import MSPROBE_FILE as MSPROBE_FILE
 from .msprobe_dump import MSPROBE_FOLDER as MSPROBE_FOLDER
+from .msprobe_dump import ordered_msprobe_names as ordered_msprobe_names
 from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz

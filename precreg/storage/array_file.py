@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from precreg.errors import UserError
-from precreg.storage.files import open_regular_file
+from precreg.storage.files import open_regular_file, read_small_file
 
 # Elements hashed at a time. An array in another layout is copied block by block, so this limits the copy, too:
 # 512 KiB of float64.
@@ -137,13 +137,27 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
     """
     try:
         return open_regular_file(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError("missing-file", "expected a file of arrays but there is none", file=shown) from None
     except OSError as error:
-        slug = "bad-array-file" if isfile(path) else "missing-file"
-        raise UserError(
-            slug, f"expected a file of arrays that can be read but: {error.strerror}", file=shown
-        ) from error
+        raise _unreadable(path, shown, error) from error
+
+
+def read_if_small(path: Path, shown: str) -> tuple[int, bytes | None]:
+    """Return the size of a file, and its content if reading is faster than mapping.
+
+    Raises:
+        UserError: missing-file, bad-array-file.
+    """
+    try:
+        return read_small_file(path, SMALL_BYTES)
+    except OSError as error:
+        raise _unreadable(path, shown, error) from error
+
+
+def _unreadable(path: Path, shown: str, error: OSError) -> UserError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return UserError("missing-file", "expected a file of arrays but there is none", file=shown)
+    slug = "bad-array-file" if isfile(path) else "missing-file"
+    return UserError(slug, f"expected a file of arrays that can be read but: {error.strerror}", file=shown)
 
 
 def fits_in_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

@@ -36,12 +36,19 @@ ARRAY_SUFFIXES = (*_SINGLES, RAW, *_ARCHIVES)
 def is_archive(name: str) -> bool:
     """Return whether a file holds named arrays, by its name."""
     # Other files may end in .json, so that the whole name counts.
-    return name.rpartition("/")[2] == MSPROBE_FILE or Path(name).suffix in _ARCHIVES
+    return name.rpartition("/")[2] == MSPROBE_FILE or suffix_of(name) in _ARCHIVES
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of a file's name, as pathlib has it; a folder has thousands of files."""
+    file = name.rpartition("/")[2]
+    stem, dot, suffix = file.rpartition(".")
+    return f".{suffix}" if stem and suffix and dot else ""
 
 
 def is_array_file(name: str) -> bool:
     """Return whether a file's name is that of a format of arrays."""
-    return is_archive(name) or Path(name).suffix in ARRAY_SUFFIXES
+    return is_archive(name) or suffix_of(name) in ARRAY_SUFFIXES
 
 
 def find_arrays(path: Path, shown: str) -> Mapping[str, FoundArray]:

@@ -41,6 +41,19 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
         dump = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _bad(shown, f"the JSON of msprobe but got: {error}") from None
+    return {_name(entry): _located(entry, path, shown) for entry in _entries(dump, shown)}
+
+
+def ordered_msprobe_names(dump: Any, shown: str) -> list[str]:
+    """Return the names of the tensors of a parsed dump.json in the order of execution; no file is opened.
+
+    Raises UserError (bad-tensor-file) for JSON of another kind, and for statistics without tensors.
+    """
+    return list(dict.fromkeys(map(_name, _entries(dump, shown))))
+
+
+def _entries(dump: Any, shown: str) -> list[dict[str, Any]]:
+    """Return the entries of the tensors of a dump that have a file."""
     data = dump.get("data") if isinstance(dump, dict) else None
     if not isinstance(data, dict):
         raise _bad(shown, 'the JSON of msprobe with calls under "data" but there is none')
@@ -50,7 +63,7 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
         statistics = f"statistics of {len(entries)} tensors alone" if entries else "no tensor"
         remedy = 'dump with "task": "tensor", or keep the figures in a table'
         raise _bad(shown, f"tensors in {MSPROBE_FOLDER} but the dump has {statistics}; {remedy}")
-    return {_name(entry): _located(entry, path, shown) for entry in named}
+    return named
 
 
 def _bad(shown: str, expectation: str) -> UserError:

@@ -8,7 +8,6 @@ verifies the checksum.
 
 from __future__ import annotations
 
-import os
 import struct
 import zipfile
 import zlib
@@ -23,12 +22,12 @@ from numpy.lib import format as npy
 
 from precreg.errors import UserError
 from precreg.storage.array_file import (
-    SMALL_BYTES,
     Array,
     StoredArray,
     fits_in_memory,
     is_ml_dtype,
     open_array_file,
+    read_if_small,
     to_native_byte_order,
 )
 
@@ -66,11 +65,14 @@ def find_npy(path: Path, shown: str) -> StoredArray:
         UserError: missing-file; bad-array-file, for anything but a .npy file of numbers, a truncated file, or bytes
             after the array.
     """
-    with open_array_file(path, shown) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        # A small file is read once, header and data together, in place of a second open for the data.
-        content = stream.read() if size <= SMALL_BYTES else None
-        beginning = stream if content is None else BytesIO(content)
+    # A small file is read once, header and data together, in place of a second open for the data.
+    size, content = read_if_small(path, shown)
+    if content is None:
+        with open_array_file(path, shown) as stream:
+            header = read_npy_header(stream, shown)
+            start = stream.tell()
+    else:
+        size, beginning = len(content), BytesIO(content)
         header = read_npy_header(beginning, shown)
         start = beginning.tell()
     check_npy_size(header, size - start, shown)

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from precreg.errors import UserError
-from precreg.storage.files import read_regular_file, replace_file, report_write_errors
+from precreg.storage.files import MAX_READ_BYTES, read_regular_file, replace_file, report_write_errors
 
 _T = TypeVar("_T")
 
@@ -54,32 +54,35 @@ def future_schema(found: object, own: str, file: str, line: int | None = None) -
     return UserError("future-schema", f"expected schema {own} or older but got schema={found}", file=file, line=line)
 
 
-def read_json_record(path: Path, kind: type[_T], schema: str, noun: str) -> _T:
+def read_json_record(
+    path: Path, kind: type[_T], schema: str, noun: str, *, max_bytes: int = MAX_READ_BYTES, strict: bool = True
+) -> _T:
     """Read a record of this schema or an older one; unknown fields are ignored.
 
-    `noun` names the kind of record in messages, as in "a run record".
+    `noun` names the kind of record in messages, as in "a run record". Without `strict`, a number may be its text, such
+    as "inf", which JSON has no number for.
 
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    data = _read_bytes(path, noun)
-    found = _decode(data, _Header, path, noun).schema
+    data = _read_bytes(path, noun, max_bytes)
+    found = _decode(data, _Header, path, noun, strict).schema
     age = schema_age(found, schema)
     if age == "other":
         message = f"expected {noun} of schema {schema} but got schema={found!r}"
         raise UserError("unreadable-record", message, file=str(path))
     if age == "newer":
         raise future_schema(found, schema, str(path))
-    return _decode(data, kind, path, noun)
+    return _decode(data, kind, path, noun, strict)
 
 
 class _Header(msgspec.Struct):
     schema: str
 
 
-def _read_bytes(path: Path, noun: str) -> bytes:
+def _read_bytes(path: Path, noun: str, max_bytes: int) -> bytes:
     try:
-        return read_regular_file(path)
+        return read_regular_file(path, max_bytes)
     except FileNotFoundError as problem:
         raise UserError("missing-file", f"expected {noun}, but there is no such file", file=str(path)) from problem
     except OSError as problem:
@@ -87,8 +90,8 @@ def _read_bytes(path: Path, noun: str) -> bytes:
         raise UserError("unreadable-record", message, file=str(path)) from problem
 
 
-def _decode(data: bytes, kind: type[_T], path: Path, noun: str) -> _T:
+def _decode(data: bytes, kind: type[_T], path: Path, noun: str, strict: bool) -> _T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=kind, strict=strict)
     except (ValueError, RecursionError) as problem:
         raise UserError("unreadable-record", f"expected {noun} but got: {problem}", file=str(path)) from problem

@@ -46,6 +46,7 @@ from .module_space import shadowing_files as shadowing_files
 from .opened import OpenedFiles as OpenedFiles
 from .opened import inside_project as inside_project
 from .opened import touches as touches
+from .probes import receive_probes as receive_probes
 from .python import call_function as call_function
 from .python import run_python as run_python
 from .stage import Activity as Activity

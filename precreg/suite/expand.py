@@ -47,7 +47,7 @@ from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_point
 from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.select import list_names
 from precreg.suite.table import table_points
-from precreg.tolerance import read_layers, require_analyzers
+from precreg.tolerance import free_monitored_layers, read_layers, require_analyzers
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
@@ -178,6 +178,9 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     the errors of reading a device.
     """
     points = _points(suite, project)
+    # Every case of the suite shares the layers.
+    if isinstance(suite.file.subject, dict) and "monitor" in suite.file.subject:
+        suite = replace(suite, layers=free_monitored_layers(suite.layers, suite.source.where("subject", "monitor")))
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
@@ -306,7 +309,9 @@ def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
     # later steps cache by the identity of layers.
     @cache
     def layers(indices: tuple[int, ...]) -> tuple[Layer, ...]:
-        return (*suite.layers, *(layer for index in indices for layer in _read_case_layers(suite, index)))
+        found = (*suite.layers, *(layer for index in indices for layer in _read_case_layers(suite, index)))
+        is_monitored = any(layer.name == "monitor" for layer in suite.layers)
+        return free_monitored_layers(found, suite.source.where("subject")) if is_monitored else found
 
     def override(case: Case) -> Case:
         indices = tuple(index for index, names in enumerate(matching) if case.name in names)

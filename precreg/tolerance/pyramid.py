@@ -14,6 +14,7 @@ if a match ratio is required.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
@@ -155,11 +156,16 @@ def _applicable(layers: tuple[Layer, ...], output: str, dtype: str, chain: tuple
         layer
         for layer in layers
         if layer.dtype in (None, dtype)
-        and layer.output in (None, output)
+        and (layer.output is None or names_output(layer.output, output))
         and (layer.environment is None or layer.environment in rank)
     )
     # Sorting is stable, so layers of the same environment keep their order.
     return sorted(admitted, key=lambda layer: rank.get(layer.environment or "", 0))
+
+
+def names_output(pattern: str, output: str) -> bool:
+    """Return whether the key of a layer is an output's name, or a pattern with wildcards that matches it."""
+    return pattern == output or ("*" in pattern and fnmatchcase(output, pattern))
 
 
 def is_tighter(metric: str, value: float, than: float) -> bool:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from precreg.arithmetic import exact_ulp, format_of
 from precreg.measure import METRICS
 from precreg.tolerance.layers import TOLERANCES_FILE
+from precreg.tolerance.pyramid import names_output
 from precreg.tolerance.standards import NO_BOUNDS, find_standard
 from precreg.types import (
     AtolBelowHalfUlp,
@@ -47,7 +48,8 @@ def unmatched_outputs(layers: tuple[Layer, ...], outputs: Collection[str]) -> li
     return [
         UnmatchedOutput(layer.output, layer.name, layer.source, known)
         for layer in layers
-        if layer.output is not None and layer.output not in outputs and layer.source.file != TOLERANCES_FILE
+        if layer.output is not None and layer.source.file != TOLERANCES_FILE
+        if not any(names_output(layer.output, output) for output in outputs)
     ]
 
 

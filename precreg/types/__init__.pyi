@@ -29,6 +29,13 @@ from .case import Tolerance as Tolerance
 from .case import TradeOff as TradeOff
 from .case import growth_key as growth_key
 from .case import split_growth_key as split_growth_key
+from .comparison import COMPARISON_SCHEMA as COMPARISON_SCHEMA
+from .comparison import ComparedPair as ComparedPair
+from .comparison import ComparisonRecord as ComparisonRecord
+from .comparison import ComparisonSettings as ComparisonSettings
+from .comparison import ExecutionOrder as ExecutionOrder
+from .comparison import OrderSource as OrderSource
+from .comparison import SomeNames as SomeNames
 from .metric import ANY_FINITE as ANY_FINITE
 from .metric import NOT_NEGATIVE as NOT_NEGATIVE
 from .metric import SHARE_DIGITS as SHARE_DIGITS
@@ -44,6 +51,14 @@ from .metric import find_description as find_description
 from .metric import format_distinct as format_distinct
 from .metric import format_duration as format_duration
 from .metric import format_number as format_number
+from .monitor import LayerFigures as LayerFigures
+from .monitor import MonitoredStep as MonitoredStep
+from .monitor import MonitorEvent as MonitorEvent
+from .monitor import MonitorEventKind as MonitorEventKind
+from .monitor import MonitorOverhead as MonitorOverhead
+from .monitor import MonitorRecord as MonitorRecord
+from .monitor import TensorFigures as TensorFigures
+from .monitor import TensorRole as TensorRole
 from .oracle import BenchmarkReplaced as BenchmarkReplaced
 from .oracle import ComparedOracleFact as ComparedOracleFact
 from .oracle import OracleBesideSubject as OracleBesideSubject
@@ -82,7 +97,6 @@ from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
 from .pair import WorseOnFreshInputs as WorseOnFreshInputs
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
-from .record import COMPARISON_SCHEMA as COMPARISON_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX
 from .record import NARROW_FACT as NARROW_FACT
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
@@ -94,9 +108,6 @@ from .record import BaselineEntry as BaselineEntry
 from .record import BaselineOutput as BaselineOutput
 from .record import CaseResult as CaseResult
 from .record import ChosenRevision as ChosenRevision
-from .record import ComparedPair as ComparedPair
-from .record import ComparisonRecord as ComparisonRecord
-from .record import ComparisonSettings as ComparisonSettings
 from .record import Environment as Environment
 from .record import FixedInputs as FixedInputs
 from .record import GitState as GitState
@@ -132,6 +143,7 @@ from .trace import OperationNote as OperationNote
 from .trace import OperationPlace as OperationPlace
 from .trace import Phase as Phase
 from .trace import Site as Site
+from .trace import SiteTotals as SiteTotals
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
@@ -256,3 +268,5 @@ from .warning import UnwritableFolder as UnwritableFolder
 from .warning import VacuousTolerance as VacuousTolerance
 from .warning import has_unclaimed_files as has_unclaimed_files
 from .warning import read_facts as read_facts
+from .watched import UnmatchedPattern as UnmatchedPattern
+from .watched import WatchedValue as WatchedValue

@@ -1,4 +1,4 @@
-"""Which values are stored: accepted baselines, and the records of runs and comparisons that every report reads?"""
+"""Which values are stored: accepted baselines, and the records of runs that every report reads?"""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from msgspec.structs import replace
 
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
 from precreg.types.metric import MetricDescription
-from precreg.types.outcome import Comparison, Execution, Histogram, Outcome
-from precreg.types.pair import BenchmarkDifference, PairedFigure, PairEnd, RoundingShare
-from precreg.types.verdict import EnvironmentDifference, Finding, Reason, Verdict
-from precreg.types.warning import ComparisonWarning, Orphan, RunFinding, RunWarning, StoredText
+from precreg.types.outcome import Execution, Histogram, Outcome
+from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
+from precreg.types.verdict import EnvironmentDifference, Reason, Verdict
+from precreg.types.warning import Orphan, RunFinding, RunWarning, StoredText
 
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"
-COMPARISON_SCHEMA = "precreg-comparison/2"
 # A new meaning of digests or figures raises it together with the schemas of proposals and journals: old values would be
 # compared with unlike ones.
 BASELINE_SCHEMA = "precreg-baseline/3"
@@ -413,71 +412,3 @@ class RunRecord(Struct, frozen=True):
     # The revisions that named `against` and `pair`; None without them, and in old records.
     against_revision: ChosenRevision | None = None
     pair_revision: ChosenRevision | None = None
-
-
-class ComparisonSettings(Struct, frozen=True):
-    """The request for a comparison of stored arrays: the paths as the user wrote them, selection, and limits.
-
-    `actual`, `reference` and `benchmark` are files or folders. `mapping` is the file that pairs names. `limits` are
-    rtol, atol, standard and bounds of the command line. The record keeps `worst` positions of each pair.
-    """
-
-    actual: str
-    reference: str
-    role: Role = "reference"
-    benchmark: str | None = None
-    mapping: str | None = None
-    select: tuple[str, ...] = ()
-    project: str | None = None
-    limits: dict[str, float | str] = field(default_factory=dict)
-    # The dtype, shape and byte_order of raw files, as far as the command line has them.
-    raw: dict[str, str] = field(default_factory=dict)
-    worst: int = 100
-    analyzers: tuple[str, ...] = ()
-    # The rule of regressions judges each pair by its benchmark.
-    regression: bool = False
-
-
-class ComparedPair(Struct, frozen=True):
-    """Two compared arrays: measurements, tolerance, and verdict.
-
-    `actual` and `reference` are paths for the user, with `:NAME` for an array of an archive; None for a missing side.
-    `comparison` and `tolerance` are None if a side is missing or unreadable. `benchmark` has the measurements of
-    another implementation's output against the same reference; None without a readable one.
-    """
-
-    name: str
-    actual: str | None
-    reference: str | None
-    verdict: Verdict
-    comparison: Comparison | None = None
-    tolerance: Tolerance | None = None
-    benchmark: Comparison | None = None
-    benchmark_path: str | None = None
-    # The reason why a given benchmark could not be measured.
-    benchmark_problem: str | None = None
-    # Which of the actual and the benchmark is nearer to the reference.
-    difference: BenchmarkDifference | None = None
-
-    @property
-    def described(self) -> tuple[MetricDescription, ...]:
-        """Return the descriptions of the metrics of analyzers."""
-        return () if self.comparison is None else self.comparison.described
-
-
-class ComparisonRecord(Struct, frozen=True):
-    """A comparison of two arrays, archives or folders: every pair by name, and findings on the whole.
-
-    Without a pair, `findings` give the reason: no name is on both sides, or the selection is empty.
-    """
-
-    schema: str
-    precreg: str
-    started: str
-    duration_s: float
-    settings: ComparisonSettings
-    pairs: tuple[ComparedPair, ...]
-    findings: tuple[Finding, ...] = ()
-    # Tolerances that admit everything or nothing, and a benchmark that could not be measured.
-    warnings: tuple[ComparisonWarning, ...] = ()
-    exit_code: int = 0

@@ -13,7 +13,9 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-TRACE_SCHEMA = 1
+from precreg.types.watched import UnmatchedPattern, WatchedValue
+
+TRACE_SCHEMA = "precreg-trace/1"
 
 # The front end that saw an operation.
 TraceEngine = Literal["numpy", "torch", "onnx"]
@@ -26,8 +28,9 @@ Phase = Literal["forward", "backward", "optimizer"]
 # - random: the shadow takes the numbers that it drew;
 # - created: it made values of none, such as zeros();
 # - moved: it only moves numbers, so its own error is 0;
-# - opaque: one operation stands for code that the trace cannot enter, such as a compiled region.
-OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaque"]
+# - opaque: one operation stands for code that the trace cannot enter, such as a compiled region;
+# - probe: no operation: the user's code marked this value with `precreg.probe`, and `name` is the user's.
+OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaque", "probe"]
 
 # Events of a computation that weaken a trace, or explain it:
 # - cut: a value left the shadow (float(x), .item(), .numpy(), a view of its bits), and comes back as exact;
@@ -117,7 +120,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     # log2 of the largest operand over the largest result, for additions and subtractions.
     lost_bits: float | None = None
     note: OperationNote = ""
-    # The numbers of the operations that made its inputs, 0 for a value from outside; None if the engine does not know.
+    # The numbers of the operations that made its `inputs`, in their order; 0 for a value from outside. The last operation
+    # that wrote the rest of a memory follows, if this one writes a part of it. None if the engine does not know.
     sources: tuple[int, ...] | None = None
 
 
@@ -176,6 +180,8 @@ class FormulaDifference(Struct, frozen=True, kw_only=True):
     """
 
     other: Literal["reference", "golden", "version"]
+    # That of the version.
+    commit: str = ""
     first: OperationPlace | None = None
     counterpart: OperationPlace | None = None
     # The operations of the subject, those with a counterpart, and the operations of the other computation.
@@ -232,10 +238,23 @@ class DumpComparison(Struct, frozen=True, kw_only=True):
     other_shapes: tuple[str, ...] = ()
 
 
+class SiteTotals(Struct, frozen=True, kw_only=True):
+    """The operations of one site that a stored trace leaves out: their count, largest errors and sums of shares."""
+
+    site: Site
+    operations: int
+    without_own: int = 0
+    not_shadowed: int = 0
+    without_share: int = 0
+    own: float = 0.0
+    total: float = 0.0
+    shares: dict[str, float] = field(default_factory=dict)
+
+
 class Trace(Struct, frozen=True, kw_only=True):
     """The trace of one computation."""
 
-    schema: int = TRACE_SCHEMA
+    schema: str = TRACE_SCHEMA
     # The id of the case, or the name of the traced function.
     case: str
     definition: str = ""
@@ -260,6 +279,11 @@ class Trace(Struct, frozen=True, kw_only=True):
     outputs: tuple[TracedOutput, ...] = ()
     # Operations beyond the bound of a stored trace, which has the totals of their sites only.
     left_out: int = 0
+    left_out_sites: tuple[SiteTotals, ...] = ()
+    # What the watches showed, up to a bound, and the count of what is beyond it.
+    watched: tuple[WatchedValue, ...] = ()
+    watched_left_out: int = 0
+    unmatched: tuple[UnmatchedPattern, ...] = ()
     # Where the formula differs, if it explains more of an output's error than rounding does.
     formula: FormulaDifference | None = None
     against: VersionDifference | None = None

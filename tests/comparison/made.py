@@ -4,7 +4,7 @@ import numpy as np
 
 from precreg.measure.comparison import compare_arrays
 from precreg.types.case import Bound, Location, Tolerance
-from precreg.types.record import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
+from precreg.types.comparison import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import RtolBelowUlp, StoredText, ToleranceWarning
 

@@ -12,9 +12,9 @@ from precreg.comparison.advice import advise_comparison
 from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
 from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
+from precreg.types.comparison import ComparisonSettings
 from precreg.types.metric import MetricDescription
 from precreg.types.pair import AverageRatio, BenchmarkDifference
-from precreg.types.record import ComparisonSettings
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import StoredText
 from tests.comparison.made import (

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from precreg.comparison.html import read_comparison_record, write_comparison_record
 from precreg.errors import UserError
+from precreg.types.comparison import ComparisonSettings
 from precreg.types.pair import AverageRatio, BenchmarkDifference
-from precreg.types.record import ComparisonSettings
 from precreg.types.verdict import Finding, Reason
 from tests.comparison.made import everything, failed, passed, record_of
 

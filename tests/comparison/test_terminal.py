@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from precreg.comparison.advice import advise_comparison
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.measure.comparison import add_benchmark
+from precreg.types.comparison import ExecutionOrder, SomeNames
 from precreg.types.pair import AverageRatio, BenchmarkDifference
 from precreg.types.verdict import Finding, Reason
 from precreg.types.warning import StoredText
@@ -200,3 +201,72 @@ def test_a_name_is_one_line_of_bounded_length():
 
 def test_nothing_reaches_a_terminal_that_should_not():
     assert "\x1b" not in render_comparison_terminal(record_of(passed("\x1b[31mred"), failed("\x1b]0;x")), colour=False)
+
+
+def test_the_first_failing_pair_is_named_in_order():
+    text = lines(passed("l.0"), failed("l.1", ratio=1.5), failed("l.2", ratio=9.0))
+    (first,) = [line for line in text if line.startswith("first failing")]
+    assert first.startswith("first failing: l.1 (2 of 3 in order): out_of_tolerance, match_ratio ")
+    # The list of failures has the worst first.
+    assert [line.split()[1] for line in text if line.startswith("FAILED")] == ["l.2", "l.1"]
+
+
+def test_an_absent_array_does_not_hide_the_first_wrong_values():
+    text = "\n".join(lines(missing("l.0"), passed("l.1"), failed("l.2")))
+    assert "first failing: l.0 (1 of 3 in order): missing_output" in text
+    assert "first failing by its values: l.2: out_of_tolerance" in text
+
+
+def test_a_group_stands_for_its_pairs_in_the_list():
+    text = lines(*(missing(f"gone.{number}") for number in range(30)), failed("l.1"))
+    assert [line.split()[1] for line in text if line.startswith("FAILED")] == ["l.1"]
+    assert any(line.startswith("30     missing_output") and "gone.0, gone.1" in line for line in text)
+
+
+def test_the_source_of_the_order_is_named_with_all_that_it_misses():
+    order = ExecutionOrder("file", ("o.txt",), SomeNames(("x", "y", "z"), 4), SomeNames(("l.9",)))
+    assert (
+        "order     the order of o.txt; 1 array is not in it and comes last, by name (l.9); "
+        "7 names of it match no array (x, y, z and 4 more)"
+    ) in lines(passed("l.1"), passed("l.9"), order=order)
+    assert "order     by name, numbers by value" in lines(passed("a"), passed("b"))
+
+
+def test_without_a_failure_the_level_of_the_error_is_named():
+    assert "no lasting rise of the error beyond 4 times the median before, in 2 pairs" in lines(
+        passed("a"), passed("b")
+    )
+
+
+def test_the_curve_has_a_line_a_pair_with_its_tolerance():
+    text = lines(passed("l.0"), passed("l.1"), failed("l.2"))
+    rows = {line.split()[0]: line for line in text if line.startswith("l.")}
+    assert [*rows] == ["l.0", "l.1", "l.2"]
+    assert rows["l.0"].count("*") == rows["l.0"].count("|") == 1
+    assert rows["l.0"].index("*") < rows["l.0"].index("|")
+    # The failing pair has a larger error, further to the right.
+    assert rows["l.2"].index("X") > rows["l.0"].index("*")
+
+
+def test_a_curve_of_many_pairs_stays_short():
+    text = lines(*(passed(f"l.{number}") for number in range(1000)))
+    assert len(text) < 30
+    assert any(line.startswith("l.0 and 61 after it") for line in text)
+
+
+def test_regressions_are_listed_in_order_with_what_was_not_compared():
+    settings = replace(record_of().settings, benchmark="old")
+    old = passed().comparison
+    worse = Finding(Reason.REGRESSED, "m", metric="rms_error", current=3e-3, baseline=1e-3, ratio=3.0)
+    regressed = replace(passed("l.7"), benchmark=old, benchmark_path="b", regressed=(worse,))
+    later = replace(regressed, name="l.9")
+    kept = replace(passed("l.1"), benchmark=old, benchmark_path="b")
+    text = lines(kept, regressed, later, passed("l.8"), missing("l.2"), settings=settings)
+    rows = [line.split() for line in text if "rms_error" in line]
+    assert rows == [[name, "rms_error", "0.001", "0.003", "3"] for name in ("l.7", "l.9")]
+    assert (
+        "2 of 3 pairs regressed against the benchmark, the first in order is l.7; with --regression they fail" in text
+    )
+    assert "not compared with the benchmark: 1 without a benchmark, 1 not measured themselves" in text
+    judging = lines(kept, regressed, settings=replace(settings, regression=True))
+    assert "1 of 2 pairs regressed against the benchmark, the first in order is l.7" in judging

@@ -20,7 +20,8 @@ from precreg.report.record import read_run_record
 from precreg.report.summaries import render_run_markdown, render_run_terminal
 from precreg.run.journal import JournalHeader, resume_journal
 from precreg.storage import write_json_record
-from precreg.types.record import COMPARISON_SCHEMA, RECORD_SCHEMA
+from precreg.types.comparison import COMPARISON_SCHEMA
+from precreg.types.record import RECORD_SCHEMA
 from precreg.types.verdict import Reason
 from precreg.types.warning import StoredText
 from tests.e2e.command import ROOT

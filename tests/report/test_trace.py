@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
-from precreg.types import ErrorSize, Site, ValueRange
+from precreg.report.trace_rows import short_files
+from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, ValueRange
 from tests.report.traced import (
     CUT,
     EPS16,
@@ -37,11 +38,11 @@ def test_the_answer_comes_first():
     lines = shown(attention())
     assert lines[0] == "unit/attention/float16  seed 3  float16  numpy 2.4.6"
     assert lines[2] == (
-        "first loss: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16; 92 % of the error of out"
+        "first loss: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16 "
+        "(float16 accumulator?); 92 % of the error of out"
     )
     assert lines[3] == (
-        "out: error 871 ULP of float16, 2.5 of the tolerance, rounding 871 ULP of float16, "
-        "formula 1.02e-06 ULP of float16, rounding dominates"
+        "out: error 871 ULP of float16, 2.5 of the tolerance; rounding 871, formula 1.02e-06: rounding dominates"
     )
     assert line_of(lines, "coverage") == (
         "coverage: 6 operations, 0 without own error, 0 not shadowed, 0 without a share, 0 cuts, 0 flips; "
@@ -92,20 +93,36 @@ def test_a_narrow_terminal_leaves_columns_out_and_names_them():
 
 def test_lines_are_grouped_and_modules_if_there_are_any():
     by_line = shown(attention())
-    assert "by line, largest own and total error in ULP of float16" in by_line
+    assert "by line, share of the error of out, largest own and total error in ULP of float16" in by_line
     by_module = shown(layered())
-    start = by_module.index("by module, largest own and total error in ULP of float16")
+    start = by_module.index("by module, share of the error of out, largest own and total error in ULP of float16")
     assert by_module[start + 2].endswith("layers.5.norm")
     assert by_module[start + 2].split()[0] == "80"
     assert "and 4 more: --all shows them" in by_module
     assert not [line for line in shown(layered(), every=True) if line.startswith("and ")]
 
 
+def test_files_of_one_name_keep_the_folder_that_tells_them_apart():
+    paths = ["a/b/kernels/norm.py", "a/b/networks/norm.py", "a/b/loss.py"]
+    operations = tuple(replace(each, site=Site(path, 7)) for each, path in zip(OPERATIONS, paths, strict=False))
+    assert short_files(attention(operations=operations)) == {
+        paths[0]: "kernels/norm.py",
+        paths[1]: "networks/norm.py",
+        paths[2]: "loss.py",
+    }
+
+
+def test_an_output_without_an_elementwise_bound_has_no_part_of_a_tolerance():
+    lines = shown(attention(outputs=(replace(OUTPUT, tolerances=inf),)), unit="tolerance")
+    assert "tolerance" not in lines[3]
+    assert not any("inf" in line for line in lines)
+
+
 def test_without_a_first_loss_the_largest_share_is_named():
     calm = attention(operations=changed(4, own=ErrorSize(0.4 * EPS16)))
     assert shown(calm)[2] == (
-        "no first loss: rounding of float16 explains each known own error; "
-        "largest share, 92 %: kernels.py:41 `scores = q @ k.T`, matmul"
+        "largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 0.4 ULP of float16; "
+        "92 % of the error of out; no known own error exceeds 16 ULP of float16"
     )
 
 
@@ -131,7 +148,7 @@ def test_a_formula_that_dominates_is_the_answer():
     assert lines[2] == (
         "formula differs: without rounding, out still differs from the reference by 0.0025, 25 times its rounding error"
     )
-    assert lines[4].endswith("formula 0.0025, formula dominates")
+    assert lines[4].endswith("rounding 0.0001, formula 0.0025: formula dominates")
 
 
 def test_columns_of_rare_things_are_there_only_if_they_occur():
@@ -197,7 +214,9 @@ def test_the_first_line_of_another_formula_is_named_with_its_counterpart():
     unknown = replace(formula_fault(), formula=replace(formula_fault().formula, problem="it is a table"))
     assert shown(unknown)[3] == "the operations of the reference are not known: it is a table"
     equal = replace(formula_fault(), formula=replace(formula_fault().formula, first=None, matched=6))
-    assert shown(equal)[3].startswith("no operation differs from the reference alone: 6 of 6 operations")
+    assert shown(equal)[3].startswith(
+        "the operations do not show where the formula parts from the reference: 6 of 6 operations"
+    )
 
 
 def test_the_first_own_error_that_grew_is_named_with_both_lines():
@@ -232,3 +251,37 @@ def test_a_golden_and_a_missing_oracle_are_named():
     lines = shown(attention(oracle_problem="it raised ValueError", repeats=False))
     assert "warning: no oracle to compare with: it raised ValueError" in lines
     assert line_of(lines, "warning: two plain runs differ")
+
+
+def test_another_version_with_another_formula_names_where_they_part():
+    part = replace(formula_fault().formula, other="version")
+    lines = shown(attention(against=replace(grown().against, formula=part)))
+    assert lines[3].startswith("from here the formula differs: norm.py:9")
+    assert lines[4].startswith("the other version has there: norm.py:19")
+
+
+CAUSES = {
+    "cast": ({"inputs": (TracedArray("float32", (8,)),), "name": "astype"}, "float32", 1.0, "(cast to float16?)"),
+    "cancellation": ({"amplification": 5e3, "lost_bits": 9.0}, "float16", 0.1, "(cancellation, 9 bits lost?)"),
+    "approximation": ({"name": "exp"}, "float16", 90.0, "(approximation of exp?)"),
+    "accumulator": ({"name": "sum"}, "float16", 90.0, "(float16 accumulator?)"),
+}
+
+
+@pytest.mark.parametrize(("changes", "normal", "own", "words"), CAUSES.values(), ids=CAUSES)
+def test_the_probable_cause_of_a_loss_has_a_question_mark(changes, normal, own, words):
+    found = changed(4, own=ErrorSize(own * EPS16), **changes)
+    loss = attention(operations=(found[3],), dtype=normal)
+    assert words in shown(loss)[2]
+
+
+def test_operations_that_a_stored_trace_leaves_out_count_in_their_lines():
+    known, other = Site("kernels.py", 41, "scores = q @ k.T"), Site("other.py", 3, "y = g(x)")
+    sites = (
+        SiteTotals(site=known, operations=98, own=0.1 * EPS16, total=900.0 * EPS16, shares={"out": 0.01}),
+        SiteTotals(site=other, operations=5, own=0.2 * EPS16, total=0.3 * EPS16),
+    )
+    lines = shown(attention(left_out=103, left_out_sites=sites))
+    assert "93 %  870    900         100  kernels.py:41 `scores = q @ k.T`" in " ".join(lines)
+    assert any(line.split()[:4] == ["-", "0.2", "0.3", "5"] for line in lines)
+    assert "warning: 103 operations are not in this stored trace" in lines

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from precreg.shadow.ledger import (
     FIRST_LOSS_EPS,
+    NARROW_LOSS_EPS,
     coverage_of,
     find_first_loss,
     group_by_module,
@@ -45,6 +46,20 @@ def test_an_operation_of_a_coarser_dtype_is_normal_in_a_model_of_that_dtype():
     assert find_first_loss(trace(operations, dtype="float32")).reason == "own"
 
 
+def test_operations_on_their_own_results_lose_precision_together():
+    """Each addition rounds well; from the 8th on, their errors together decide."""
+    places = {"name": "add_", "own": 0.25 * 2.0**-7, "dtype": "bfloat16"}
+    line = Site("k.py", 7)
+    chain = [operation(number, site=line, sources=(number - 1,), **places) for number in range(1, 101)]
+    loss = find_first_loss(trace(chain, dtype="bfloat16"))
+    # 0.25 sqrt(n) > 2.
+    assert (loss.operation.number, loss.reason, loss.cause, loss.times) == (65, "accumulated", "accumulator", 65)
+    assert loss.together == pytest.approx(0.25 * 65**0.5 * 2.0**-7)
+    apart = [operation(number, site=line, sources=(0,), **places) for number in range(1, 101)]
+    assert find_first_loss(trace(apart, dtype="bfloat16")) is None
+    assert find_first_loss(trace(chain[:64], dtype="bfloat16")) is None
+
+
 def test_a_well_rounded_operation_that_amplifies_is_a_loss():
     operations = [
         operation(1, own=0.3 * EPS32),
@@ -64,6 +79,15 @@ def test_an_infinite_error_is_an_overflow():
     assert (loss.reason, loss.cause) == ("overflow", "overflow")
 
 
+def test_a_loss_that_reaches_no_output_is_none():
+    """The lost bits of a compensated sum have an own error of 100 % and make the sum better."""
+    operations = [operation(1, own=0.3 * EPS32), operation(2, "subtract", own=1.0), operation(3, own=0.3 * EPS32)]
+    good, bad = output(rounding=ErrorSize(0.9 * EPS32)), output("bad", rounding=ErrorSize(1.1 * EPS32))
+    assert find_first_loss(trace(operations, outputs=(good,))) is None
+    assert find_first_loss(trace(operations, outputs=(good, bad))).operation.number == 2
+    assert find_first_loss(trace(operations, outputs=(good, output("unknown")))).operation.number == 2
+
+
 def test_operations_without_own_errors_and_good_ones_are_no_loss():
     assert find_first_loss(trace([operation(1, own=None, total=0.0), operation(2, own=EPS32)])) is None
     assert find_first_loss(trace()) is None
@@ -72,7 +96,7 @@ def test_operations_without_own_errors_and_good_ones_are_no_loss():
 @given(st.lists(st.floats(0.0, 1.0), max_size=20), st.sampled_from(["float16", "float32", "bfloat16"]))
 def test_a_first_loss_is_beyond_the_limit_and_none_before_it_is(owns, dtype):
     operations = [operation(number, own=own) for number, own in enumerate(owns, 1)]
-    limit = FIRST_LOSS_EPS * unit_of(dtype)
+    limit = (FIRST_LOSS_EPS if dtype == "float32" else NARROW_LOSS_EPS) * unit_of(dtype)
     loss = find_first_loss(trace(operations, dtype=dtype))
     first = next((number for number, own in enumerate(owns, 1) if own > limit), None)
     assert (None if loss is None else loss.operation.number) == first
@@ -90,6 +114,8 @@ def test_a_first_loss_is_beyond_the_limit_and_none_before_it_is(owns, dtype):
         ("cancellation", operation(1, "subtract", own=0.0, total=0.1, amplification=50.0, lost_bits=6.0)),
         ("rounding", operation(1, "add", own=0.0, total=0.1, amplification=50.0, lost_bits=0.5)),
         ("overflow", operation(1, "exp", own=math.inf)),
+        ("underflow", operation(1, "multiply", own=ErrorSize(1.0, max_abs=1e-41))),
+        ("approximation", operation(1, "multiply", own=ErrorSize(1.0, max_abs=1e-30))),
         ("rounding", operation(1, "custom", own=None)),
     ],
 )
@@ -103,6 +129,13 @@ def test_the_cause_of_a_loss(cause, made):
 )
 def test_the_formula_dominates_if_it_explains_more_than_rounding(rounding, formula, dominant):
     assert is_formula_dominant(output(rounding=ErrorSize(rounding), formula=ErrorSize(formula))) is dominant
+
+
+def test_the_rounding_of_a_golden_is_no_formula():
+    close = output(rounding=ErrorSize(1e-3), formula=ErrorSize(1.4e-3))
+    assert is_formula_dominant(close)
+    assert not is_formula_dominant(close, "golden")
+    assert is_formula_dominant(output(rounding=ErrorSize(1e-3), formula=ErrorSize(1e-2)), "golden")
 
 
 def test_a_formula_that_nobody_measured_dominates_nothing():

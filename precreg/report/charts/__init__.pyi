@@ -1,4 +1,9 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .course import MAX_CURVES as MAX_CURVES
+from .course import Course as Course
+from .course import CoursePoint as CoursePoint
+from .course import Curve as Curve
+from .course import draw_course as draw_course
 from .figures import TEMPLATES_FOLDER as TEMPLATES_FOLDER
 from .figures import Picture as Picture
 from .figures import comparison_style as comparison_style
@@ -6,6 +11,11 @@ from .figures import describe_sides as describe_sides
 from .figures import draw_figures as draw_figures
 from .figures import format_shape as format_shape
 from .figures import render_picture_html as render_picture_html
+from .layers import LayerError as LayerError
+from .layers import describe_layer_errors as describe_layer_errors
+from .layers import draw_layer_errors as draw_layer_errors
+from .name_map import NameMap as NameMap
+from .name_map import draw_name_map as draw_name_map
 from .png import render_picture_png as render_picture_png
 from .svg import DrawingBox as DrawingBox
 from .svg import LogScale as LogScale

@@ -1,2 +1,2 @@
-# The names that other packages may use. They are imported from their modules at their first use.
+# The names that other rooms may use. They are imported from their modules at their first use.
 from .engine import TorchEngine as TorchEngine

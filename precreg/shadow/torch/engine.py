@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.torch.dispatch import ShadowMode
+from precreg.shadow.torch.exits import Exits
 from precreg.shadow.torch.places import OperationPlaces
 from precreg.shadow.torch.twins import Twins, is_shadowed, wide_dtype
 from precreg.subject import is_tensor, tensor_to_array
@@ -27,6 +28,7 @@ class TorchEngine:
         self._recorder = recorder
         self._places = OperationPlaces(recorder, module)
         self._mode = ShadowMode(recorder, self._places, shares=shares)
+        self._exits = Exits(recorder, self._mode.twins)
         self._stack = ExitStack()
 
     @property
@@ -36,6 +38,7 @@ class TorchEngine:
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self._places)
+        self._stack.enter_context(self._exits)
         self._stack.enter_context(self._mode)
         return self
 
@@ -51,7 +54,12 @@ class TorchEngine:
         return value
 
     def shadow_of(self, value: Any) -> NDArray[Any] | None:
-        """Return the shadow of a tensor; None for float64, if no error of other dtypes reached it."""
+        """Return the shadow of a tensor, or of an array that has its memory.
+
+        Return None for float64, if no error of other dtypes reached it.
+        """
+        tensor = self._exits.tensor_of(value)
+        value = value if tensor is None else tensor
         if not is_tensor(value) or not is_shadowed(value):
             return None
         if value.dtype == wide_dtype(value.dtype) and not self.twins.has(value):

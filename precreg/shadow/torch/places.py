@@ -6,6 +6,7 @@ numbers the nodes of its graph of derivatives, and forward operations note the n
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from typing import Any, NamedTuple, Self
@@ -104,7 +105,8 @@ class OperationPlaces:
         frame = _frame_of(_COMPILED)
         if frame is None:
             return None
-        return Site(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        return Site(file, line, linecache.getline(file, line).strip())
 
 
 def _has_frame(wanted: tuple[str, str], until: Any) -> bool:

@@ -33,6 +33,8 @@ _CREATE = {
     "zeros",
     "zeros_like",
 }
+# Those whose numbers may have no exact form in the result's dtype.
+_ROUND = {"arange", "full", "linspace", "logspace", "scalar_tensor"}
 # They copy numbers in the same dtype, so that their own error is 0.
 _MOVE = {
     "_unsafe_index",
@@ -72,6 +74,23 @@ _HIDDEN_WRITES = {
     "cudnn_batch_norm": ("running_mean", "running_var"),
     "miopen_batch_norm": ("running_mean", "running_var"),
 }
+# Their first result is the user's, and further ones help the backward pass: the mean of a normalized row is almost 0.
+_KEEP_FOR_BACKWARD = {
+    "_batch_norm_with_update",
+    "_fused_rms_norm",
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_lstm_cell",
+    "cudnn_batch_norm",
+    "mkldnn_rnn_layer",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
+}
 # torch computes their second derivative with respect to the input, and counts the way through these statistics there.
 _STATISTICS = {"native_layer_norm_backward": ("mean", "rstd"), "native_group_norm_backward": ("mean", "rstd")}
 
@@ -88,8 +107,10 @@ class Facts(NamedTuple):
     is_random: bool
     creates: bool
     moves: bool
+    rounds: bool
     jumps: bool
     adds: bool
+    keeps_for_backward: bool
     # Arguments that depend on others, and have no derivative of their own.
     statistics: tuple[str, ...]
 
@@ -128,7 +149,9 @@ def facts_of(func: Any) -> Facts:
         is_random=torch.Tag.nondeterministic_seeded in func.tags,
         creates=known in _CREATE,
         moves=known in _MOVE,
+        rounds=known in _ROUND,
         jumps=known.rstrip("_") in _JUMP,
         adds=known.rstrip("_") in _ADD,
+        keeps_for_backward=known in _KEEP_FOR_BACKWARD,
         statistics=_STATISTICS.get(known, ()),
     )

@@ -60,6 +60,7 @@ class Twins:
         self.peak_bytes = 0
         self._twins: dict[int, Any] = {}
         self._storages: dict[int, Any] = {}
+        self._makers: dict[int, tuple[int, Any]] = {}
 
     def __len__(self) -> int:
         return len(self._twins)
@@ -107,6 +108,19 @@ class Twins:
         self._store(tensor, twin)
         self.of(tensor).copy_(exact)
 
+    def maker_of(self, tensor: Any) -> int:
+        """Return the number of the operation that last wrote a tensor's storage; 0 for values from outside."""
+        return self._makers.get(storage_key(tensor), (0, None))[0]
+
+    def note_maker(self, tensor: Any, number: int) -> None:
+        """Note the operation that wrote a tensor."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._makers[key] = number, weakref.ref(storage, partial(self._forget_maker, key))
+
+    def _forget_maker(self, key: int, _storage: object) -> None:
+        self._makers.pop(key, None)
+
     def forget(self, tensor: Any) -> None:
         """Take the values of a tensor as exact from now on."""
         if not self.has(tensor):
@@ -135,30 +149,6 @@ class Twins:
 
     def _end(self, key: int, _storage: object) -> None:
         self.drop(key)
-
-
-class Makers:
-    """Remember the number of the operation that last wrote each storage, as long as the storage lives."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        self._storages: dict[int, Any] = {}
-
-    def of(self, tensor: Any) -> int:
-        """Return the number of the operation that made a tensor; 0 for one from outside."""
-        return self._numbers.get(storage_key(tensor), 0)
-
-    def note(self, tensor: Any, number: int) -> None:
-        """Note that an operation wrote a tensor."""
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        self._numbers[key] = number
-        if key not in self._storages:
-            self._storages[key] = weakref.ref(storage, partial(self._end, key))
-
-    def _end(self, key: int, _storage: object) -> None:
-        self._numbers.pop(key, None)
-        self._storages.pop(key, None)
 
 
 def _count(tensor: Any) -> int:

@@ -2,6 +2,7 @@
 from .double import widen_node as widen_node
 from .export import ONNX_SUFFIX as ONNX_SUFFIX
 from .export import export_nodes as export_nodes
+from .graph import ordered_tensor_names as ordered_tensor_names
 from .graph import parse_model as parse_model
 from .graph import with_outputs as with_outputs
 from .node_runner import NodeRunner as NodeRunner

@@ -5,8 +5,9 @@ A name is that of a tensor, or of a node, which stands for the outputs of the no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from precreg.errors import UserError, nearest
@@ -61,3 +62,21 @@ def find_tensors(graph: Any, wanted: Iterable[str], model: str) -> list[str]:
             raise UserError("unknown-node", message, file=model)
         found |= matched
     return list(dict.fromkeys(tensor for _, tensor in places if tensor in found))
+
+
+def ordered_tensor_names(content: bytes, shown: str) -> list[str]:
+    """Return the names of a model's tensors in the order of its nodes, which ONNX requires to be topological.
+
+    The tensors of a subgraph come before the outputs of the node that runs it. Raises UserError (bad-model).
+    """
+    parsed = parse_model(ModelFile(shown, content, Path()))
+    inputs = (value.name for value in parsed.graph.input)
+    return list(dict.fromkeys(name for name in (*inputs, *_tensor_names(parsed.graph)) if name))
+
+
+def _tensor_names(graph: Any) -> Iterator[str]:
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensor_names(inner)
+        yield from node.output

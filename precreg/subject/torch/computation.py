@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from time import perf_counter_ns
@@ -20,6 +20,7 @@ from precreg.subject.torch.compilation import begin_compilation, compiled, compi
 from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
 from precreg.subject.torch.module import Built, built_module
+from precreg.subject.torch.monitored import layer_outputs
 from precreg.subject.torch.settings import seed_generators, settings_of
 from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.widening import widened
@@ -36,7 +37,29 @@ def compute_torch(spec: dict[str, Any], call: Call) -> Outputs:
     Raises as `run_torch` does.
     """
     with _place(spec, call) as (built, device):
-        return _timed(spec, call, built, device, lambda: _prepared(spec, built, device))
+        outputs = _timed(spec, call, built, device, lambda: _prepared(spec, built, device))
+        # A trace sees the layers itself.
+        if "monitor" not in spec or call.observer is not None:
+            return outputs
+        return outputs._replace(arrays=outputs.arrays | _layers(spec, call, built, device, outputs))
+
+
+def _layers(spec: dict[str, Any], call: Call, built: Built, device: Any, outputs: Outputs) -> Tensors:
+    """Return the outputs of the monitored layers from a call of its own, so that the measured time has no hooks."""
+    with _modes(spec, built, device) as autocast:
+        module, inputs, params = _prepared(spec, built, device), _inputs(spec, call, device), deepcopy(call.params)
+        seed_generators(spec)
+        with advised(spec, module, inputs, params), autocast():
+            found = layer_outputs(spec, module, lambda: module(**inputs, **params))
+    _require_own_names(outputs.arrays, found)
+    return found
+
+
+def _require_own_names(arrays: Tensors, added: Tensors) -> None:
+    for name in added:
+        if name in arrays:
+            message = f"expected another name than that of the added output {name} but an output has it"
+            raise UserError("bad-outputs", message)
 
 
 @contextmanager
@@ -98,14 +121,6 @@ def _timed(
     arrays = name_outputs(returned)
     _require_own_names(arrays, gradients)
     return Outputs(arrays | name_outputs(gradients), duration_s, facts)
-
-
-def _require_own_names(outputs: Mapping[str, object], gradients: Mapping[str, object]) -> None:
-    for name in gradients:
-        if name in outputs:
-            raise UserError(
-                "bad-outputs", f"expected another name than that of the gradient {name} but an output has it"
-            )
 
 
 def _run_once(

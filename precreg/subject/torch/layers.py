@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError
 from precreg.subject.call import Call, name_outputs
 from precreg.subject.torch.computation import run_prepared
-
-# More names make no readable message.
-_SHOWN = 12
-_WILDCARDS = frozenset("*?[")
-
-
-class LayerCall(NamedTuple):
-    """One call of a layer, and its outputs by name."""
-
-    layer: str
-    arrays: dict[str, Any]
+from precreg.subject.torch.layer_names import (
+    LayerCall,
+    name_layer_calls,
+    require_layers_run,
+    select_layers_that_match,
+)
 
 
 def run_layers(spec: dict[str, Any], call: Call, patterns: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -38,29 +32,11 @@ def run_layers(spec: dict[str, Any], call: Call, patterns: Sequence[str]) -> tup
     with run_prepared(spec, call) as (module, compute):
         if not isinstance(module, torch.nn.Module):
             raise UserError("bad-value", f"expected a module beside layers but {spec['torch']} is a function")
-        layers = _matching(module, spec["torch"], patterns)
+        layers = select_layers_that_match(module, spec["torch"], patterns)
         with _recorded(layers) as calls:
             outputs = compute().arrays
-    _require_run(spec["torch"], patterns, calls)
-    return _name_calls(calls), outputs
-
-
-def _matching(module: Any, target: str, patterns: Sequence[str]) -> dict[str, Any]:
-    named = {name: each for name, each in module.named_modules(remove_duplicate=False) if name}
-    found: dict[str, Any] = {}
-    for pattern in patterns:
-        matched = [name for name in named if _matches(name, pattern)]
-        if not matched:
-            more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-            known = ", ".join([*named][:_SHOWN]) + more
-            message = f"expected a layer of {target} ({known}) but got layer={pattern}{nearest(pattern, named)}"
-            raise UserError("unknown-node", message)
-        found |= {name: named[name] for name in matched}
-    return found
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) if _WILDCARDS & set(pattern) else name == pattern
+    require_layers_run(spec["torch"], patterns, calls)
+    return name_layer_calls(calls), outputs
 
 
 @contextmanager
@@ -77,30 +53,3 @@ def _recorded(layers: dict[str, Any]) -> Iterator[list[LayerCall]]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _require_run(target: str, patterns: Sequence[str], calls: Sequence[LayerCall]) -> None:
-    """Refuse a pattern whose layers do not run: a container of layers does not."""
-    ran = list(dict.fromkeys(call.layer for call in calls))
-    for pattern in patterns:
-        if not any(_matches(name, pattern) for name in ran):
-            hint = ", ".join(ran[:_SHOWN]) or "none of those named"
-            message = f"expected a layer of {target} that runs ({hint}) but layer={pattern} does not"
-            raise UserError("unknown-node", f"{message}; try layer='{pattern}.*'")
-
-
-def _name_calls(calls: Sequence[LayerCall]) -> dict[str, Any]:
-    times = {call.layer: sum(call.layer == other.layer for other in calls) for call in calls}
-    counted = dict.fromkeys(times, 0)
-    arrays: dict[str, Any] = {}
-    for layer, outputs in calls:
-        place = layer if times[layer] == 1 else f"{layer}.{counted[layer]}"
-        counted[layer] += 1
-        is_one = [*outputs] == ["out"]
-        named = {place if is_one else f"{place}.{name}": each for name, each in outputs.items()}
-        # The second output of a layer may have the name of a layer inside it.
-        if twice := arrays.keys() & named.keys():
-            message = f"expected layers whose outputs have names of their own but got two of name={min(twice)}"
-            raise UserError("bad-outputs", f"{message}; export {layer} alone")
-        arrays |= named
-    return arrays

@@ -115,7 +115,7 @@ def _takes(function: Any, names: Iterable[str]) -> bool:
 
 def _require_no_options(spec: dict[str, Any]) -> None:
     """Refuse options of modules beside a function, which has neither weights nor parameters."""
-    named: list[str] = [name for name in ("weights", "dtype", "mode") if name in spec]
+    named: list[str] = [name for name in ("weights", "dtype", "mode", "monitor") if name in spec]
     if "parameters" in spec.get("gradients", ()):
         named.append("gradients: [parameters]")
     if named:

@@ -30,7 +30,7 @@ WEIGHT_SUFFIXES = (".safetensors", ".pt", ".pth")
 WIDEST = "float64"
 WIDENED = "widened"
 # Options that decide the numbers of a module, as against the way in which hardware computes it.
-_OF_REFERENCE = ("torch", "arguments", "seed", "weights", "dtype", "mode", "gradients")
+_OF_REFERENCE = ("torch", "arguments", "seed", "weights", "dtype", "mode", "gradients", "monitor")
 _COMPILE_KEYS = ("backend", "mode", "fullgraph", "dynamic", "options")
 _MODULE_DTYPES = (*TORCH_FLOATS, "complex64", "complex128")
 
@@ -97,6 +97,13 @@ def _mapping(value: Any) -> dict[str, Any]:
     raise _WrongValueError("a mapping of arguments by name")
 
 
+def _patterns(value: Any) -> list[str]:
+    given = [value] if isinstance(value, str) else value
+    if isinstance(given, list) and given and all(isinstance(name, str) and name for name in given):
+        return given
+    raise _WrongValueError("a list of patterns of layers, such as ['blocks.*']")
+
+
 def _weights(value: Any) -> str:
     if isinstance(value, str) and value.endswith(WEIGHT_SUFFIXES):
         return value
@@ -114,6 +121,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "autocast": (_choice("bfloat16", "float16"), None),
     "compile": (_compile, False),
     "gradients": (_gradients, []),
+    "monitor": (_patterns, []),
     "deterministic": (_flag, False),
     "tf32": (_flag, None),
     "matmul_precision": (_choice("highest", "high", "medium"), "highest"),
@@ -144,6 +152,9 @@ def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict
     if "tf32" in spec and "matmul_precision" in spec:
         message = "expected tf32 or matmul_precision but got both, which set the same switch of matrix products"
         raise place.error("bad-value", message, "matmul_precision")
+    if "monitor" in spec and "compile" in spec:
+        message = "expected monitor or compile but got both: the layers of a compiled module do not run one by one"
+        raise place.error("bad-value", message, "monitor")
     if "weights" in spec:
         # The specification keeps the path beside the suite, so that it counts as a dependency.
         place.require_file(spec["weights"], "weights")

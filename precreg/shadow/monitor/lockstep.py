@@ -1,0 +1,115 @@
+"""How do float64 values travel beside the tensors of one sampled step?
+
+There are several sets of twins. The first one lasts for the step. A layer that runs adds one that begins with the
+low-precision inputs of the layer, so that it ends with the exact layer. A trace has one set, and measures operations
+instead of layers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from precreg.shadow.torch.rules import compute_exact
+from precreg.shadow.torch.schema import facts_of
+from precreg.shadow.torch.tape import flat_leaves
+from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in
+from precreg.types import MonitorEventKind
+
+Note = Callable[[MonitorEventKind, str, str], None]
+
+
+class Lockstep(TorchDispatchMode):  # type: ignore[misc]
+    """Run each operation as it is, and in float64 on the values of each set of twins. Results keep their bits."""
+
+    def __init__(self, note: Note) -> None:
+        super().__init__()
+        self.step_twins = Twins()
+        self.layer_twins: list[Twins] = []
+        # Statistics are operations, too, and must not be watched.
+        self.is_paused = False
+        self._note = note
+        self._thread = threading.get_ident()
+
+    def leave(self) -> bool:
+        """End the mode; return False if this thread cannot, because another one began it or a later mode is active."""
+        self.is_paused = True
+        self.layer_twins.clear()
+        self.step_twins = Twins()
+        if threading.get_ident() != self._thread or _get_current_dispatch_mode() is not self:
+            return False
+        self.__exit__(None, None, None)
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run an operation of torch; its tensors are below autograd and autocast here."""
+        kwargs = kwargs or {}
+        if self.is_paused or not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **kwargs)
+        given = []
+        for each in tensors_in((args, kwargs)):
+            if is_shadowed(each):
+                given.append(each)
+            elif each.is_floating_point() or each.is_quantized:
+                self._note("cut", facts_of(func).shown, f"{each.layout} {each.dtype}".replace("torch.", ""))
+        return self._run(func, args, kwargs, given) if given else func(*args, **kwargs)
+
+    def _run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[Any]) -> Any:
+        facts = facts_of(func)
+        written = [each for each in tensors_in(facts.written(args, kwargs)) if is_shadowed(each)]
+        sets = [self.step_twins, *self.layer_twins]
+        is_drawn = facts.creates or facts.draws(args, kwargs)
+        # Before the operation runs, which may write to its arguments.
+        wide = [] if is_drawn else [_before(twins, given, written) for twins in sets]
+        result = func(*args, **kwargs)
+        if is_drawn:
+            for twins in sets:
+                for each in written:
+                    twins.forget(each)
+            return result
+        made = [each for each in tensors_in(result) if is_shadowed(each)]
+        known = {storage_key(each) for each in given}
+        if not written and all(storage_key(each) in known for each in made):
+            self._note_cut(facts.shown, result, given, made)
+            return result
+        for twins, values in zip(sets, wide, strict=True):
+            exact = compute_exact(func, facts, args, kwargs, values, result)
+            if exact.reason:
+                self._note("not_shadowed", facts.shown, exact.reason)
+            _after(twins, result, exact.result, written, {storage_key(each) for each in (*given, *values.values())})
+        return result
+
+    def _note_cut(self, name: str, result: Any, given: list[Any], made: list[Any]) -> None:
+        """Note a value that leaves torch, or a view that reads the bits of other numbers."""
+        is_number = isinstance(result, float | complex)
+        is_view_of_bits = any(
+            isinstance(each, torch.Tensor)
+            and each.layout is torch.strided
+            and each.dtype != given[0].dtype
+            and storage_key(each) == storage_key(given[0])
+            and not (each.is_floating_point() and given[0].is_complex())
+            for each in tensors_in(result)
+        )
+        if is_number or is_view_of_bits:
+            self._note("cut", name, "")
+
+
+def _before(twins: Twins, given: Sequence[Any], written: Sequence[Any]) -> dict[int, Any]:
+    """Return the float64 values of an operation's tensors by the id of the tensor."""
+    changed = {id(each) for each in written}
+    return {id(each): twins.make(each) if id(each) in changed else twins.of(each) for each in given}
+
+
+def _after(twins: Twins, result: Any, exact: Any, written: Sequence[Any], used: set[int]) -> None:
+    """Give new results their twins; those that were written have them already."""
+    done = {storage_key(each) for each in written}
+    for low, wide in zip(flat_leaves(result), flat_leaves(exact), strict=False):
+        if is_shadowed(low) and storage_key(low) not in done and low.shape == wide.shape:
+            done.add(storage_key(low))
+            twins.put(low, wide, used)

@@ -1,0 +1,164 @@
+"""Which arrays does a computation make of no other array, and how do they become watched?
+
+numpy consults nobody for zeros() and its like, so these names are replaced while a computation is traced: in numpy, and
+in the modules of the user that imported them by name. The arrays of such modules become watched constants.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precreg.shadow.numpy.array import listed_names
+from precreg.shadow.numpy.values import leaves_of
+from precreg.shadow.site import is_library_file
+
+if TYPE_CHECKING:
+    from precreg.shadow.numpy.engine import NumpyEngine
+
+_MADE = listed_names(
+    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter frombuffer "
+    "fromfunction fromstring hanning hamming blackman bartlett kaiser load loadtxt indices"
+)
+# They take values, and give them on.
+_TAKEN = ["array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"]
+_DRAWN = listed_names(
+    "rand randn random random_sample normal uniform standard_normal randint choice permutation "
+    "exponential gamma beta binomial poisson lognormal laplace"
+)
+
+
+class Creators:
+    """Replace the names of numpy's functions that make arrays, and restore them."""
+
+    def __init__(self, engine: NumpyEngine) -> None:
+        self.engine = engine
+        self._saved: list[tuple[Any, str, Any]] = []
+
+    def patch(self) -> None:
+        """Replace the names."""
+        replaced: dict[int, Any] = {}
+        for name in (*_MADE, *_TAKEN):
+            original = getattr(np, name)
+            make = self._taker if name in _TAKEN else self._maker
+            replaced[id(original)] = make(name, original)
+            self._set(np, name, replaced[id(original)])
+        for name in _DRAWN:
+            original = getattr(np.random, name)
+            self._set(np.random, name, self._drawer(name, original))
+        self._set(np.random, "default_rng", self._generator(np.random.default_rng))
+        for module in _user_modules():
+            for name, value in list(vars(module).items()):
+                if id(value) in replaced:
+                    self._set(module, name, replaced[id(value)])
+                elif type(value) is np.ndarray:
+                    self._set(module, name, self.engine.wrap_constant(value))
+
+    def _set(self, holder: Any, name: str, value: Any) -> None:
+        self._saved.append((holder, name, getattr(holder, name)))
+        setattr(holder, name, value)
+
+    def restore(self) -> None:
+        """Give the names their functions and arrays back."""
+        for holder, name, original in reversed(self._saved):
+            setattr(holder, name, original)
+        self._saved = []
+
+    def _is_watching(self) -> bool:
+        return self.engine.is_active and not is_library_file(sys._getframe(2).f_code.co_filename)
+
+    def _maker(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def create(*arguments: Any, **options: Any) -> Any:
+            if not self._is_watching():
+                return original(*arguments, **options)
+            return self.engine.operations.create(name, original, _with_dtypes(arguments), options)
+
+        return _named(create, original)
+
+    def _taker(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def take(value: Any, *arguments: Any, **options: Any) -> Any:
+            if not self._is_watching():
+                return original(value, *arguments, **options)
+            operations = self.engine.operations
+            given = (value, *_with_dtypes(arguments))
+            if next(leaves_of(value), None) is None:
+                return operations.create(name, original, given, options)
+            return operations.run(name, original, _converted(original), given, options)
+
+        return _named(take, original)
+
+    def _drawer(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(*arguments: Any, **options: Any) -> Any:
+            drawn = original(*self.engine.unwrap(arguments), **self.engine.unwrap(options))
+            return self.engine.operations.drawn(name, drawn) if self._is_watching() else drawn
+
+        return _named(draw, original)
+
+    def _generator(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def default_rng(*arguments: Any, **options: Any) -> Any:
+            generator = original(*arguments, **options)
+            return _WatchedGenerator(generator, self.engine) if self._is_watching() else generator
+
+        return _named(default_rng, original)
+
+
+class _WatchedGenerator(np.random.Generator):
+    """Draw the numbers of a generator, as watched arrays."""
+
+    def __init__(self, generator: np.random.Generator, engine: NumpyEngine) -> None:
+        super().__init__(generator.bit_generator)
+        self._engine = engine
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("_") or not callable(found):
+            return found
+        engine = super().__getattribute__("_engine")
+
+        def draw(*arguments: Any, **options: Any) -> Any:
+            drawn = found(*engine.unwrap(arguments), **engine.unwrap(options))
+            return engine.operations.drawn(name, drawn) if engine.is_active else drawn
+
+        return draw
+
+
+def _named(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    replacement.__name__ = original.__name__
+    replacement.__doc__ = original.__doc__
+    return replacement
+
+
+def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that always copies, because a view of the shadow would share its memory."""
+
+    def convert(value: Any, *arguments: Any, **options: Any) -> Any:
+        options = {name: option for name, option in options.items() if name not in ("copy", "subok", "ndmin")}
+        return np.array(original(value, *arguments[:1], **options))
+
+    return convert
+
+
+def _with_dtypes(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments with dtypes in the place of their names, such as "float32"."""
+    return tuple(_dtype_or(value) for value in arguments)
+
+
+def _dtype_or(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return np.dtype(value)
+    except TypeError:
+        return value
+
+
+def _user_modules() -> Iterator[ModuleType]:
+    """Yield the modules that are neither of a library nor of Python."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(module, ModuleType) and file and not is_library_file(file) and "site-packages" not in file:
+            yield module

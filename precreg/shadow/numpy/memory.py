@@ -1,0 +1,183 @@
+"""Where does the shadow of an array lie?
+
+The array that owns the memory has the shadow, one number for each of its elements. A view of the memory has its shadow
+at the same place of the shadow's memory. So views, slices, negative steps and writes in place need no rules.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import lru_cache
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arithmetic import FORMATS
+
+Plain = NDArray[Any]
+
+_numbers = count(1)
+
+
+class Region(NamedTuple):
+    """A view of an owner's memory: the number of the memory, and the place in bytes of its low-precision elements."""
+
+    memory: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Memory:
+    """The memory of one owner: where it lies, and its shadow. Each write has a new `version`."""
+
+    __slots__ = (
+        *("copies", "errors", "is_exact", "largest", "maker", "number"),
+        *("reference", "start", "twin", "unit", "version"),
+    )
+
+    def __init__(self, owner: Plain, reference: weakref.ref[Plain], unit: int, twin: Plain) -> None:
+        self.number, self.version, self.reference = next(_numbers), 0, reference
+        self.start = _span(owner)[0]
+        # The bytes of a low-precision real number, and the memory of the shadow: real numbers, also of complex ones.
+        self.unit, self.twin = unit, twin
+        # The shadow equals the low-precision values.
+        self.is_exact = True
+        # The number of the operation that wrote last; 0 for values from outside.
+        self.maker = 0
+        # Values of this version that the tape has kept, by region.
+        self.copies: dict[Region, Plain] = {}
+        # The relative errors of views of this version, and their largest absolute values.
+        self.errors: dict[Region, float] = {}
+        self.largest: dict[Region, float] = {}
+
+
+class Memories:
+    """Find the shadow of each array; `wide` is the dtype of real shadows, and its complex twin that of complex ones."""
+
+    def __init__(self, wide: np.dtype[Any]) -> None:
+        self.wide = wide
+        self._by_owner: dict[int, Memory] = {}
+
+    def find(self, array: Plain) -> Memory | None:
+        """Return the memory of an array if it has a shadow."""
+        memory = self._by_owner.get(id(owner_of(array)))
+        return memory if memory is not None and memory.unit == _unit(array.dtype) else None
+
+    def memory_of(self, array: Plain) -> Memory:
+        """Return the memory of an array, with a shadow that equals the present values if it had none."""
+        return self.find(array) or self._begin(array)
+
+    def adopt(self, array: Plain, shadow: Any) -> Memory:
+        """Give a new array its shadow, without a copy if the shadow can serve as it is."""
+        flat = self._flat(array, shadow)
+        if flat is not None:
+            memory = self._keep(array, array.dtype, flat)
+        else:
+            memory = self._begin(array)
+            self.view(array, memory)[...] = shadow
+        memory.is_exact = False
+        return memory
+
+    def _flat(self, array: Plain, shadow: Any) -> Plain | None:
+        """Return the memory of a shadow if it is its own and laid out as the array's; None otherwise."""
+        if owner_of(array) is not array or type(shadow) is not np.ndarray or not shadow.flags.owndata:
+            return None
+        if shadow.dtype != wide_dtype(array.dtype, self.wide) or shadow.shape != array.shape:
+            return None
+        if array.flags.c_contiguous and shadow.flags.c_contiguous:
+            return shadow.reshape(-1).view(self.wide)
+        if array.flags.f_contiguous and shadow.flags.f_contiguous:
+            return shadow.T.reshape(-1).view(self.wide)
+        return None
+
+    def _begin(self, array: Plain) -> Memory:
+        owner = owner_of(array)
+        size, unit = _span(owner)[1], _unit(array.dtype)
+        memory = self._keep(owner, array.dtype, np.zeros(-(-size // unit), self.wide))
+        if _unit(owner.dtype) == unit and wide_dtype(owner.dtype, self.wide) is not None:
+            self.view(owner, memory)[...] = owner
+        else:
+            self.view(array, memory)[...] = array
+        return memory
+
+    def _keep(self, owner: Plain, dtype: np.dtype[Any], twin: Plain) -> Memory:
+        key = id(owner)
+        reference = weakref.ref(owner, lambda _: self._by_owner.pop(key, None))
+        memory = Memory(owner, reference, _unit(dtype), twin)
+        self._by_owner[key] = memory
+        return memory
+
+    def view(self, array: Plain, memory: Memory) -> Plain:
+        """Return the shadow of an array as a view: a write to it changes the shadow."""
+        scale = self.wide.itemsize // memory.unit
+        offset = (address(array) - memory.start) * scale
+        strides = tuple(stride * scale for stride in array.strides)
+        dtype = wide_dtype(array.dtype, self.wide)
+        return np.ndarray(array.shape, dtype, memory.twin, offset, strides)
+
+    def shadow(self, array: Plain) -> Plain:
+        """Return the shadow of an array, as a view."""
+        return self.view(array, self.memory_of(array))
+
+    def region(self, array: Plain, memory: Memory) -> Region:
+        """Return the place of an array in its memory."""
+        return Region(memory.number, address(array) - memory.start, array.shape, array.strides, array.dtype)
+
+    def written(self, memory: Memory, is_exact: bool) -> None:
+        """Note that the values of a memory have changed."""
+        memory.version += 1
+        memory.copies, memory.errors, memory.largest = {}, {}, {}
+        memory.is_exact = memory.is_exact and is_exact
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all shadows that live."""
+        return sum(memory.twin.nbytes for memory in self._by_owner.values())
+
+
+def owner_of(array: Plain) -> Plain:
+    """Return the array that owns the memory of a view."""
+    while True:
+        base = array.base
+        # as_strided and memoryviews stand between two arrays.
+        if isinstance(base, memoryview):
+            base = base.obj
+        elif type(base).__name__ == "DummyArray":
+            base = base.base  # type: ignore[union-attr]
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base
+
+
+def address(array: Plain) -> int:
+    """Return the address of the first element of an array."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+def _span(owner: Plain) -> tuple[int, int]:
+    """Return the lowest address of an array, and the bytes from there to its end."""
+    start = address(owner)
+    if owner.flags.c_contiguous or owner.flags.f_contiguous or not owner.size:
+        return start, owner.nbytes
+    reach = [stride * (length - 1) for stride, length in zip(owner.strides, owner.shape, strict=True)]
+    low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
+    return start + low, high - low + owner.itemsize
+
+
+def _unit(dtype: np.dtype[Any]) -> int:
+    """Return the bytes of a real number: a complex one has two."""
+    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+
+
+@lru_cache(maxsize=256)
+def wide_dtype(dtype: np.dtype[Any], wide: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the dtype of shadows of a dtype; None for integers, truth values, and whatever else has no shadow."""
+    if dtype.kind == "c":
+        return np.result_type(wide, np.complex64)
+    # ml_dtypes have kind "V", as raw bytes do, so their names decide.
+    return wide if dtype.kind == "f" or dtype.name in FORMATS else None

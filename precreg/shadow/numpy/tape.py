@@ -1,0 +1,229 @@
+"""Which share of an output's error does each operation explain?
+
+The tape keeps each operation's inputs and own error. One pass backward over it computes the gradient at each result.
+The gradients lie in memory as the values do, so views and writes in place need no rules: an operation takes the
+gradient of the region that it wrote, and leaves 0 there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import asarray
+from numpy.typing import NDArray
+
+from precreg.shadow.numpy.contractions import CONTRACTIONS, rule_of_norm
+from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, Rule, by_differences, is_small
+from precreg.shadow.numpy.memory import Memory, Region
+from precreg.shadow.numpy.values import Values, replace_leaves
+
+Plain = NDArray[Any]
+
+# A trace of 10,000 operations on 64x256 float32 needs about as much: 64 KiB for a value and as much for its error.
+TAPE_BYTES = 2**30
+
+
+class Operand:
+    """An input of an operation: its place, and a copy of its values if the derivative needs them."""
+
+    # No tuple: conversions look for values inside of tuples.
+    __slots__ = ("region", "units", "value")
+
+    def __init__(self, region: Region, units: int, value: Plain | None) -> None:
+        self.region, self.units, self.value = region, units, value
+
+
+class Written(NamedTuple):
+    """A result of an operation: its place, its own error, and the elements that it wrote (all if None)."""
+
+    region: Region
+    units: int
+    error: Plain | None
+    where: Plain | None = None
+
+
+class Step(NamedTuple):
+    """One operation on the tape. `arguments` and `options` have an Operand in the place of each watched value."""
+
+    number: int | None
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    operands: list[Operand]
+    written: list[Written]
+
+
+class Tape:
+    """Keep the operations of a computation, and drop the oldest beyond a number of bytes."""
+
+    def __init__(self, values: Values, limit: int = TAPE_BYTES) -> None:
+        self.memories, self._widen = values.memories, values.wide
+        self.limit, self.bytes = limit, 0
+        self.steps: deque[tuple[Step, int]] = deque()
+        self.dropped = 0
+        self._fresh = 0
+
+    def prepare(self, name: str, arguments: Any, options: Any) -> tuple[Any, Any, list[Operand]]:
+        """Return arguments for a step, with copies of the values: before the operation writes to one of them."""
+        operands: list[Operand] = []
+        keeps = name not in WITHOUT_VALUES
+
+        def keep(leaf: Any) -> Any:
+            array = leaf.view_plain()
+            memory = self.memories.find(array)
+            if memory is None:
+                return array.copy() if array.ndim else array[()]
+            region = self.memories.region(array, memory)
+            operands.append(Operand(region, memory.twin.size, self._copy(memory, region, array) if keeps else None))
+            return operands[-1]
+
+        self._fresh = 0
+        return self._widen(replace_leaves(arguments, keep)), self._widen(replace_leaves(options, keep)), operands
+
+    def _copy(self, memory: Memory, region: Region, array: Plain) -> Plain:
+        if region not in memory.copies:
+            memory.copies[region] = array.copy()
+            self._fresh += array.nbytes
+        return memory.copies[region]
+
+    def written(self, array: Plain, error: Plain | None, where: Plain | None = None) -> Written:
+        """Return a result with its own error for a step; the error of a large array is rounded to float32."""
+        memory = self.memories.memory_of(array)
+        return Written(self.memories.region(array, memory), memory.twin.size, _narrow(error), where)
+
+    def add(self, step: Step) -> None:
+        """Append a step. The oldest ones make room."""
+        size = self._fresh + sum(each.error.nbytes for each in step.written if each.error is not None)
+        self.steps.append((step, size))
+        self.bytes += size
+        while self.bytes > self.limit and len(self.steps) > 1:
+            self.bytes -= self.steps.popleft()[1]
+            self.dropped += 1
+
+    def shares(self, seeds: Sequence[tuple[Region, int, Plain]]) -> dict[int, float]:
+        """Return the inner product of gradient and own error for each operation; `seeds` are the outputs' gradients."""
+        adjoints = Adjoints()
+        for region, units, gradient in seeds:
+            adjoints.add(region, units, gradient)
+        found: dict[int, float] = {}
+        is_whole = True
+        for step, _ in reversed(self.steps):
+            gradients = [adjoints.take(each) for each in step.written]
+            if all(gradient is None for gradient in gradients):
+                # The output does not depend on it, unless the way from the output to it was cut.
+                if is_whole and step.number is not None:
+                    found.setdefault(step.number, 0.0)
+                continue
+            known = [
+                np.zeros(each.region.shape) if gradient is None else gradient
+                for each, gradient in zip(step.written, gradients, strict=True)
+            ]
+            if step.number is not None:
+                share = sum(_product(each.error, gradient) for each, gradient in zip(step.written, known, strict=True))
+                found[step.number] = found.get(step.number, 0.0) + share
+            is_whole &= _pass_back(step, known, adjoints)
+        return found
+
+
+class Adjoints:
+    """Hold the gradients of all memories that have one."""
+
+    def __init__(self) -> None:
+        self._by_memory: dict[int, Plain] = {}
+
+    def _view(self, region: Region, flat: Plain) -> Plain:
+        unit = _unit(region)
+        strides = tuple(stride * 8 // unit for stride in region.strides)
+        dtype = np.complex128 if region.dtype.kind == "c" else np.float64
+        return np.ndarray(region.shape, dtype, flat, region.offset * 8 // unit, strides)
+
+    def take(self, written: Written) -> Plain | None:
+        """Return the gradient of a result and leave 0 in its place; None if it has none."""
+        flat = self._by_memory.get(written.region.memory)
+        if flat is None:
+            return None
+        view = self._view(written.region, flat)
+        if written.where is None:
+            gradient = view.copy()
+            view[...] = 0.0
+        else:
+            gradient = np.where(written.where, view, 0.0)
+            view[np.broadcast_to(written.where, view.shape)] = 0.0
+        return gradient if gradient.any() else None
+
+    def add(self, region: Region, units: int, gradient: Plain) -> None:
+        """Add a gradient at a region."""
+        flat = self._by_memory.get(region.memory)
+        if flat is None:
+            flat = self._by_memory[region.memory] = np.zeros(units)
+        view = self._view(region, flat)
+        if view.dtype.kind != "c" and gradient.dtype.kind == "c":
+            gradient = gradient.real
+        if _overlaps(view):
+            places = np.ndarray(
+                view.shape, np.int64, np.arange(units), region.offset * 8 // _unit(region), view.strides
+            )
+            flat += np.bincount(places.ravel(), np.broadcast_to(gradient, view.shape).ravel(), units)
+            return
+        # A square root at 0 has no finite derivative: that element passes nothing on.
+        view += gradient if np.isfinite(gradient.sum()) else np.where(np.isfinite(gradient), gradient, 0.0)
+
+
+def _unit(region: Region) -> int:
+    return region.dtype.itemsize // (2 if region.dtype.kind == "c" else 1)
+
+
+def _overlaps(view: Plain) -> bool:
+    """Return whether elements of a view share memory."""
+    reach = sum(abs(stride) * (length - 1) for stride, length in zip(view.strides, view.shape, strict=True))
+    return view.size > 0 and reach // view.itemsize + 1 < view.size
+
+
+def can_pass_back(step: Step) -> bool:
+    """Return whether the gradient of a step's result reaches its inputs."""
+    return rule_of(step) is not None
+
+
+def rule_of(step: Step) -> Rule | None:
+    """Return the rule of a step: its function's own, or differences if it has few numbers."""
+    if step.name == "norm":
+        order = step.arguments[1] if len(step.arguments) > 1 else step.options.get("ord")
+        found = rule_of_norm(order)
+    else:
+        found = RULES.get(step.name) or CONTRACTIONS.get(step.name)
+    return found or (by_differences if is_small(step) else None)
+
+
+def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> bool:
+    """Add the gradients of a step's inputs, and return whether there is a rule for them."""
+    if not step.operands:
+        return True
+    rule = rule_of(step)
+    if rule is None:
+        return False
+    found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
+    for operand, gradient in zip(step.operands, found, strict=True):
+        if gradient is not None:
+            adjoints.add(operand.region, operand.units, asarray(gradient))
+    return True
+
+
+def _narrow(error: Plain | None) -> Plain | None:
+    """Return an error without NaN, in float32 if it fits, because the tape keeps one for each operation."""
+    if error is None or not error.size:
+        return None
+    largest = float(np.abs(error).max())
+    if not np.isfinite(largest):
+        error = np.where(np.isfinite(error), error, 0.0)
+        largest = float(np.abs(error).max())
+    if largest == 0.0:
+        return None
+    return error.astype(np.float32) if error.dtype.kind == "f" and 1e-30 < largest < 1e30 else error
+
+
+def _product(error: Plain | None, gradient: Plain) -> float:
+    return 0.0 if error is None else float(np.vdot(gradient, error).real)
