@@ -34,7 +34,7 @@ from precreg.run import (
 )
 from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
-from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
+from precreg.shadow.onnx import OnnxTrace, trace_onnx_call, trace_onnx_test
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
@@ -150,9 +150,10 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         plain = run_subject_once(case, call)
     with _failures(case, seed, "return arrays when it is traced, as it did before,"):
-        if case.subject.kind == "onnx":
+        if case.subject.kind in ("onnx", "onnx_test"):
             # A model of ONNX calls no function: the program that ONNX Runtime runs is traced.
-            found = trace_onnx_call(case.subject.spec, call, recorder, shares=settings.shares)
+            trace_model = trace_onnx_call if case.subject.kind == "onnx" else trace_onnx_test
+            found = trace_model(case.subject.spec, call, recorder, shares=settings.shares)
             return _TracedCall(call, plain, found.traced, found)
         traced = run_subject_once(case, replace(call, observer=tracer))
     if not tracer.outputs:
