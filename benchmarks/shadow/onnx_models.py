@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -58,11 +59,15 @@ def main() -> None:
         ("own errors", Detail.OWN, False),
         ("own errors and shares", Detail.OWN, True),
     ):
-        took = _median(lambda: trace_onnx_call(spec, call, Recorder(detail), shares=shares), options.repeats)
+        took = _median(partial(_trace, spec, call, detail, shares), options.repeats)
         print(f"trace, {label}: {took:.3f} s, {took / plain:.1f} times")
     held = HeldBytes()
     found = trace_onnx_call(spec, call, Recorder(listeners=[held]))
     print(f"values held: {found.held / 1e6:.2f} MB, shadows included; a dump of all values: {held.all / 1e6:.2f} MB")
+
+
+def _trace(spec: dict[str, str], call: Call, detail: Detail, shares: bool) -> None:
+    trace_onnx_call(spec, call, Recorder(detail), shares=shares)
 
 
 def _draw(text: str) -> tuple[str, NDArray[np.float32]]:

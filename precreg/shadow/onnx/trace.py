@@ -101,7 +101,7 @@ def trace_onnx_test(spec: Mapping[str, Any], call: Call, recorder: Recorder, *, 
             deployed = _Deployed(model, program, feeds, found, session_facts(session, spec), name_stored)
             traces.append((number, _traced(deployed, recorder, spec.get("threads", 1), shares=shares)))
     outputs = [
-        replace(output, name=next(iter(of_data_set(number, {output.name: None}))))
+        replace(output, name=next(iter(of_data_set(number, {output.name: np.zeros(0)}))))
         for number, each in traces
         for output in each.outputs
     ]
@@ -417,7 +417,13 @@ class _Run:
             )
             for name, array in arrays.items()
         )
-        return OnnxTrace(Outputs(arrays, 0.0, deployed.facts), outputs, wide, self._dtype.name, self._most)
+        return OnnxTrace(
+            Outputs(arrays, 0.0, deployed.facts),
+            outputs,
+            wide,
+            "longdouble" if self._dtype.itemsize > 8 else "float64",
+            self._most,
+        )
 
 
 class _Sizes(NamedTuple):
