@@ -113,6 +113,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         commit=_commit(project),
         dtype=settings.dtype or _own_dtype(case, run),
         facts={"numpy": np.__version__, **run.traced.facts},
+        shadow=run.tracer.shadow if isinstance(run.tracer, OnnxTrace) else "float64",
         same_bits=has_same_bits,
         repeats=repeats,
         oracle=case.role if oracle else "",
