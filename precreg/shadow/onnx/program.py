@@ -27,8 +27,8 @@ from precreg.subject.onnx import (
 )
 from precreg.types import Site
 
-# A window holds the results of its nodes. With 8 a transformer holds a twelfth of a dump of all its values, and a
-# session for each costs 2 to 14 ms (benchmarks/shadow/onnx_models.py).
+# A window holds the results of its nodes. With 8 an encoder of 6 layers holds a quarter of a dump of all values,
+# shadows included (benchmarks/shadow/onnx_models.py). Smaller windows make more sessions, which take time.
 WINDOW = 8
 _EXTERNAL = 1
 # The domain of the operators on images whose channels are stored in blocks.
