@@ -35,7 +35,7 @@ from precreg.run import (
 from precreg.shadow.dumps import DumpReader
 from precreg.shadow.formula import find_formula_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
-from precreg.shadow.onnx import OnnxTrace, trace_onnx_call
+from precreg.shadow.onnx import OnnxTrace, trace_onnx_call, trace_onnx_test
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.second import with_shadow_errors
 from precreg.shadow.sizes import error_size
@@ -118,6 +118,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         dtype=settings.dtype or _own_dtype(case, run),
         shadow=run.tracer.shadow,
         facts={"numpy": np.__version__, **run.traced.facts},
+        shadow=run.tracer.shadow if isinstance(run.tracer, OnnxTrace) else "float64",
         same_bits=has_same_bits,
         repeats=repeats,
         oracle=case.role if oracle else "",
@@ -156,9 +157,10 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         plain = run_subject_once(case, call)
     with _failures(case, seed, "return arrays when it is traced, as it did before,"):
-        if case.subject.kind == "onnx":
+        if case.subject.kind in ("onnx", "onnx_test"):
             # A model of ONNX calls no function: the program that ONNX Runtime runs is traced.
-            found = trace_onnx_call(case.subject.spec, call, recorder, shares=settings.shares)
+            trace_model = trace_onnx_call if case.subject.kind == "onnx" else trace_onnx_test
+            found = trace_model(case.subject.spec, call, recorder, shares=settings.shares)
             return _TracedCall(call, plain, found.traced, found)
         traced = run_subject_once(case, replace(call, observer=tracer))
     if not tracer.outputs:

@@ -16,7 +16,7 @@ from precreg.errors import UserError
 from precreg.shadow.onnx.fused import BLOCKED, BLOCKED_MOVES, MICROSOFT, QUANTIZATION
 from precreg.shadow.onnx.program import Program, ProgramNode
 from precreg.shadow.onnx.rules import ARITHMETIC, MOVES, Attributes, Rule
-from precreg.shadow.onnx.values import is_real, widened
+from precreg.shadow.onnx.values import is_real, to_wide
 from precreg.shadow.onnx.wide import Wide, gradients, join
 from precreg.subject.onnx import ModelFile, NodeRunner, runtime_message, widen_node
 from precreg.types import OperationNote
@@ -71,7 +71,7 @@ class NodeRule(NamedTuple):
     note: OperationNote = ""
 
 
-def rule_of(node: ProgramNode) -> NodeRule:
+def node_rule(node: ProgramNode) -> NodeRule:
     """Return the rule of a node by its domain and operator."""
     domain, name = node.proto.domain, node.operator
     if domain == _BLOCKS:
@@ -121,7 +121,7 @@ class ExactNodes:
     def __init__(self, program: Program, file: ModelFile, threads: int, dtype: np.dtype[Any]) -> None:
         self._program, self._dtype = program, dtype
         self._runner = NodeRunner(program.model, file, threads)
-        self._rules = [rule_of(node) for node in program.nodes]
+        self._rules = [node_rule(node) for node in program.nodes]
         self._protos: dict[int, Any] = {}
 
     def note(self, place: int, given: Mapping[str, Any], actual: Sequence[Any]) -> OperationNote:
@@ -186,7 +186,7 @@ class ExactNodes:
         except UserError as error:
             raise NotShadowedError(error.message if not reason else f"{reason}; {error.message}") from None
         # A scale that quantizes to a format of 8 bits leaves its result in this format.
-        return [widened(each, self._dtype) for each in found]
+        return [to_wide(each, self._dtype) for each in found]
 
     def _taken(self, place: int, given: Mapping[str, Any], wide: Mapping[str, Wide]) -> list[Wide]:
         """Compute a node that moves numbers from the places that it moves: 0 stands for a number that it creates."""

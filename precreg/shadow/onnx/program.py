@@ -27,8 +27,8 @@ from precreg.subject.onnx import (
 )
 from precreg.types import Site
 
-# A window holds the results of its nodes. With 8 a transformer holds a twelfth of a dump of all its values, and a
-# session for each costs 2 to 14 ms (benchmarks/computing/shadow_onnx.py).
+# A window holds the results of its nodes. With 8 an encoder of 6 layers holds a quarter of a dump of all values,
+# shadows included (benchmarks/shadow/onnx_models.py). Smaller windows make more sessions, which take time.
 WINDOW = 8
 _EXTERNAL = 1
 # The domain of the operators on images whose channels are stored in blocks.
@@ -107,7 +107,7 @@ class Program:
     def run_nodes(self, nodes: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """Return all values that some nodes make from values by name; weights are those of the program."""
         session = self._session(nodes, given)
-        return run_session(session, {name: value for name, value in given.items() if name not in self.weights})
+        return session_values(session, {name: value for name, value in given.items() if name not in self.weights})
 
     def value(self, name: str, values: Mapping[str, Any]) -> Any:
         """Return a value or a weight by name."""
@@ -157,7 +157,7 @@ def window_session(content: bytes, options: Mapping[str, Any], folder: Path) -> 
     return ort.InferenceSession(content, settings, providers=provider_list(options))
 
 
-def run_session(session: Any, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def session_values(session: Any, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Return all outputs of a session by name."""
     names = [each.name for each in session.get_outputs()]
     kept = {name: value if _is_passed(value) else np.asarray(value) for name, value in feeds.items()}
@@ -179,7 +179,7 @@ def block_size() -> int:
     graph = helper.make_graph([node], "block", inputs, [onnx.ValueInfoProto(name="y")])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_BLOCKS, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    made = run_session(window_session(model.SerializeToString(), {}, Path()), {"x": x})["y"]
+    made = session_values(window_session(model.SerializeToString(), {}, Path()), {"x": x})["y"]
     # The second pixel of the first channel stands behind all first pixels of its block.
     return int(np.flatnonzero(made.reshape(-1) == 1)[0])
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from precreg.shadow.onnx.exact import ExactNodes, NotShadowedError
 from precreg.shadow.onnx.program import Program
-from precreg.shadow.onnx.values import is_real, widened
+from precreg.shadow.onnx.values import is_real, to_wide
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.sizes import MASK_LIMIT
 
@@ -35,6 +35,10 @@ class ShareLedger:
     def keep(self, window: range, values: dict[str, Any]) -> None:
         """Keep the values that a window needs from those before it. They are the run's own, and no copies."""
         self._entries[window.start] = values
+
+    def kept(self) -> list[Any]:
+        """Return the values that are kept for the second pass."""
+        return [value for values in self._entries.values() for value in values.values()]
 
     @np.errstate(all="ignore")
     def settle(
@@ -93,7 +97,7 @@ class ShareLedger:
     ) -> None:
         node = self._program.nodes[place]
         of = [name for name in node.reads if name in self._made and is_real(given[name])]
-        wide = {name: widened(value, self._dtype) for name, value in given.items()}
+        wide = {name: to_wide(value, self._dtype) for name, value in given.items()}
         try:
             pulled = self._exact.pull_back(place, wide, actual, of)
             own: Sequence[Any] = [each.value for each in pulled.outputs]

@@ -6,33 +6,41 @@ starts from the values that windows share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite, log2
+from os.path import normpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.arithmetic import dtype_name
+from precreg.errors import UserError
 from precreg.shadow.onnx.exact import ExactNodes, NotShadowedError
-from precreg.shadow.onnx.program import Program, run_session
+from precreg.shadow.onnx.program import Program, session_values
 from precreg.shadow.onnx.shares import ShareLedger
-from precreg.shadow.onnx.values import flat, is_real, narrowed, same_bits, widened
+from precreg.shadow.onnx.values import flat, is_real, same_bits, to_narrow, to_wide
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import error_size, value_range
 from precreg.subject import Call, Outputs, SurroundingsRestored
 from precreg.subject.onnx import (
+    MODEL_FILE,
     ModelFile,
     bind_inputs,
     chosen_outputs,
+    data_set_feeds,
     make_session,
+    name_stored,
     name_values,
     note_model_use,
+    of_data_set,
     parse_model,
     read_model,
     run_feeds,
+    runtime_message,
     session_facts,
     with_outputs,
 )
@@ -47,6 +55,8 @@ class OnnxTrace(NamedTuple):
     shadows: dict[str, NDArray[Any]]
     # The dtype of the shadows.
     shadow: str
+    # The most bytes of values and shadows that were held at once.
+    held: int
 
 
 class _Deployed(NamedTuple):
@@ -57,19 +67,73 @@ class _Deployed(NamedTuple):
     feeds: dict[str, Any]
     found: dict[str, Any]
     facts: dict[str, str]
+    # How the outputs become arrays with names: those of a backend test may be texts or absent.
+    name: Callable[[Mapping[str, Any]], dict[str, NDArray[Any]]]
 
 
 def trace_onnx_call(spec: Mapping[str, Any], call: Call, recorder: Recorder, *, shares: bool = True) -> OnnxTrace:
     """Trace the model of a specification on the inputs and params of a call.
 
-    Raises UserError as `run_model` does.
+    Raises UserError as `run_model` does, and untraceable for a model in float64.
     """
+    if "precision" in spec:
+        message = "expected a program that ONNX Runtime optimizes but the subject has precision: float64"
+        raise UserError("untraceable", message)
     note_model_use()
     with SurroundingsRestored(), TemporaryDirectory(prefix="precreg-trace-") as folder:
         deployed = _deploy(spec, call, Path(folder))
-        run = _Run(deployed, recorder, spec.get("threads", 1), shares=shares and recorder.detail >= Detail.OWN)
+        return _traced(deployed, recorder, spec.get("threads", 1), shares=shares)
+
+
+def trace_onnx_test(spec: Mapping[str, Any], call: Call, recorder: Recorder, *, shares: bool = True) -> OnnxTrace:
+    """Trace the model of a folder of ONNX's backend tests on its data sets. Raises UserError as `run_test` does."""
+    note_model_use()
+    folder = Path(normpath(call.directory / spec["test"]))
+    model = read_model(f"{spec['test']}/{MODEL_FILE}", call.directory, call.project)
+    parsed = parse_model(model)
+    with SurroundingsRestored(), TemporaryDirectory(prefix="precreg-trace-") as saved:
+        session = make_session(model, spec, Path(saved) / _PROGRAM)
+        names = [output.name for output in session.get_outputs()]
+        traces = []
+        for number, feeds in data_set_feeds(folder, parsed.graph, call):
+            program = Program(Path(saved) / _PROGRAM, parsed, spec)
+            found = run_feeds(session, feeds, names).values
+            deployed = _Deployed(model, program, feeds, found, session_facts(session, spec), name_stored)
+            traces.append((number, _traced(deployed, recorder, spec.get("threads", 1), shares=shares)))
+    outputs = [
+        replace(output, name=next(iter(of_data_set(number, {output.name: np.zeros(0)}))))
+        for number, each in traces
+        for output in each.outputs
+    ]
+    arrays = _joined((number, each.traced.arrays) for number, each in traces)
+    shadows = _joined((number, each.shadows) for number, each in traces)
+    return OnnxTrace(
+        Outputs(arrays, 0.0, traces[0][1].traced.facts),
+        tuple(outputs),
+        shadows,
+        traces[0][1].shadow,
+        max(each.held for _, each in traces),
+    )
+
+
+def _joined(parts: Iterable[tuple[int, dict[str, NDArray[Any]]]]) -> dict[str, NDArray[Any]]:
+    return {name: array for number, each in parts for name, array in of_data_set(number, each).items()}
+
+
+_PROGRAM = "program.onnx"
+
+
+def _traced(deployed: _Deployed, recorder: Recorder, threads: int, *, shares: bool) -> OnnxTrace:
+    run = _Run(deployed, recorder, threads, shares=shares and recorder.detail >= Detail.OWN)
+    try:
         run.forward()
         return run.finish()
+    # It computed in a plain run. The classes of ONNX Runtime's errors have no common base.
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        message = f"expected the model to compute but: {runtime_message(error)}"
+        raise UserError("model-failed", message, file=deployed.file.name) from None
 
 
 def _deploy(spec: Mapping[str, Any], call: Call, folder: Path) -> _Deployed:
@@ -78,14 +142,13 @@ def _deploy(spec: Mapping[str, Any], call: Call, folder: Path) -> _Deployed:
     parsed = parse_model(model)
     if "nodes" in spec:
         model, nodes = with_outputs(model, spec["nodes"])
-    saved = folder / "program.onnx"
-    session = make_session(model, spec, saved)
+    session = make_session(model, spec, folder / _PROGRAM)
     every = [output.name for output in session.get_outputs()]
     names = chosen_outputs(spec, every, nodes, model.name)
     feeds = bind_inputs(session, call, model.name)
     found = run_feeds(session, feeds, names).values
-    del parsed.graph.initializer[:]
-    return _Deployed(model, Program(saved, parsed, spec), feeds, found, session_facts(session, spec))
+    program = Program(folder / _PROGRAM, parsed, spec)
+    return _Deployed(model, program, feeds, found, session_facts(session, spec), name_values)
 
 
 class _Exact(NamedTuple):
@@ -114,6 +177,7 @@ class _Run:
         self._kept = {*deployed.found}
         # Outputs of integers, as the shadow would have them.
         self._flipped: dict[str, Any] = {}
+        self._most = 0
         self._whole: dict[str, Any] | None = None
 
     def forward(self) -> None:
@@ -126,10 +190,21 @@ class _Run:
             made = self._program.run(window, self._low) if self._whole is None else self._whole
             names = [name for place in window for name in self._program.nodes[place].proto.output if name]
             self._low |= {name: made[name] for name in names}
+            self._count_held()
             for place in window:
                 self._see(place)
                 self._drop(self._shadows, place)
             self._drop(self._low, window.stop - 1)
+
+    def _count_held(self) -> None:
+        entries = [] if self._ledger is None else self._ledger.kept()
+        # A value in several of these is one array.
+        arrays = {
+            id(each): each.nbytes
+            for each in (*self._low.values(), *self._shadows.values(), *entries)
+            if _is_array(each)
+        }
+        self._most = max(self._most, sum(arrays.values()))
 
     def _drop(self, values: dict[str, Any], place: int) -> None:
         for name in [name for name in values if self._program.last.get(name, -1) <= place and name not in self._kept]:
@@ -148,7 +223,7 @@ class _Run:
         found = {name: self._value(name, low) for name in self._kept}
         if same_bits(found, self._deployed.found):
             return None
-        whole = run_session(self._program.whole_session(), self._deployed.feeds)
+        whole = session_values(self._program.whole_session(), self._deployed.feeds)
         if same_bits({name: self._value(name, whole) for name in self._kept}, self._deployed.found):
             return whole
         self._note_rerouted(found)
@@ -205,11 +280,11 @@ class _Run:
     def _shadow(self, place: int, given: Mapping[str, Any], actual: Sequence[Any]) -> _Exact:
         """Return the outputs of a node in higher precision; its own ones if nothing computes it so."""
         node, note = self._program.nodes[place], self._exact.note(place, given, actual)
-        same = [widened(value, self._dtype) for value in actual]
+        same = [to_wide(value, self._dtype) for value in actual]
         follows = {name: self._shadows[name] for name in node.reads if name in self._shadows}
         if note in ("created", "random") or (note == "moved" and not follows):
             return _Exact(same if note == "moved" else None, same, note)
-        wide = {name: widened(value, self._dtype) for name, value in given.items()}
+        wide = {name: to_wide(value, self._dtype) for name, value in given.items()}
         try:
             if note == "moved":
                 return _Exact(same, self._exact.compute(place, {**wide, **follows}, actual), note)
@@ -228,14 +303,14 @@ class _Run:
         if not follows:
             return same
         node = self._program.nodes[place]
-        feeds = {**given, **{name: narrowed(value, given[name]) for name, value in follows.items()}}
+        feeds = {**given, **{name: to_narrow(value, given[name]) for name, value in follows.items()}}
         try:
             found = self._program.run_nodes([node.proto], feeds)
         # It ran before on other numbers; some operators refuse numbers such as indices out of range.
         except Exception:
             self._recorder.note_event("cut", node.operator, node.site)
             return same
-        return [widened(found.get(name), self._dtype) for name in node.proto.output]
+        return [to_wide(found.get(name), self._dtype) for name in node.proto.output]
 
     def _keep(self, place: int, actual: Sequence[Any], exact: _Exact, number: int) -> None:
         """Keep the shadows of the outputs. Integers and truth values are those of the run, and other ones are flips."""
@@ -254,7 +329,7 @@ class _Run:
                 self._recorder.note_event(kind, node.operator, node.site, elements, elements)
             elif not is_real(value):
                 self._note_flips(place, name, value, shadow)
-            elif not np.array_equal(flat(widened(value, self._dtype), self._dtype), flat(shadow, self._dtype)):
+            elif not np.array_equal(flat(to_wide(value, self._dtype), self._dtype), flat(shadow, self._dtype)):
                 self._shadows[name] = shadow
                 self._errors[name] = _size(value, shadow, self._dtype, elements=False).relative
 
@@ -319,16 +394,16 @@ class _Run:
         """Return the outputs with their errors, after the second pass for shares."""
         deployed = self._deployed
         found = {name: self._value(name, self._low) for name in deployed.found}
-        shadows = {name: self._shadows.get(name, widened(value, self._dtype)) for name, value in found.items()}
+        shadows = {name: self._shadows.get(name, to_wide(value, self._dtype)) for name, value in found.items()}
         errors = {
-            name: flat(widened(value, self._dtype), self._dtype) - flat(shadows[name], self._dtype)
+            name: flat(to_wide(value, self._dtype), self._dtype) - flat(shadows[name], self._dtype)
             for name, value in found.items()
             if _is_plain_real(value)
         }
         sums: dict[str, float] = {}
         if self._ledger is not None:
             sums = self._ledger.settle(errors, self._makers, self._whole)
-        arrays, wide = name_values(found), name_values({**shadows, **self._flipped})
+        arrays, wide = deployed.name(found), deployed.name({**shadows, **self._flipped})
         outputs = tuple(
             TracedOutput(
                 name=name,
@@ -342,7 +417,13 @@ class _Run:
             )
             for name, array in arrays.items()
         )
-        return OnnxTrace(Outputs(arrays, 0.0, deployed.facts), outputs, wide, self._dtype.name)
+        return OnnxTrace(
+            Outputs(arrays, 0.0, deployed.facts),
+            outputs,
+            wide,
+            "longdouble" if self._dtype.itemsize > 8 else "float64",
+            self._most,
+        )
 
 
 class _Sizes(NamedTuple):

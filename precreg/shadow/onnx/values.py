@@ -26,17 +26,17 @@ def is_real_dtype(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
 
 
-def widened(value: Any, dtype: np.dtype[Any]) -> Any:
+def to_wide(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a value with its floats in the dtype of the shadow; other values stay."""
     if isinstance(value, list):
-        return [widened(each, dtype) for each in value]
+        return [to_wide(each, dtype) for each in value]
     return np.asarray(value).astype(dtype) if is_real(value) else value
 
 
-def narrowed(value: Any, like: Any) -> Any:
+def to_narrow(value: Any, like: Any) -> Any:
     """Return a shadow rounded to the dtype of the value that it belongs to."""
     if isinstance(value, list):
-        return [narrowed(each, other) for each, other in zip(value, like, strict=True)]
+        return [to_narrow(each, other) for each, other in zip(value, like, strict=True)]
     return value.astype(like.dtype) if is_real(value) else value
 
 

@@ -1,10 +1,13 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .backend_test import data_set_feeds as data_set_feeds
+from .backend_test import of_data_set as of_data_set
 from .double import widen_node as widen_node
 from .export import ONNX_SUFFIX as ONNX_SUFFIX
 from .export import export_nodes as export_nodes
 from .graph import ordered_tensor_names as ordered_tensor_names
 from .graph import parse_model as parse_model
 from .graph import with_outputs as with_outputs
+from .kind import MODEL_FILE as MODEL_FILE
 from .node_runner import NodeRunner as NodeRunner
 from .node_runner import outer_names as outer_names
 from .node_runner import type_of_value as type_of_value
@@ -22,4 +25,5 @@ from .session import run_feeds as run_feeds
 from .session import runtime as runtime
 from .session import runtime_message as runtime_message
 from .session import session_facts as session_facts
+from .stored_values import name_stored as name_stored
 from .tensors import runtime_feeds as runtime_feeds

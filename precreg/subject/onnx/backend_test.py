@@ -60,8 +60,7 @@ def _run(spec: dict[str, Any], call: Call) -> Outputs:
     except UserError as error:
         raise _skipped_or(error) from None
     names = [output.name for output in session.get_outputs()]
-    for number, data in data_sets(folder):
-        feeds = {name: _feed(value, kind) for name, value, kind in _values(data, "input", graph.input, call)}
+    for number, feeds in data_set_feeds(folder, graph, call):
         try:
             found = run_feeds(session, feeds, names)
         except UserError:
@@ -72,8 +71,14 @@ def _run(spec: dict[str, Any], call: Call) -> Outputs:
             failure = UserError("model-failed", message, file=model.name)
             raise (_skipped_or(failure) if lacks_implementation(error) else failure) from None
         duration_s += found.duration_s
-        arrays |= _of_set(number, name_stored(found.values))
+        arrays |= of_data_set(number, name_stored(found.values))
     return check_outputs(Outputs(arrays, duration_s, session_facts(session, spec)))
+
+
+def data_set_feeds(folder: Path, graph: Any, call: Call) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each data set of a test, and its inputs as ONNX Runtime takes them."""
+    for number, data in data_sets(folder):
+        yield number, {name: _feed(value, kind) for name, value, kind in _values(data, "input", graph.input, call)}
 
 
 def _expect(spec: dict[str, Any], call: Call) -> Outputs:
@@ -81,7 +86,7 @@ def _expect(spec: dict[str, Any], call: Call) -> Outputs:
     graph = parse_model(read_model(f"{spec['test']}/{MODEL_FILE}", call.directory, call.project)).graph
     arrays: dict[str, NDArray[Any]] = {}
     for number, data in data_sets(folder):
-        arrays |= _of_set(
+        arrays |= of_data_set(
             number, name_stored({name: value for name, value, _ in _values(data, "output", graph.output, call)})
         )
     return check_outputs(Outputs(arrays, 0.0))
@@ -122,7 +127,7 @@ def _feed(value: Any, declared: Any) -> Any:
     return to_runtime(value, element)
 
 
-def _of_set(number: int, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def of_data_set(number: int, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a data set under names of their own; the first set has the names of the graph."""
     return {name if number == 0 else f"set{number}.{name}": array for name, array in arrays.items()}
 

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from precreg.shadow.onnx.exact import ExactNodes, rule_of
+from precreg.shadow.onnx.exact import ExactNodes, node_rule
 from precreg.shadow.onnx.program import Program, ProgramNode
 from precreg.subject.onnx import ModelFile, make_session
 from precreg.types import Site
@@ -271,4 +271,4 @@ def test_a_rule_of_onnx_runtimes_own_operator_is_what_it_computes(tmp_path, oper
         assert np.abs(found - expected[0]).max() <= 4e-6 * np.abs(expected[0]).max()
         floats = [name for name, value in given.items() if value.dtype == np.float64]
         require_gradients(exact, given, expected, floats)
-    assert rule_of(exact._program.nodes[0]).rule is not None
+    assert node_rule(exact._program.nodes[0]).rule is not None
