@@ -66,7 +66,6 @@ ADVICE: dict[str, str] = {
     "not-comparable": "name two arrays, two archives or two folders, and each array of a side once",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
     "unknown-node": "name one of those in the message; precreg export writes all outputs without --node",
-    "unmonitored-module": "monitor the module that runs in Python, before it is compiled, scripted or wrapped",
     "model-failed": "fix the model at the end of its traceback, or name its arguments: --input NAME=FILE",
     "untraceable": "trace a case of a Python function, a module of torch or an ONNX model that can run here",
     "trace-failed": "fix the subject at the end of its traceback: precreg run --jobs 0 CASE runs it alone",

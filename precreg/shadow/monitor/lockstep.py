@@ -14,10 +14,15 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-from precreg.shadow.torch.rules import compute_exact
-from precreg.shadow.torch.schema import facts_of
-from precreg.shadow.torch.tape import flat_leaves
-from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in
+from precreg.shadow.torch import (
+    Twins,
+    compute_exact,
+    facts_of,
+    flat_leaves,
+    is_shadowed,
+    storage_key,
+    tensors_in,
+)
 from precreg.types import MonitorEventKind
 
 Note = Callable[[MonitorEventKind, str, str], None]

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten_with_path
 
 from precreg.shadow.monitor.figures import error_of_tensors, tensor_figures
 from precreg.shadow.monitor.lockstep import Lockstep, Note
-from precreg.shadow.torch.twins import Twins, is_shadowed
+from precreg.shadow.torch import Twins, is_shadowed
 from precreg.types import LayerFigures, MonitoredStep
 
 if TYPE_CHECKING:
