@@ -88,8 +88,8 @@ def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10,
         keep: the number of sampled steps to keep; the oldest make room for later ones.
 
     Raises:
-        UserError: bad-value; unknown-node for a pattern without a layer; unmonitored-module for a compiled or parallel
-            module, or one of TorchScript.
+        UserError: unknown-node for a pattern without a layer; bad-value, also for a compiled or parallel module,
+            and for one of TorchScript.
     """
     # With torch, and only for those who monitor.
     from precreg.report import render_monitor_html

@@ -67,7 +67,6 @@ ADVICE: dict[str, str] = {
     "bad-order": "write the names in order, one a line or as a list in JSON, or name dump.json or a model (.onnx)",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
     "unknown-node": "name one of those in the message; precreg export writes all outputs without --node",
-    "unmonitored-module": "monitor the module that runs in Python, before it is compiled, scripted or wrapped",
     "model-failed": "fix the model at the end of its traceback, or name its arguments: --input NAME=FILE",
     "untraceable": "trace a case of a Python function, a module of torch or an ONNX model that can run here",
     "trace-failed": "fix the subject at the end of its traceback: precreg run --jobs 0 CASE runs it alone",

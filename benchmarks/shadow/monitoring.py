@@ -1,8 +1,8 @@
 """How much time does a monitor cost: sampled steps, and the steps between them?
 
-`python -m benchmarks.shadow.monitoring` prints a table for ResNet-50 and a transformer of 12 blocks, in inference and in
-training. Steps without a monitor, steps of a monitor that does not sample, and sampled steps alternate, so that other
-programs disturb all of them alike.
+`python -m benchmarks.shadow.monitoring` prints a table for ResNet-50 and a transformer of 12 blocks, in inference and
+in training. Steps without a monitor, steps of a monitor that does not sample, and sampled steps alternate, so that
+other programs disturb all of them alike.
 """
 
 from __future__ import annotations

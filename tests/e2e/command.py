@@ -83,7 +83,10 @@ def started(project, *arguments, **variables):
 
 
 # Their modules import packages of extras, which may be absent.
-_WITH_EXTRAS = ("precreg.subject.torch.", "precreg.subject.onnx.")
+_WITH_EXTRAS = (
+    *("precreg.subject.torch.", "precreg.subject.onnx."),
+    *("precreg.shadow.torch.", "precreg.shadow.onnx.", "precreg.shadow.monitor."),
+)
 
 
 @cache

@@ -51,7 +51,7 @@ def _require_match(model: Any, pattern: str, named: dict[str, Any], running: dic
 
 
 def require_watchable(model: Any) -> None:
-    """Refuse a value whose operations a monitor cannot see. Raises UserError: bad-value, unmonitored-module."""
+    """Refuse a value whose operations a monitor cannot see. Raises UserError: bad-value."""
     if not isinstance(model, torch.nn.Module):
         raise UserError("bad-value", f"expected a torch.nn.Module but got model of type {type(model).__name__}")
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
@@ -68,6 +68,4 @@ def require_watchable(model: Any) -> None:
 
 
 def _unwatchable(place: str, reason: str) -> UserError:
-    return UserError(
-        "unmonitored-module", f"expected a module that runs its operations in Python but {place}: {reason}"
-    )
+    return UserError("bad-value", f"expected a module that runs its operations in Python but {place}: {reason}")

@@ -55,13 +55,6 @@ def _layers(spec: dict[str, Any], call: Call, built: Built, device: Any, outputs
     return found
 
 
-def _require_own_names(arrays: Tensors, added: Tensors) -> None:
-    for name in added:
-        if name in arrays:
-            message = f"expected another name than that of the added output {name} but an output has it"
-            raise UserError("bad-outputs", message)
-
-
 @contextmanager
 def run_prepared(spec: dict[str, Any], call: Call) -> Iterator[tuple[Any, Callable[[], Outputs]]]:
     """Give the function or module of one call, and a function that makes the call. Raises as `run_torch` does."""

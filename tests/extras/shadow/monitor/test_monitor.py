@@ -430,14 +430,14 @@ BAD = {
     "every": (lambda: (made(), None), {"every": 0}, "bad-value", "every=0"),
     "keep": (lambda: (made(), None), {"keep": 1.5}, "bad-value", "keep=1.5"),
     "function": (lambda: (torch.relu, None), {}, "bad-value", "expected a torch.nn.Module"),
-    "compiled": (lambda: (torch.compile(made()), None), {}, "unmonitored-module", "OptimizedModule: it is compiled"),
+    "compiled": (lambda: (torch.compile(made()), None), {}, "bad-value", "OptimizedModule: it is compiled"),
     "script": (
         lambda: (nn.Sequential(torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))), None),
         {},
-        "unmonitored-module",
+        "bad-value",
         "layer 0: it is a ScriptModule",
     ),
-    "parallel": (lambda: (nn.DataParallel(made()), None), {}, "unmonitored-module", "monitor model.module"),
+    "parallel": (lambda: (nn.DataParallel(made()), None), {}, "bad-value", "monitor model.module"),
 }
 
 
