@@ -3,6 +3,7 @@ from .alignment import SketchListener as SketchListener
 from .case_trace import TraceSettings as TraceSettings
 from .case_trace import trace_case as trace_case
 from .ledger import COMPLETE_SHARES as COMPLETE_SHARES
+from .ledger import FIRST_LOSS_EPS as FIRST_LOSS_EPS
 from .ledger import FirstLoss as FirstLoss
 from .ledger import TraceGroup as TraceGroup
 from .ledger import coverage_of as coverage_of
@@ -20,5 +21,6 @@ from .other_trace import trace_against as trace_against
 from .recorder import Detail as Detail
 from .recorder import Listener as Listener
 from .recorder import Recorder as Recorder
+from .trace_file import encode_trace as encode_trace
 from .trace_file import read_trace as read_trace
 from .trace_file import write_trace as write_trace

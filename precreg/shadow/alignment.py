@@ -7,9 +7,10 @@ agree, in any shape or order of elements.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from math import isclose
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -92,21 +93,32 @@ def match_tolerance(error: float) -> float:
 
 
 class SketchedTrace(Struct, frozen=True):
-    """The operations of a computation and the sketches of their exact values, in order."""
+    """The operations of a computation and the sketches of their exact values and of their operands, in order.
+
+    The operands of an operation are those of its `sources`; views of them have the sketches of the views.
+    """
 
     operations: tuple[Operation, ...]
     sketches: tuple[Sketch | None, ...]
+    operands: tuple[tuple[Sketch | None, ...], ...] = ()
 
 
 class SketchListener:
-    """Sketch the exact value of each operation."""
+    """Sketch the exact value of each operation, and those of its operands."""
 
     def __init__(self) -> None:
-        self.sketches: list[Sketch | None] = []
+        self._sketches: list[Sketch | None] = []
+        self._operands: list[tuple[Sketch | None, ...]] = []
 
     def see(self, observed: Observed) -> None:
-        """Sketch one operation's shadow."""
-        self.sketches.append(None if observed.exact is None else sketch_of(observed.exact))
+        """Sketch one operation's shadow and operands."""
+        self._sketches.append(None if observed.exact is None else sketch_of(observed.exact))
+        given = () if observed.operands is None else observed.operands()
+        self._operands.append(tuple(map(sketch_of, given)))
+
+    def trace_of(self, operations: Sequence[Operation]) -> SketchedTrace:
+        """Return the operations that the listener saw with their sketches."""
+        return SketchedTrace(tuple(operations), tuple(self._sketches), tuple(self._operands))
 
 
 class Parting(Struct, frozen=True):
@@ -120,14 +132,6 @@ class Parting(Struct, frozen=True):
     matched: int
 
 
-class _Search(NamedTuple):
-    """The partners of the own operations, the values that both computations start from, and the tolerance."""
-
-    partners: Sequence[int | None]
-    known: Sequence[Sketch]
-    tolerance: float
-
-
 def find_parting(
     own: SketchedTrace, other: SketchedTrace, known: Sequence[Sketch], maker: int | None, tolerance: float
 ) -> Parting:
@@ -137,63 +141,84 @@ def find_parting(
     made the output; None takes the last one. Operations whose value the other computation has later again, such as
     x * (1 / y) for x / y, do not count.
     """
-    partners = _partners(own.sketches, other.sketches, known, tolerance)
+    values = _Values(other, known, tolerance)
+    partners = [values.partner(sketch) for sketch in own.sketches]
     matched = sum(partner is not None for partner in partners)
     last = len(own.operations) if maker is None else maker
     if not last or partners[last - 1] is not None:
         return Parting(None, None, matched)
-    first = min(_first_by_sources(own.operations, partners, last), last)
-    search = _Search(partners, known, tolerance)
-    return Parting(first, _counterpart(own, other, search, first), matched)
+    first = _first_without_partner(own, partners, values, last)
+    without = _Values(own, known, tolerance)
+    free = [each for each, sketch in zip(other.operations, other.sketches, strict=True) if not without.has(sketch)]
+    inputs = {partner for _, partner in _inputs(own, first, partners, values) if partner}
+    return Parting(first, _counterpart(free, inputs), matched)
 
 
-def _partners(
-    own: Sequence[Sketch | None], other: Sequence[Sketch | None], known: Sequence[Sketch], tolerance: float
-) -> list[int | None]:
-    """Return the number of an equal operation of the other computation for each sketch; 0 for an equal known value.
+class _Values:
+    """The values of a computation: those of its operations and of their operands, and those that it starts from."""
 
-    A value that an engine does not know has no partner, so the search goes on to the operations before it.
-    """
-    places = [(each.norm, number, each) for number, each in enumerate((None, *other)) if each is not None]
-    places += [(each.norm, 0, each) for each in known]
-    places.sort(key=lambda place: place[:2])
-    norms = [norm for norm, _, _ in places]
+    def __init__(self, trace: SketchedTrace, known: Sequence[Sketch], tolerance: float) -> None:
+        places = [(each.norm, number, each) for number, each in enumerate(trace.sketches, 1) if each is not None]
+        places += [(each.norm, 0, each) for each in known]
+        for operation, operands in zip(trace.operations, trace.operands, strict=False):
+            # A view of a value is an operand that no operation made.
+            makers = operation.sources or (0,) * len(operands)
+            places += [(each.norm, maker, each) for maker, each in zip(makers, operands, strict=False) if each]
+        # Operations before views of them.
+        self._places = sorted(places, key=lambda place: place[:2])
+        self._norms = [norm for norm, _, _ in self._places]
+        self._tolerance = tolerance
 
-    def partner(sketch: Sketch) -> int | None:
-        for place in range(bisect_left(norms, sketch.norm * (1 - tolerance)), len(places)):
-            norm, number, each = places[place]
-            if norm > sketch.norm * (1 + 2 * tolerance):
+    def partner(self, sketch: Sketch | None) -> int | None:
+        """Return the number of the operation that made an equal value; 0 for one from outside, None if there is none.
+
+        A value that an engine does not know has no partner, so a search goes on to the operations before it.
+        """
+        if sketch is None:
+            return None
+        for place in range(bisect_left(self._norms, sketch.norm * (1 - self._tolerance)), len(self._places)):
+            norm, number, each = self._places[place]
+            if norm > sketch.norm * (1 + 2 * self._tolerance):
                 return None
-            if is_same(sketch, each, tolerance):
+            if is_same(sketch, each, self._tolerance):
                 return number
         return None
 
-    return [None if sketch is None else partner(sketch) for sketch in own]
+    def has(self, sketch: Sketch | None) -> bool:
+        """Return whether there is an equal value."""
+        return self.partner(sketch) is not None
 
 
-def _first_by_sources(operations: Sequence[Operation], partners: Sequence[int | None], last: int) -> int:
+def _inputs(
+    own: SketchedTrace, number: int, partners: Sequence[int | None], values: _Values
+) -> Iterator[tuple[int, int | None]]:
+    """Yield the makers of an operation's inputs, and the partners of these inputs in the other computation."""
+    sources = own.operations[number - 1].sources
+    # An engine that knows no sources leaves the order of execution.
+    before: Sequence[int] = range(number - 1, number) if sources is None else sources
+    operands = own.operands[number - 1] if own.operands and sources is not None else ()
+    for source, operand in zip_longest(before, operands[: len(before)]):
+        found = values.partner(operand)
+        # A part of a value may have a partner although the whole has none.
+        yield source, partners[source - 1] if found is None and source else found
+
+
+def _first_without_partner(own: SketchedTrace, partners: Sequence[int | None], values: _Values, last: int) -> int:
     """Walk back from an operation over those without a partner, and return the first of them."""
     seen, waiting = {last}, [last]
     while waiting:
         number = waiting.pop()
-        sources = operations[number - 1].sources
-        # An engine that knows no sources leaves the order of execution.
-        before = range(number - 1, number) if sources is None else sources
-        for source in before:
-            if source > 0 and source not in seen and partners[source - 1] is None:
+        for source, partner in _inputs(own, number, partners, values):
+            if source and partner is None and source not in seen:
                 seen.add(source)
                 waiting.append(source)
     return min(seen)
 
 
-def _counterpart(own: SketchedTrace, other: SketchedTrace, search: _Search, first: int) -> int | None:
-    """Return the other's first operation without a partner that has the inputs of `first`, or that follows them."""
-    sources = own.operations[first - 1].sources
-    before = range(first - 1, first) if sources is None else sources
-    # 0 stands for a value that both start from.
-    inputs = {partner for source in before if source and (partner := search.partners[source - 1])} or {0}
-    without = _partners(other.sketches, own.sketches, search.known, search.tolerance)
-    free = [each for each, partner in zip(other.operations, without, strict=True) if partner is None]
+def _counterpart(free: Sequence[Operation], inputs: set[int]) -> int | None:
+    """Return the first operation among `free` that uses one of the inputs, or that follows them."""
+    # 0 stands for a value that both computations start from.
+    inputs = inputs or {0}
     using = [each.number for each in free if each.sources is not None and not inputs.isdisjoint(each.sources)]
     after = [each.number for each in free if each.number > max(inputs)]
     return min(using, default=min(after, default=None))

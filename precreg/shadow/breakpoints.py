@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The figures that a condition compares: errors, which may be in ULP, and plain numbers.
 _ERRORS = {"error": "total", "own": "own", "inherited": "inherited", "total": "total"}
 _NUMBERS = ("amplification", "lost_bits")
-_CONDITION = re.compile(r"([a-z_]\w*)\s*([<>=!]+)\s*(\S+?)\s*([a-z%]*)", re.IGNORECASE)
+_CONDITION = re.compile(r"([a-z_]\w*)\s*([<>=!]+)\s*(\S+?)(?:\s*(ulp|%)|\s+(\S+))?", re.IGNORECASE)
 _EXAMPLE = "example: --break 'own > 1e-3' or --break 'error > 4 ulp'"
 
 
@@ -84,7 +84,8 @@ def _condition(text: str) -> Condition:
     if found is None:
         message = f"expected FIGURE > NUMBER or FIGURE > NUMBER ulp but got break={text!r}"
         raise UserError("bad-watch", f"{message}; {_EXAMPLE}")
-    figure, sign, number, unit = found.groups()
+    figure, sign, number, *units = found.groups(default="")
+    unit = "".join(units)
     known = (*_ERRORS, *_NUMBERS)
     if figure.lower() not in known:
         message = f"expected one of {', '.join(known)} but got {figure!r} in break={text!r}"

@@ -60,6 +60,7 @@ from precreg.types import (
     TracedOutput,
     case_chain,
 )
+from precreg.vcs import git_state
 
 # Kinds of precreg that compute in this process, so that an engine sees their operations. An installed kind may call a
 # Python function as they do.
@@ -109,6 +110,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         case=case.id,
         definition=case.definition,
         seed=seed,
+        commit=_commit(project),
         dtype=settings.dtype or _own_dtype(case, run),
         facts={"numpy": np.__version__, **run.traced.facts},
         same_bits=has_same_bits,
@@ -121,6 +123,12 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         formula=formula,
     )
     return with_relative_files(trace, project)
+
+
+def _commit(project: Path) -> str:
+    """Return the commit of the project, as records have it; empty without one."""
+    state = git_state(project)
+    return "" if state is None else state.commit
 
 
 def require_traceable(case: Case, chain: tuple[str, ...]) -> None:

@@ -49,7 +49,7 @@ def sketched(run: Callable[[Observer], object]) -> SketchedTrace:
     recorder = Recorder(Detail.TOTALS, [listener])
     with blame_failures(Reason.REFERENCE_ERROR):
         run(Tracer(recorder, shares=False))
-    return SketchedTrace(tuple(recorder.operations), tuple(listener.sketches))
+    return listener.trace_of(recorder.operations)
 
 
 def known_values(inputs: Arrays) -> list[Sketch]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from math import isclose, isfinite, prod
+from math import hypot, isclose, isfinite, prod
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -18,6 +18,12 @@ from precreg.types import ErrorSize, EventKind, Operation, Site, Trace, TracedOu
 # A correctly rounded operation has an own error of at most half a unit roundoff per element, and a good library's sum
 # of a thousand terms has a few. On ResNet-50, BERT and GPT-2 in float32, float16 and bfloat16 no operation reached 16.
 FIRST_LOSS_EPS = 16.0
+# Libraries add up numbers of 16 bits and fewer in float32, so their own errors stay below 0.3 eps on the same networks;
+# a format that is narrower by three bits gives 3.3 (benchmarks/shadow/planted.py).
+NARROW_LOSS_EPS = 2.0
+_NARROW_PRECISION = 11
+# A sum that rounds after each term has small own errors alone, and a large one together. Shorter chains are formulas.
+MIN_CHAIN = 8
 # An operation that amplifies the errors of its inputs by more is a loss although it rounds well.
 FIRST_LOSS_GROWTH = 4.0
 
@@ -39,7 +45,7 @@ VISIBLE_FORMULA_EPS = 0.25
 # Goldens of the shipped unit cases differ from the shadow by up to 1.01 times the rounding of the subject.
 GOLDEN_ROUNDINGS = 2.0
 
-LossReason = Literal["overflow", "own", "amplified"]
+LossReason = Literal["overflow", "own", "amplified", "accumulated"]
 
 # The probable cause of a loss:
 # - overflow: a finite exact value became infinite or NaN;
@@ -59,11 +65,17 @@ _SUMS = (
 
 
 class FirstLoss(NamedTuple):
-    """The first operation that loses precision: it overflows, its own error is large, or it amplifies; and why."""
+    """The first operation that loses precision: it overflows, its own error is large, or it amplifies; and why.
+
+    An operation that is repeated on its own result, such as `total += x`, is `accumulated`: `together` is the root of
+    the sum of its squared own errors, and `times` their number.
+    """
 
     operation: Operation
     reason: LossReason
     cause: LossCause
+    times: int = 1
+    together: float = 0.0
 
 
 class TraceGroup(NamedTuple):
@@ -115,17 +127,44 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
     in a model of float32. No operation is a loss if the errors of all outputs are those of a last rounding.
     """
     unit = unit_of(trace.dtype)
-    normal = FIRST_LOSS_EPS * unit
+    normal = _normal_error(trace.dtype)
     errors = [None if each.rounding is None else each.rounding.relative for each in trace.outputs]
     if errors and all(error is not None and error <= REACHED_EPS * unit for error in errors):
         return None
+    chains: dict[tuple[Site, str], _Chain] = {}
     for operation in trace.operations:
-        if reason := _loss_reason(operation, normal):
+        if reason := _loss_reason(operation, normal, unit):
             return FirstLoss(operation, reason, suggest_cause(operation))
+        chain = _continued(chains.get((operation.site, operation.name)), operation)
+        chains[operation.site, operation.name] = chain
+        if chain.times >= MIN_CHAIN and chain.together > normal:
+            return FirstLoss(operation, "accumulated", "accumulator", chain.times, chain.together)
     return None
 
 
-def _loss_reason(operation: Operation, normal: float) -> LossReason | None:
+def _normal_error(dtype: str) -> float:
+    """Return the largest relative own error that the rounding of a dtype explains."""
+    format = FORMATS.get(COMPLEX_PARTS.get(dtype, dtype))
+    is_narrow = format is not None and format.precision <= _NARROW_PRECISION
+    return (NARROW_LOSS_EPS if is_narrow else FIRST_LOSS_EPS) * unit_of(dtype)
+
+
+class _Chain(NamedTuple):
+    """An operation of one line that is repeated on its own result: the last number, and the errors so far."""
+
+    number: int
+    times: int
+    together: float
+
+
+def _continued(chain: _Chain | None, operation: Operation) -> _Chain:
+    own = operation.own.relative if operation.own is not None else 0.0
+    if chain is None or chain.number not in (operation.sources or ()):
+        return _Chain(operation.number, 1, own)
+    return _Chain(operation.number, chain.times + 1, hypot(chain.together, own))
+
+
+def _loss_reason(operation: Operation, normal: float, unit: float) -> LossReason | None:
     own, total = operation.own, operation.total
     errors = [size.relative for size in (own, total) if size is not None]
     if own is not None and not isfinite(own.relative):
@@ -133,7 +172,10 @@ def _loss_reason(operation: Operation, normal: float) -> LossReason | None:
     if own is not None and own.relative > normal:
         return "own"
     is_amplified = operation.amplification is not None and operation.amplification > FIRST_LOSS_GROWTH
-    return "amplified" if is_amplified and errors and max(errors) > normal else None
+    if not is_amplified or not errors:
+        return None
+    # Narrow formats amplify harmlessly within this limit, too.
+    return "amplified" if max(errors) > max(normal, FIRST_LOSS_EPS * unit) else None
 
 
 def suggest_cause(operation: Operation) -> LossCause:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.run import draw_inputs, other_version, run_in_workers, suite_folder
-from precreg.shadow.alignment import Sketch, SketchedTrace, SketchListener
+from precreg.shadow.alignment import SketchedTrace, SketchListener
 from precreg.shadow.case_trace import TraceSettings, trace_case
 from precreg.shadow.formula import known_values
 from precreg.shadow.recorder import Recorder
@@ -27,7 +27,7 @@ class _Answer(Struct, frozen=True):
 
     case: str
     trace: Trace | None = None
-    sketches: tuple[Sketch | None, ...] = ()
+    sketched: SketchedTrace | None = None
     problem: str = ""
 
 
@@ -50,7 +50,7 @@ class _TraceTask(NamedTuple):
             trace = trace_case(case, self.project, self.seed, Recorder(listeners=[listener]), self.settings)
         except UserError as error:
             return _Answer(case.id, problem=error.message)
-        return _Answer(case.id, trace, tuple(listener.sketches))
+        return _Answer(case.id, trace, listener.trace_of(trace.operations))
 
     def decoder(self) -> msgpack.Decoder[_Answer]:
         """Return the decoder of answers."""
@@ -77,13 +77,13 @@ def trace_against(
     case: Case,
     project: Path,
     trace: Trace,
-    sketches: list[Sketch | None],
+    own: SketchedTrace,
     revision: str,
     settings: TraceSettings,
 ) -> Trace:
     """Return the trace of a case with its difference from another version, which runs in a worker process.
 
-    `sketches` are those of the trace's exact values, as a SketchListener collects them. Raises UserError:
+    `own` are the trace's operations with sketches, as a SketchListener collects them. Raises UserError:
     unknown-revision and the other errors of `named_commit`; no-checkout; trace-failed, if the other version fails.
     """
     unset_hook_variables()
@@ -93,10 +93,8 @@ def trace_against(
     with other_version(project, revision, commit) as version:
         task = _TraceTask(version.project, version.trees, trace.seed, own_settings)
         (answer,) = run_in_workers([case], task, 1)
-    if answer.trace is None:
+    if answer.trace is None or answer.sketched is None:
         raise UserError("trace-failed", f"expected a trace at {revision} ({commit[:8]}) but {answer.problem}")
     found = VersionDifference(revision=revision, commit=commit, outputs=answer.trace.outputs)
-    own = SketchedTrace(trace.operations, tuple(sketches))
-    other = SketchedTrace(answer.trace.operations, answer.sketches)
     inputs = draw_inputs(case, trace.seed, suite_folder(project, case.directory), project)
-    return replace(trace, against=compare_versions(trace, own, other, known_values(inputs), found))
+    return replace(trace, against=compare_versions(trace, own, answer.sketched, known_values(inputs), found))

@@ -5,7 +5,7 @@ Engines record. Listeners (watches, breakpoints) see each operation with its val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -32,12 +32,14 @@ class Observed(NamedTuple):
     """One operation with its values: arrays or tensors, as its engine has them.
 
     `actual` is the low-precision result, `exact` its shadow, and `own_exact` the exact operation on the same inputs.
+    `operands` returns the shadows of the inputs, in the order of the operation's `inputs`.
     """
 
     operation: Operation
     actual: Any
     exact: Any
     own_exact: Any = None
+    operands: Callable[[], Sequence[Any]] | None = None
 
 
 class Listener(Protocol):
@@ -118,6 +120,8 @@ class Recorder:
         self, kind: EventKind, name: str, site: Site, changed: int = 0, elements: int = 0, detail: str = ""
     ) -> None:
         """Add an event; equal events at one site are one, with the largest count of changed elements."""
+        if self._is_shown:
+            return
         key = (kind, name, site, detail)
         found = self._events.get(key)
         if found is None:

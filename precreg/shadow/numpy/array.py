@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import asarray
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -129,8 +130,7 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
         return self.engine.function(func, tuple(args), dict(kwargs))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        plain = np.ndarray.__array__(self.engine.leave(self, "array"))
-        return plain if dtype is None else np.ndarray.astype(plain, dtype)
+        return asarray(self.engine.leave(self, "array"), dtype)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("array", "engine"):
@@ -166,6 +166,11 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
         return round(self.engine.leave(self, "round")) if digits is None else np.round(self, digits)
 
 
+def listed_names(text: str) -> tuple[str, ...]:
+    """Return the names of functions that a text lists."""
+    return tuple(text.split())
+
+
 def _forward(name: str) -> Callable[..., Any]:
     """Return a method that the engine computes as one operation."""
 
@@ -187,69 +192,16 @@ def _exit(name: str) -> Callable[..., Any]:
 
 
 # Methods of ndarray that consult neither protocol, and compute, copy or write.
-FORWARDED = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "argpartition",
-    "argsort",
-    "astype",
-    "choose",
-    "clip",
-    "compress",
-    "conj",
-    "conjugate",
-    "copy",
-    "cumprod",
-    "cumsum",
-    "diagonal",
-    "dot",
-    "fill",
-    "flatten",
-    "max",
-    "mean",
-    "min",
-    "nonzero",
-    "partition",
-    "prod",
-    "ptp",
-    "put",
-    "ravel",
-    "repeat",
-    "reshape",
-    "resize",
-    "round",
-    "searchsorted",
-    "sort",
-    "squeeze",
-    "std",
-    "sum",
-    "swapaxes",
-    "take",
-    "trace",
-    "transpose",
-    "var",
-]
+FORWARDED = listed_names(
+    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod "
+    "cumsum diagonal dot fill flatten max mean min nonzero partition prod ptp put ravel repeat reshape "
+    "resize round searchsorted sort squeeze std sum swapaxes take trace transpose var"
+)
 
-_EXITS = [
-    "item",
-    "tolist",
-    "tobytes",
-    "tofile",
-    "tostring",
-    "dump",
-    "dumps",
-    "getfield",
-    "setfield",
-    "byteswap",
-    "itemset",
-    "newbyteorder",
-    "__float__",
-    "__int__",
-    "__complex__",
-    "__index__",
-]
+_EXITS = listed_names(
+    "item tolist tobytes tofile tostring dump dumps getfield setfield byteswap itemset newbyteorder "
+    "__float__ __int__ __complex__ __index__"
+)
 
 for _name in FORWARDED:
     if hasattr(np.ndarray, _name):

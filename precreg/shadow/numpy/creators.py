@@ -1,7 +1,7 @@
 """Which arrays does a computation make of no other array, and how do they become watched?
 
-numpy consults nobody for zeros() and its like, so these names are replaced while a computation is traced: in numpy, and in
-the modules of the user that imported them by name. The arrays of such modules become watched constants.
+numpy consults nobody for zeros() and its like, so these names are replaced while a computation is traced: in numpy, and
+in the modules of the user that imported them by name. The arrays of such modules become watched constants.
 """
 
 from __future__ import annotations
@@ -13,58 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precreg.shadow.numpy.array import listed_names
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.site import is_library_file
 
 if TYPE_CHECKING:
     from precreg.shadow.numpy.engine import NumpyEngine
 
-_MADE = [
-    "zeros",
-    "ones",
-    "empty",
-    "full",
-    "eye",
-    "identity",
-    "arange",
-    "linspace",
-    "logspace",
-    "geomspace",
-    "tri",
-    "fromiter",
-    "frombuffer",
-    "fromfunction",
-    "fromstring",
-    "hanning",
-    "hamming",
-    "blackman",
-    "bartlett",
-    "kaiser",
-    "load",
-    "loadtxt",
-    "indices",
-]
+_MADE = listed_names(
+    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter frombuffer "
+    "fromfunction fromstring hanning hamming blackman bartlett kaiser load loadtxt indices"
+)
 # They take values, and give them on.
 _TAKEN = ["array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"]
-_DRAWN = [
-    "rand",
-    "randn",
-    "random",
-    "random_sample",
-    "normal",
-    "uniform",
-    "standard_normal",
-    "randint",
-    "choice",
-    "permutation",
-    "exponential",
-    "gamma",
-    "beta",
-    "binomial",
-    "poisson",
-    "lognormal",
-    "laplace",
-]
+_DRAWN = listed_names(
+    "rand randn random random_sample normal uniform standard_normal randint choice permutation "
+    "exponential gamma beta binomial poisson lognormal laplace"
+)
 
 
 class Creators:

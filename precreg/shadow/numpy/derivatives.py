@@ -12,6 +12,8 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
+from precreg.shadow.numpy.array import listed_names
+
 Plain = NDArray[Any]
 
 
@@ -142,20 +144,7 @@ for _name, _same in (
     PARTIALS[_name] = PARTIALS[_same]
 
 # Their values jump and their derivative is 0.
-_FLAT = [
-    "rint",
-    "floor",
-    "ceil",
-    "trunc",
-    "round",
-    "around",
-    "fix",
-    "sign",
-    "floor_divide",
-    "heaviside",
-    "signbit",
-    "isfinite",
-]
+_FLAT = listed_names("rint floor ceil trunc round around fix sign floor_divide heaviside")
 
 
 def _elementwise(name: str) -> Rule:
@@ -215,7 +204,7 @@ def _moves(derived: Derived, gradients: list[Plain]) -> list[Any]:
     parts = list(moved) if isinstance(moved, tuple | list) else [moved]
     total = np.zeros(int(ends[-1]) + 1, gradients[0].dtype)
     for part, gradient in zip(parts, gradients, strict=False):
-        places = asarray(part).ravel()
+        places = asarray(part).ravel().astype(np.int64)
         total += _scattered(places, np.broadcast_to(gradient, np.shape(part)).ravel(), len(total))
     return [
         total[start + 1 : end + 1].reshape(each.region.shape)
@@ -268,8 +257,7 @@ def _sum_ufunc(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 def _count(derived: Derived, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     mask = _mask_of(derived, shape)
-    counts = np.broadcast_to(mask, shape).sum(axes, keepdims=True)
-    return counts
+    return np.broadcast_to(mask, shape).sum(axes, keepdims=True)
 
 
 def _mean(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -378,26 +366,19 @@ def _log_sum(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _clip(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    low, high = (
-        derived.argument(1, "a_min", derived.options.get("min")),
-        derived.argument(2, "a_max", derived.options.get("max")),
-    )
-    values = iter(derived.values())
-    operands = {id(each) for each in derived.operands}
-    x, low, high = (next(values) if id(each) in operands else each for each in (derived.arguments[0], low, high))
-    below = np.zeros(np.shape(x), bool) if low is None else x < low
-    above = np.zeros(np.shape(x), bool) if high is None else x > high
-    parts = (~below & ~above, below & ~above, above)
-    given = (
+    given = [
         derived.arguments[0],
         derived.argument(1, "a_min", derived.options.get("min")),
         derived.argument(2, "a_max", derived.options.get("max")),
-    )
-    return [
-        sum_to_shape(gradients[0] * part, each.region.shape)
-        for each, part in zip(given, parts, strict=True)
-        if id(each) in operands
     ]
+    values = iter(derived.values())
+    operands = {id(each) for each in derived.operands}
+    x, low, high = (next(values) if id(each) in operands else each for each in given)
+    below = np.zeros(np.shape(x), bool) if low is None else x < low
+    above = np.zeros(np.shape(x), bool) if high is None else x > high
+    parts = (~below & ~above, below & ~above, above)
+    pairs = [(each, part) for each, part in zip(given, parts, strict=True) if id(each) in operands]
+    return [sum_to_shape(gradients[0] * part, each.region.shape) for each, part in pairs]
 
 
 def _cast(derived: Derived, gradients: list[Plain]) -> list[Any]:
@@ -495,82 +476,20 @@ def _shifted(derived: Derived, values: list[Plain], which: int, place: tuple[int
 
 
 # Functions that move numbers, whatever their values are.
-MOVING = [
-    "getitem",
-    "copy",
-    "take",
-    "take_along_axis",
-    "repeat",
-    "tile",
-    "roll",
-    "flip",
-    "fliplr",
-    "flipud",
-    "rot90",
-    "concatenate",
-    "stack",
-    "vstack",
-    "hstack",
-    "dstack",
-    "column_stack",
-    "block",
-    "where",
-    "select",
-    "choose",
-    "compress",
-    "extract",
-    "delete",
-    "insert",
-    "append",
-    "diag",
-    "diagonal",
-    "diagflat",
-    "tril",
-    "triu",
-    "reshape",
-    "ravel",
-    "flatten",
-    "transpose",
-    "swapaxes",
-    "moveaxis",
-    "rollaxis",
-    "squeeze",
-    "expand_dims",
-    "broadcast_to",
-    "broadcast_arrays",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "split",
-    "array_split",
-    "hsplit",
-    "vsplit",
-    "dsplit",
-    "array",
-    "asarray",
-    "asanyarray",
-    "ascontiguousarray",
-    "asfortranarray",
-    "resize",
-    "setitem",
-    "fill",
-    "put",
-    "place",
-    "putmask",
-    "copyto",
-    "fill_diagonal",
-    "put_along_axis",
-    "meshgrid",
-    "unstack",
-    "matrix_transpose",
-    "permute_dims",
-    "pad",
-    "reorder",
-]
+MOVING = listed_names(
+    "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack "
+    "hstack dstack column_stack block where select choose compress extract delete insert append diag "
+    "diagonal diagflat tril triu reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze "
+    "expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d split array_split hsplit "
+    "vsplit dsplit array asarray asanyarray ascontiguousarray asfortranarray resize setitem fill put "
+    "place putmask copyto fill_diagonal put_along_axis meshgrid unstack matrix_transpose permute_dims pad "
+    "reorder"
+)
 RULES |= dict.fromkeys(MOVING, _moves)
 
 # The rules of these need no values of their operands.
-WITHOUT_VALUES = frozenset(
-    (*MOVING, *_FLAT, *["add", "subtract", "negative", "positive", "conjugate", "conj", "real", "astype", "modf", "sum", "mean", "cumsum"],
-     "add.reduce", "add.accumulate", "add.at", "subtract.at")
-)  # fmt: skip
+_LINEAR = listed_names(
+    "add subtract negative positive conjugate conj real astype modf sum mean cumsum add.reduce add.accumulate add.at "
+    "subtract.at"
+)
+WITHOUT_VALUES = frozenset((*MOVING, *_FLAT, *_LINEAR))

@@ -24,17 +24,22 @@ if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
 
 
+LONG = np.dtype(np.longdouble)
+_WIDE_INPUTS = frozenset(np.dtype(each).name for each in (np.float64, np.complex128, np.longdouble, np.clongdouble))
+
+
 class NumpyEngine:
     """Compute shadows beside numpy arrays; an arithmetic computes the low-precision operations, if there is one.
 
-    The shadow is float64, or longdouble if every floating-point input has the precision of float64.
+    The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
     """
 
     def __init__(
         self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: np.dtype[Any] | None = None
     ) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
-        self.memories = Memories(np.dtype(np.float64) if wide is None else wide)
+        self.memories = Memories(LONG if wide is None else wide)
+        self._is_fixed = wide is not None
         self.values = Values(self.memories, arithmetic)
         self.tape = Tape(self.values) if recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
@@ -61,6 +66,8 @@ class NumpyEngine:
             return value
         if value.dtype.kind not in "biu" and self.values.wide_of(value.dtype) is None:
             return value
+        if not self._is_fixed and value.dtype.kind not in "biu" and value.dtype.name not in _WIDE_INPUTS:
+            self.memories.wide, self._is_fixed = np.dtype(np.float64), True
         return self.given(value, self.arithmetic is not None and value.dtype.kind not in "biuc")
 
     def given(self, array: NDArray[Any], is_simulated: bool = False) -> ShadowArray:
@@ -68,6 +75,12 @@ class NumpyEngine:
         owner = owner_of(array)
         self._given[id(owner)] = owner
         return self._view(array, is_simulated)
+
+    @property
+    def shadow_dtype(self) -> str:
+        """Return the name of the dtype of shadows."""
+        # A longdouble of 53 bits is float64 by another name.
+        return "longdouble" if np.finfo(self.memories.wide).nmant > np.finfo(np.float64).nmant else "float64"
 
     def wrap_constant(self, array: NDArray[Any]) -> Any:
         """Return an array of a module as a watched constant; a simulated device does not compute on it."""
@@ -270,9 +283,10 @@ class NumpyEngine:
             return self._view(array.view_plain().view(dtype), array.is_simulated)
         return self.wrap(self.leave(array, "view").view(dtype))
 
-    def _same_unit(self, one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    def _same_numbers(self, one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+        """Return whether one of two dtypes is the complex one of the other's real numbers."""
         sizes = {each.itemsize // (2 if each.kind == "c" else 1) for each in (one, other)}
-        return len(sizes) == 1
+        return {one.kind, other.kind} == {"c", "f"} and len(sizes) == 1
 
     def leave(self, value: Any, name: str) -> Any:
         """Return the plain value, and note that it leaves the engine if it is floating point."""

@@ -86,7 +86,7 @@ class Measurer:
         self.note_maker(actual, operation.number)
         self._remember(actual, total, found_range)
         self._note_overflow(operation, actual, exact)
-        self.recorder.record(Observed(operation, actual, exact, own_exact))
+        self.recorder.record(Observed(operation, actual, exact, own_exact, lambda: self._operands(arguments)))
         return operation
 
     def _remember(self, array: NDArray[Any], total: ErrorSize, found: ValueRange) -> None:
@@ -112,12 +112,18 @@ class Measurer:
         return memory.largest[region]
 
     def _sources(self, actual: NDArray[Any], arguments: Any) -> tuple[int, ...]:
-        """Return the numbers of the operations that made the inputs, and the rest of a memory that is written in part."""
+        """Return the makers of the inputs, and of the rest of a memory that is written in part."""
         memories = [self.memories.find(leaf.view_plain()) for leaf in leaves_of(arguments)]
         written = self.memories.find(actual)
         if written is not None and actual.nbytes < written.twin.size * written.unit:
             memories.append(written)
-        return tuple(dict.fromkeys(0 if memory is None else memory.maker for memory in memories))
+        return tuple(0 if memory is None else memory.maker for memory in memories)
+
+    def _operands(self, arguments: Any) -> list[Any]:
+        """Return the shadows of the inputs."""
+        plain = [leaf.view_plain() for leaf in leaves_of(arguments)]
+        found = [(each, self.memories.find(each)) for each in plain]
+        return [each if memory is None else self.memories.view(each, memory) for each, memory in found]
 
     def note_maker(self, actual: NDArray[Any], number: int) -> None:
         """Note that an operation wrote an array."""

@@ -35,17 +35,8 @@ class Memory:
     """The memory of one owner: where it lies, and its shadow. Each write has a new `version`."""
 
     __slots__ = (
-        "copies",
-        "errors",
-        "is_exact",
-        "largest",
-        "maker",
-        "number",
-        "reference",
-        "start",
-        "twin",
-        "unit",
-        "version",
+        *("copies", "errors", "is_exact", "largest", "maker", "number"),
+        *("reference", "start", "twin", "unit", "version"),
     )
 
     def __init__(self, owner: Plain, reference: weakref.ref[Plain], unit: int, twin: Plain) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
+from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
 from precreg.shadow.numpy.measure import Measurer
 from precreg.shadow.numpy.tape import Step, Tape, can_pass_back
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
@@ -25,109 +25,17 @@ Function = Callable[..., Any]
 
 # These move numbers and compute none, so their own error is 0.
 MOVES = frozenset(
-    [
-        "getitem",
-        "copy",
-        "take",
-        "take_along_axis",
-        "repeat",
-        "tile",
-        "roll",
-        "flip",
-        "fliplr",
-        "flipud",
-        "rot90",
-        "concatenate",
-        "stack",
-        "vstack",
-        "hstack",
-        "dstack",
-        "column_stack",
-        "block",
-        "where",
-        "select",
-        "choose",
-        "compress",
-        "extract",
-        "delete",
-        "insert",
-        "append",
-        "diag",
-        "diagonal",
-        "diagflat",
-        "tril",
-        "triu",
-        "reshape",
-        "ravel",
-        "flatten",
-        "transpose",
-        "swapaxes",
-        "moveaxis",
-        "rollaxis",
-        "squeeze",
-        "expand_dims",
-        "broadcast_to",
-        "broadcast_arrays",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "split",
-        "array_split",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "array",
-        "asarray",
-        "asanyarray",
-        "ascontiguousarray",
-        "asfortranarray",
-        "resize",
-        "trim_zeros",
-        "sort",
-        "partition",
-        "real",
-        "imag",
-        "negative",
-        "positive",
-        "absolute",
-        "fabs",
-        "conjugate",
-        "conj",
-        "maximum",
-        "minimum",
-        "fmax",
-        "fmin",
-        "max",
-        "min",
-        "amax",
-        "amin",
-        "nanmax",
-        "nanmin",
-        "clip",
-        "copysign",
-        "maximum.reduce",
-        "minimum.reduce",
-        "maximum.accumulate",
-        "minimum.accumulate",
-        "meshgrid",
-        "unstack",
-        "setitem",
-        "fill",
-        "put",
-        "place",
-        "putmask",
-        "copyto",
-        "fill_diagonal",
-        "put_along_axis",
-        "sliding_window_view",
-        "matrix_transpose",
-        "permute_dims",
-        "pad",
-        "ix_",
-        "unique",
-        "nan_to_num",
-        "sign",
-    ]
+    listed_names(
+        "getitem copy take take_along_axis repeat tile roll flip fliplr flipud rot90 concatenate stack vstack "
+        "hstack dstack column_stack block where select choose compress extract delete insert append diag "
+        "diagonal diagflat tril triu reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze "
+        "expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d split array_split hsplit "
+        "vsplit dsplit array asarray asanyarray ascontiguousarray asfortranarray resize trim_zeros sort "
+        "partition real imag negative positive absolute fabs conjugate conj maximum minimum fmax fmin max min "
+        "amax amin nanmax nanmin clip copysign maximum.reduce minimum.reduce maximum.accumulate "
+        "minimum.accumulate meshgrid unstack setitem fill put place putmask copyto fill_diagonal "
+        "put_along_axis sliding_window_view matrix_transpose permute_dims pad ix_ unique nan_to_num sign"
+    )
 )
 # Steps: their derivative is 0 and their values jump, as an integer does.
 STEPS = frozenset(["rint", "floor", "ceil", "trunc", "round", "around", "fix", "sign", "floor_divide", "heaviside"])

@@ -1,8 +1,8 @@
 """Which share of an output's error does each operation explain?
 
-The tape keeps each operation's inputs and own error. One pass backward over it computes the gradient at each result. The
-gradients lie in memory as the values do, so views and writes in place need no rules: an operation takes the gradient of
-the region that it wrote, and leaves 0 there.
+The tape keeps each operation's inputs and own error. One pass backward over it computes the gradient at each result.
+The gradients lie in memory as the values do, so views and writes in place need no rules: an operation takes the
+gradient of the region that it wrote, and leaves 0 there.
 """
 
 from __future__ import annotations
@@ -110,9 +110,13 @@ class Tape:
         for region, units, gradient in seeds:
             adjoints.add(region, units, gradient)
         found: dict[int, float] = {}
+        is_whole = True
         for step, _ in reversed(self.steps):
             gradients = [adjoints.take(each) for each in step.written]
             if all(gradient is None for gradient in gradients):
+                # The output does not depend on it, unless the way from the output to it was cut.
+                if is_whole and step.number is not None:
+                    found.setdefault(step.number, 0.0)
                 continue
             known = [
                 np.zeros(each.region.shape) if gradient is None else gradient
@@ -121,7 +125,7 @@ class Tape:
             if step.number is not None:
                 share = sum(_product(each.error, gradient) for each, gradient in zip(step.written, known, strict=True))
                 found[step.number] = found.get(step.number, 0.0) + share
-            _pass_back(step, known, adjoints)
+            is_whole &= _pass_back(step, known, adjoints)
         return found
 
 
@@ -194,15 +198,18 @@ def rule_of(step: Step) -> Rule | None:
     return found or (by_differences if is_small(step) else None)
 
 
-def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> None:
-    """Add the gradients of a step's inputs."""
-    rule = rule_of(step) if step.operands else None
+def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> bool:
+    """Add the gradients of a step's inputs, and return whether there is a rule for them."""
+    if not step.operands:
+        return True
+    rule = rule_of(step)
     if rule is None:
-        return
+        return False
     found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
     for operand, gradient in zip(step.operands, found, strict=True):
         if gradient is not None:
             adjoints.add(operand.region, operand.units, asarray(gradient))
+    return True
 
 
 def _narrow(error: Plain | None) -> Plain | None:

@@ -19,7 +19,7 @@ from precreg.shadow.numpy.tape import Step
 from precreg.shadow.numpy.values import leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail
 from precreg.shadow.site import user_site
-from precreg.types import Site
+from precreg.types import OperationNote, Site
 
 Function = Callable[..., Any]
 
@@ -59,33 +59,24 @@ class Writes:
         operations.note_unknown(write.name, site, given)
         memory = self.memories.memory_of(array)
         shadow = self.memories.view(array, memory)
-        exact = values.exact(write.arguments), values.exact(write.options)
         moved = operations.moves_exactly(write.name, given, [array])
-        own = None if moved or operations.recorder.detail < Detail.OWN else self._own(array, write)
         tape = operations.tape
-        read = (target, *write.arguments) if write.reads else write.arguments
-        kept = None if tape is None else tape.prepare(write.name, read, write.options)
-        error = operations.measurer.input_error(leaves_of(given)) if tape is not None else None
+        with np.errstate(all="ignore"):
+            exact = values.exact(write.arguments), values.exact(write.options)
+            own = None if moved or operations.recorder.detail < Detail.OWN else self._own(array, write)
+            read = (target, *write.arguments) if write.reads else write.arguments
+            kept = None if tape is None else tape.prepare(write.name, read, write.options)
+            error = operations.measurer.input_error(leaves_of(given)) if tape is not None else None
         write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
-        note = self._write_shadow(write, array, shadow, exact, site) or ("moved" if moved else "")
-        self.memories.written(memory, False)
-        number = None
-        if operations.recorder.detail > Detail.OUTPUTS:
-            operations.measurer.record(
-                write.name,
-                site,
-                array,
-                shadow,
-                own,
-                given,
-                note=note,
-                input_error=error,  # type: ignore[arg-type]
-            )
-            number = len(operations.recorder.operations)
-        if kept is not None and tape is not None:
-            missing = None if own is None else _difference(array, own)
-            written = tape.written(array, missing, None if write.where is None else asarray(write.where))
-            operations.add_step(Step(number, write.name, write.tape_function, *kept, [written]), site)
+        with np.errstate(all="ignore"):
+            note: OperationNote = self._write_shadow(write, array, shadow, exact, site) or ("moved" if moved else "")
+            self.memories.written(memory, False)
+            done = operations.measurer.record(write.name, site, array, shadow, own, given, note=note, input_error=error)
+            if kept is not None and tape is not None:
+                missing = None if own is None else _difference(array, own)
+                written = tape.written(array, missing, None if write.where is None else asarray(write.where))
+                step = Step(done and done.number, write.name, write.tape_function, *kept, [written])
+                operations.add_step(step, site)
 
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
         """Return the exact result of a write on the same low-precision values."""
@@ -96,7 +87,9 @@ class Writes:
             return None
         return own
 
-    def _write_shadow(self, write: Write, array: NDArray[Any], shadow: NDArray[Any], exact: Any, site: Site) -> str:
+    def _write_shadow(
+        self, write: Write, array: NDArray[Any], shadow: NDArray[Any], exact: Any, site: Site
+    ) -> OperationNote:
         try:
             write.wide(shadow, *exact[0], **exact[1])
         except Exception as error:

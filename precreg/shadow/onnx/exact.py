@@ -16,7 +16,7 @@ from precreg.errors import UserError
 from precreg.shadow.onnx.fused import BLOCKED, BLOCKED_MOVES, MICROSOFT, QUANTIZATION
 from precreg.shadow.onnx.program import Program, ProgramNode
 from precreg.shadow.onnx.rules import ARITHMETIC, MOVES, Attributes, Rule
-from precreg.shadow.onnx.values import is_real
+from precreg.shadow.onnx.values import is_real, widened
 from precreg.shadow.onnx.wide import Wide, gradients, join
 from precreg.subject.onnx import ModelFile, NodeRunner, runtime_message, widen_node
 from precreg.types import OperationNote
@@ -88,7 +88,9 @@ def rule_of(node: ProgramNode) -> NodeRule:
 def _cast(attributes: Attributes, x: Wide, *like: Wide) -> Wide:
     if not is_real(attributes["low"][0]):
         raise NotImplementedError("a cast to integers")
-    return x
+    if x.value.dtype.kind == "O":
+        raise NotImplementedError("a cast of texts")
+    return x if x.value.dtype.kind == "f" else Wide(x.value.astype(np.float64))
 
 
 def _top_k(attributes: Attributes, x: Wide, *rest: Wide) -> list[Wide]:
@@ -136,9 +138,9 @@ class ExactNodes:
         """
         node = self._program.nodes[place]
         try:
-            found = [each.value for each in self._by_rule(place, _arguments(node, given), low)]
-            if _fits(found, low):
-                return found
+            made = [each.value for each in self._by_rule(place, _arguments(node, given), low)]
+            if _fits(made, low):
+                return made
         # A rule that does not cover the attributes or the types of a node leaves it to the libraries.
         except Exception as error:
             reason = runtime_message(error)
@@ -180,9 +182,11 @@ class ExactNodes:
             self._protos[place] = widen_node(node.proto)
         used = {name: given[name] for name in node.reads}
         try:
-            return self._runner.compute(place, self._protos[place], used, allow_float32=False)[0]
+            found = self._runner.compute(place, self._protos[place], used, allow_float32=False)[0]
         except UserError as error:
             raise NotShadowedError(error.message if not reason else f"{reason}; {error.message}") from None
+        # A scale that quantizes to a format of 8 bits leaves its result in this format.
+        return [widened(each, self._dtype) for each in found]
 
     def _taken(self, place: int, given: Mapping[str, Any], wide: Mapping[str, Wide]) -> list[Wide]:
         """Compute a node that moves numbers from the places that it moves: 0 stands for a number that it creates."""

@@ -349,7 +349,20 @@ def _dynamic_codes(attributes: Attributes, x: Wide) -> list[Wide]:
     return [_codes(x, scale, zero), scale, zero]
 
 
+def _dynamic_matmul(
+    attributes: Attributes,
+    x: Wide,
+    w: Wide,
+    scale: Wide,
+    zero: Wide | None = None,
+    bias: Wide | None = None,
+) -> Wide:
+    codes, x_scale, x_zero = _dynamic_codes(attributes, x)
+    return _integers_to_float(attributes, codes, w, x_scale, scale, x_zero, zero, bias)
+
+
 INTEGER: Mapping[str, Rule] = {
+    "DynamicQuantizeMatMul": _dynamic_matmul,
     "MatMulIntegerToFloat": _integers_to_float,
     "QLinearAdd": _on_two_codes(lambda a, b: a + b),
     "QLinearMul": _on_two_codes(lambda a, b: a * b),

@@ -45,6 +45,8 @@ class OnnxTrace(NamedTuple):
     traced: Outputs
     outputs: tuple[TracedOutput, ...]
     shadows: dict[str, NDArray[Any]]
+    # The dtype of the shadows.
+    shadow: str
 
 
 class _Deployed(NamedTuple):
@@ -110,6 +112,8 @@ class _Run:
         self._exact = ExactNodes(program, deployed.file, threads, self._dtype)
         self._ledger = ShareLedger(program, self._exact, recorder, self._dtype) if shares else None
         self._kept = {*deployed.found}
+        # Outputs of integers, as the shadow would have them.
+        self._flipped: dict[str, Any] = {}
         self._whole: dict[str, Any] | None = None
 
     def forward(self) -> None:
@@ -249,17 +253,28 @@ class _Run:
                 elements = flat(value, self._dtype).size
                 self._recorder.note_event(kind, node.operator, node.site, elements, elements)
             elif not is_real(value):
-                self._note_flips(place, value, shadow)
+                self._note_flips(place, name, value, shadow)
             elif not np.array_equal(flat(widened(value, self._dtype), self._dtype), flat(shadow, self._dtype)):
                 self._shadows[name] = shadow
                 self._errors[name] = _size(value, shadow, self._dtype, elements=False).relative
 
-    def _note_flips(self, place: int, value: Any, shadow: Any) -> None:
+            self._note_overflow(place, value, shadow)
+
+    def _note_flips(self, place: int, name: str, value: Any, shadow: Any) -> None:
         node = self._program.nodes[place]
         if not isinstance(value, list) and value.dtype.kind in "iub":
             changed = int(np.sum(np.asarray(shadow) != value))
             if changed:
                 self._recorder.note_event("flip", node.operator, node.site, changed, value.size)
+                if name in self._kept:
+                    self._flipped[name] = np.asarray(shadow)
+
+    def _note_overflow(self, place: int, value: Any, shadow: Any) -> None:
+        node = self._program.nodes[place]
+        if _is_plain_real(value) and shadow is not None and np.shape(shadow) == value.shape:
+            changed = int(np.sum(np.isfinite(shadow) & ~np.isfinite(value.astype(self._dtype))))
+            if changed:
+                self._recorder.note_event("overflow", node.operator, node.site, changed, value.size)
 
     def _choose_output(self, actual: Sequence[Any], exact: _Exact) -> int:
         """Return the place of the output with the largest own error, or of the first one."""
@@ -313,19 +328,21 @@ class _Run:
         sums: dict[str, float] = {}
         if self._ledger is not None:
             sums = self._ledger.settle(errors, self._makers, self._whole)
-        arrays, wide = name_values(found), name_values(shadows)
+        arrays, wide = name_values(found), name_values({**shadows, **self._flipped})
         outputs = tuple(
             TracedOutput(
                 name=name,
                 dtype=dtype_name(array.dtype),
                 shape=array.shape,
-                rounding=error_size(array, wide[name], elements=True),
+                rounding=error_size(
+                    array, np.asarray(wide[name], np.result_type(wide[name], np.float64)), elements=True
+                ),
                 number=self._makers.get(name),
                 sum_of_shares=sums.get(name),
             )
             for name, array in arrays.items()
         )
-        return OnnxTrace(Outputs(arrays, 0.0, deployed.facts), outputs, wide)
+        return OnnxTrace(Outputs(arrays, 0.0, deployed.facts), outputs, wide, self._dtype.name)
 
 
 class _Sizes(NamedTuple):

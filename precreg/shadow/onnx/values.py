@@ -1,7 +1,7 @@
 """Which values of ONNX have a shadow, and how do they become wide and narrow?
 
-A value is an array, a list of values for a sequence, or None for an optional value that is absent. Formats of 8 and 4
-bits are codes, as integers are: the shadow takes them from the run.
+A value is an array, a list of values for a sequence, or None for an optional value that is absent. Integers and truth
+values have no shadow: those of the run are the shadow's, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def is_real(value: Any) -> bool:
-    """Return whether a value has a shadow: an array of floats of 16 bits or more, or a sequence with one."""
+    """Return whether a value has a shadow: an array of floats, or a sequence with one."""
     if isinstance(value, list):
         return any(map(is_real, value))
     return value is not None and is_real_dtype(np.asarray(value).dtype)
@@ -22,7 +22,8 @@ def is_real(value: Any) -> bool:
 
 def is_real_dtype(dtype: np.dtype[Any]) -> bool:
     """Return whether numbers of a dtype have a shadow."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    # Formats of ml_dtypes are no floats to numpy, apart from their names.
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
 
 
 def widened(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -14,11 +14,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
-from precreg.shadow.torch.measure import measure_errors, measure_range
+from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, compute_exact
 from precreg.shadow.torch.schema import Facts, facts_of
-from precreg.shadow.torch.tape import Reads, Tape, flat_leaves, stored_error
+from precreg.shadow.torch.tape import Reads, Tape, flat_leaves
 from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, upcast, wide_dtype
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
@@ -51,14 +51,6 @@ class _Before(NamedTuple):
     reads: Reads | None
 
 
-class OpResult(NamedTuple):
-    """One result of an operation: the tensor, its shadow, and the exact operation on the same inputs, if known."""
-
-    low: Any
-    exact: Any
-    own_exact: Any
-
-
 class _Sizes(NamedTuple):
     own: ErrorSize | None
     inherited: ErrorSize | None
@@ -74,8 +66,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self.tape = Tape() if shares and recorder.detail >= Detail.OWN else None
         self._recorder, self._places = recorder, places
         self._own = recorder.detail >= Detail.OWN
-        measures_ulp = recorder.detail >= Detail.ELEMENTS
-        self._zero = ErrorSize(0.0, max_ulp=0.0, mean_ulp=0.0) if measures_ulp else ErrorSize(0.0)
+        self._meter = Meter(elements=recorder.detail >= Detail.ELEMENTS)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -120,11 +111,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
         before = _Before({}, None, True, 0.0, (), None, (), reads)
         self.twins.put(low, exact, set())
-        result = OpResult(low, self.twins.of(low), exact)
-        (sizes,) = self._measure(call, before, [result], "created")
-        self._keep_error(result, sizes)
-        if self.twins.has(low):
-            self._tape_operation(call, before, [result], low, "created")
+        shadow = self.twins.of(low)
+        result = OpResult(low, shadow, shadow)
+        (sizes,) = self._measure(call, before, low, [result], "created")
         self._record(call, self._places.find(), (), result, [low], sizes, "created")
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
@@ -178,10 +167,17 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         reads = None
         if self.tape is not None:
             reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
+        known = {id(each) for each in call.inputs if self.twins.has(each)}
+        wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
         alone = None
         if self._own and not is_exact:
-            alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
-        wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
+            # An exact input that stays as it is has one float64 form.
+            alone = {
+                id(each): upcast(each, copy=id(each) in written)
+                if id(each) in known or id(each) in written
+                else wide[id(each)]
+                for each in call.inputs
+            }
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
         return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
 
@@ -198,9 +194,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
         alone = before.wide if before.alone is None else before.alone
-        results = [
-            OpResult(each, self.twins.of(each), None if own is None else alone[id(each)]) for each in call.written
-        ]
+        shadows = [(each, self.twins.of(each)) for each in call.written]
+        results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
         used = {storage_key(each) for each in (*before.wide.values(), *call.inputs)}
         lows, exacts = flat_leaves(low), flat_leaves(exact.result)
@@ -214,7 +209,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                     self._recorder.note_event("flip", call.facts.name, place.site, each.numel(), each.numel(), "shape")
                     continue
                 self.twins.put(each, shadow, used)
-                results.append(OpResult(each, self.twins.of(each), beside))
+                kept = self.twins.of(each)
+                results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))
         return results
 
     def _check_discrete(self, call: OpCall, place: Place, low: Any, exact: Any) -> None:
@@ -242,49 +238,36 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._recorder.note_event("eager", "torch.compile", place.compiled)
         if not results or self._recorder.detail == Detail.OUTPUTS:
             return
-        sizes = self._measure(call, before, results, note)
-        for result, size in zip(results, sizes, strict=True):
-            self._keep_error(result, size)
-        if any(self.twins.has(each.low) for each in results):
-            self._tape_operation(call, before, results, low, note)
+        sizes = self._measure(call, before, low, results, note)
         seen = len(call.written) + 1 if call.facts.keeps_for_backward else len(sizes)
         worst = max(range(min(seen, len(sizes))), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
         made = [each.low for each in results]
         self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
 
-    def _tape_operation(
-        self, call: OpCall, before: _Before, results: list[OpResult], low: Any, note: OperationNote
-    ) -> None:
-        owns = {}
-        for each in results if note != "moved" else ():
-            if each.own_exact is not None:
-                owns[id(each.low)] = stored_error(upcast(each.low), each.own_exact, each.low.dtype)
-        number = self._recorder.next_number()
-        if self.tape is not None and before.reads is not None:
-            self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
-
-    def _measure(self, call: OpCall, before: _Before, results: list[OpResult], note: OperationNote) -> list[_Sizes]:
-        pairs: list[tuple[Any, Any]] = []
-        for low, exact, own_exact in results:
-            wide = upcast(low)
-            pairs.append((wide, exact))
-            if own_exact is not None and not before.is_exact:
-                pairs += [(wide, own_exact), (own_exact, exact)]
-        found = iter(measure_errors(pairs, elements=self._recorder.detail >= Detail.ELEMENTS))
+    def _measure(
+        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], note: OperationNote
+    ) -> list[_Sizes]:
+        """Return the errors of the results, after the tape and the twins have noted them."""
+        measured = self._meter.measure(results, keeps_own=self.tape is not None and note != "moved")
         sizes = []
-        for low, _, own_exact in results:
-            total = next(found)
+        for result, (total, own, inherited, _) in zip(results, measured, strict=True):
             if note == "moved" and self._own:
-                own, inherited = self._zero, total
-            elif own_exact is None or not self._own:
-                own, inherited = None, None
-            elif before.is_exact:
-                own, inherited = total, self._zero
-            else:
-                own, inherited = next(found), next(found)
-            sizes.append(self._honest(call, before, low, _Sizes(own, inherited, total), note))
+                own, inherited = self._meter.no_error, total
+            size = self._honest(call, before, result.low, _Sizes(own, inherited, total), note)
+            self._keep_error(result, size)
+            sizes.append(size)
+        if any(self.twins.has(each.low) for each in results):
+            self._tape_operation(call, before, low, results, measured)
         return sizes
+
+    def _tape_operation(
+        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], measured: list[Measured]
+    ) -> None:
+        owns = {id(each.low): one.own_errors for each, one in zip(results, measured, strict=True)}
+        if self.tape is not None and before.reads is not None:
+            number = self._recorder.next_number()
+            self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
 
     def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
         """Withdraw the errors of an operation in float64, whose shadow has the same precision."""
@@ -357,7 +340,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         )
         for each in made:
             self.twins.note_maker(each, operation.number)
-        self._recorder.record(Observed(operation, low, exact, own_exact))
+        operands = None if before is None else (lambda: [before.wide[id(each)] for each in call.inputs])
+        self._recorder.record(Observed(operation, low, exact, own_exact, operands))
 
 
 def _traced(tensor: Any) -> TracedArray:
@@ -367,6 +351,13 @@ def _traced(tensor: Any) -> TracedArray:
 def _is_foreign(value: Any) -> bool:
     """Return whether a tensor has real numbers in a form without a twin: quantized, sparse, nested."""
     return value.is_quantized or ((value.is_floating_point() or value.is_complex()) and not is_shadowed(value))
+
+
+def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
+    """Return the exact operation on the inputs as they are: the shadow itself, if these are exact."""
+    if own is None:
+        return None
+    return exact if before.alone is None else alone
 
 
 def _only_moves(call: OpCall, low: Any) -> bool:

@@ -74,7 +74,7 @@ _HIDDEN_WRITES = {
     "cudnn_batch_norm": ("running_mean", "running_var"),
     "miopen_batch_norm": ("running_mean", "running_var"),
 }
-# Their first result is the user's, and further ones help the backward pass: the mean of normalized rows may be almost 0.
+# Their first result is the user's, and further ones help the backward pass: the mean of a normalized row is almost 0.
 _KEEP_FOR_BACKWARD = {
     "_batch_norm_with_update",
     "_fused_rms_norm",

@@ -323,9 +323,3 @@ def flat_leaves(tree: Any) -> list[Any]:
     if isinstance(tree, list | tuple):
         return [leaf for each in tree for leaf in flat_leaves(each)]
     return [tree]
-
-
-def stored_error(wide: Any, own_exact: Any, dtype: Any) -> Any:
-    """Return own errors in a dtype that keeps two digits of them at least, and takes no more memory than the result."""
-    kept = torch.bfloat16 if dtype.itemsize <= 2 else _gradient_dtype(dtype)
-    return (wide - own_exact).to(kept)
