@@ -46,14 +46,14 @@ class NarrowSum(nn.Module):
         self.layer = layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add up products of four terms each."""
+        """Add up products of two terms each."""
         low = torch.float16 if x.dtype == torch.float32 else x.dtype
         is_image = isinstance(self.layer, nn.Conv2d)
         values = x.movedim(1, -1) if is_image else x
         weight = self.layer.weight.flatten(1)
         total = torch.zeros(*values.shape[:-1], len(weight), dtype=low)
-        for at in range(0, weight.shape[1], 4):
-            total += functional.linear(values[..., at : at + 4], weight[:, at : at + 4]).to(low)
+        for at in range(0, weight.shape[1], 2):
+            total += functional.linear(values[..., at : at + 2], weight[:, at : at + 2]).to(low)
         result = total.to(x.dtype)
         return result.movedim(-1, 1) if is_image else result + self.layer.bias
 
@@ -103,7 +103,7 @@ class Stale(nn.Module):
         """Fill the buffer, and add the result to it."""
         result = self.layer(x)
         # No constant: the next norm would take it away.
-        buffer = torch.linspace(0, self.left, result.numel(), dtype=result.dtype).view_as(result)
+        buffer = (torch.arange(result.numel()) % 7).view_as(result).to(result.dtype) * self.left
         buffer += result
         return buffer
 
@@ -177,5 +177,5 @@ def make(network: str, precision: str, fault: str, of: str, width: int = 256, pl
     if of == "cast hop" and is_faulty:
         setattr(block, layer, Hop(getattr(block, layer)))
     if of == "stale buffer":
-        setattr(block, layer, Stale(getattr(block, layer), 1.0 if is_faulty else 0.0))
+        setattr(block, layer, Stale(getattr(block, layer), 0.125 if is_faulty else 0.0))
     return Logits(model) if is_text else Classes(model)

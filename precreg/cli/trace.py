@@ -57,7 +57,7 @@ def trace_command(
     sketches = [SketchListener()] if against is not None else []
     trace = trace_case(case, project, seed, watching.recorder(*sketches), settings)
     if against is not None:
-        trace = trace_against(case, project, trace, sketches[0].sketches, against, settings)
+        trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings)
     trace = watching.finish(trace)
     shown.show(trace if output is None else _only_output(trace, output))
 

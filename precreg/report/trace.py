@@ -27,7 +27,7 @@ from precreg.report.trace_sentences import (
     trace_warnings,
 )
 from precreg.shadow import TraceGroup, group_by_module, group_by_site, rank_by_share
-from precreg.types import Operation, Trace
+from precreg.types import Operation, SiteTotals, Trace
 
 TRACE_WIDTH = 120
 # A terminal shows the top of each list, and --all everything.
@@ -186,9 +186,33 @@ def _grouped(trace: Trace, unit: ErrorUnit, every: bool, width: int) -> Iterator
 
 
 def trace_groups(trace: Trace) -> tuple[str, list[TraceGroup]]:
-    """Group a trace by modules if it has any, else by lines; return the word for a group, and the groups."""
-    word = "module" if any(each.site.module for each in trace.operations) else "line"
-    return word, trace_groups_of(trace.operations, word)
+    """Group a trace by modules if it has any, else by lines; return the word for a group, and the groups.
+
+    Operations that a stored trace leaves out count in their groups.
+    """
+    sites = [*(each.site for each in trace.operations), *(each.site for each in trace.left_out_sites)]
+    word = "module" if any(site.module for site in sites) else "line"
+    groups = {group.key: group for group in trace_groups_of(trace.operations, word)}
+    for left_out in trace.left_out_sites:
+        added = _group_left_out(left_out, word)
+        groups[added.key] = _joined_groups(groups[added.key], added) if added.key in groups else added
+    return word, list(groups.values())
+
+
+def _group_left_out(left_out: SiteTotals, word: str) -> TraceGroup:
+    site = left_out.site
+    key = site.module if word == "module" or not site.file else f"{site.file}:{site.line}"
+    return TraceGroup(key, site, left_out.operations, left_out.own, left_out.total, left_out.shares, 0)
+
+
+def _joined_groups(one: TraceGroup, other: TraceGroup) -> TraceGroup:
+    shares = {name: one.shares.get(name, 0.0) + other.shares.get(name, 0.0) for name in {**one.shares, **other.shares}}
+    return one._replace(
+        operations=one.operations + other.operations,
+        own=max(one.own, other.own),
+        total=max(one.total, other.total),
+        shares=shares,
+    )
 
 
 def groups_by_share(groups: Sequence[TraceGroup], trace: Trace) -> list[TraceGroup]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import isfinite
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ from precreg.report.trace_sentences import (
     legend_of,
     trace_warnings,
 )
-from precreg.shadow import TraceGroup, coverage_of, find_first_loss, is_formula_dominant, unit_of
+from precreg.shadow import TraceGroup, coverage_of, encode_trace, find_first_loss, is_formula_dominant, unit_of
 from precreg.types import DumpComparison, Operation, Trace
 
 # A row of the table takes about 150 bytes of the page.
@@ -62,10 +62,10 @@ _STYLES = ("report.css", "trace.css")
 def trace_json(trace: Trace) -> bytes:
     """Return a trace as one line of JSON, with the answer in words and the coverage beside the facts.
 
-    JSON has no infinity: an error of null inside a size is infinite, and a size of null is not known.
+    `precreg trace show` reads it as it reads a stored trace. Infinities are the text "inf", because JSON has none.
     """
     loss = find_first_loss(trace)
-    plain = msgspec.to_builtins(trace) | {
+    plain = msgspec.json.decode(encode_trace(trace)) | {
         "answer": answer_trace(trace),
         "first_loss": None if loss is None else loss._asdict() | {"operation": loss.operation.number},
         "coverage": coverage_of(trace)._asdict(),
@@ -90,11 +90,11 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
     tables = [_group_table(trace, unit), _operation_table(trace, unit)] if trace.operations else []
     if trace.dumps is not None and trace.dumps.layers:
         tables.insert(0, _dump_table(trace.dumps, trace, unit))
-    is_loss = find_first_loss(trace) is not None or any(map(is_formula_dominant, trace.outputs))
+    is_formula = any(is_formula_dominant(output, trace.oracle) for output in trace.outputs)
     return {
         "trace": trace,
         "answer": answer_trace(trace, unit),
-        "tone": "loss" if is_loss else "calm",
+        "tone": "loss" if is_formula or find_first_loss(trace) is not None else "calm",
         "trust": describe_trust(trace),
         "warnings": trace_warnings(trace),
         "outputs": [describe_output(output, trace, unit) for output in trace.outputs],
@@ -185,7 +185,8 @@ def _maps(trace: Trace, unit: ErrorUnit) -> list[tuple[str, NameMap, str]]:
     word, groups = trace_groups(trace)
     if len(groups) < 2:
         return []
-    names = [_map_name(group, word) for group in groups]
+    files = short_files(trace)
+    names = [_map_name(group, word, files) for group in groups]
     output = main_output(trace)
     key = output.name if output is not None else ""
     columns = ["largest own", "largest total", *(["share"] if any(key in each.shares for each in groups) else [])]
@@ -214,8 +215,10 @@ def _step_map(
     return [(f"{word.capitalize()}s by training step", found, caption)]
 
 
-def _map_name(group: TraceGroup, word: str) -> str:
-    return group.key or "outside" if word == "module" else group.key
+def _map_name(group: TraceGroup, word: str, files: Mapping[str, str]) -> str:
+    if word == "module" or not group.site.file:
+        return group.key or "outside"
+    return f"{files[group.site.file]}:{group.site.line}"
 
 
 class _PageTable(NamedTuple):
@@ -283,7 +286,9 @@ def _dump_table(dumps: DumpComparison, trace: Trace, unit: ErrorUnit) -> _PageTa
 
 def _operation_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
     kept = trace.operations[:MAX_HTML_OPERATIONS]
-    columns = operation_columns(trace, kept, unit)
+    found = {column.name: column for column in operation_columns(trace, kept, unit)}
+    # A wide table must show the name and the place of an operation without scrolling.
+    columns = [found.pop(name) for name in ("no.", "operation", "place")] + list(found.values())
     kinds = [
         (each.name, "number" if each.is_number else "place" if each.name == "place" else "text") for each in columns
     ]

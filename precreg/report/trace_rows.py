@@ -95,7 +95,7 @@ def format_site(site: Site, width: int = 0) -> str:
 
 def short_files(trace: Trace) -> dict[str, str]:
     """Return, by file, the end of its path that no other file of the trace has: paths take the room of the code."""
-    files = {each.site.file for each in trace.operations}
+    files = {each.site.file for each in trace.operations} | {each.site.file for each in trace.left_out_sites}
     return {file: _shortest_end(file, files) for file in files}
 
 

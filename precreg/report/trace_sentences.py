@@ -8,6 +8,7 @@ from math import isfinite
 from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
+    FIRST_LOSS_EPS,
     FirstLoss,
     coverage_of,
     find_first_loss,
@@ -45,7 +46,7 @@ def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
 
 
 def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> str:
-    if not is_formula_dominant(output) or output.formula is None:
+    if not is_formula_dominant(output, trace.oracle) or output.formula is None:
         return ""
     times = ""
     if output.rounding is not None and output.rounding.relative > 0 and isfinite(output.formula.relative):
@@ -61,7 +62,8 @@ def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
         return f"first loss: {format_site(loss.operation.site)}{_loss_words(loss, trace, unit)}"
     if not any(each.own is not None for each in trace.operations):
         return "no first loss is known: the trace saw no operation with an own error"
-    return f"no first loss: rounding of {trace.dtype} explains each known own error{_largest(trace)}"
+    limit = f"no known own error exceeds {FIRST_LOSS_EPS:g} ULP of {trace.dtype}"
+    return f"{largest}; {limit}" if (largest := _largest(trace, unit)) else f"no first loss: {limit}"
 
 
 def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
@@ -74,6 +76,9 @@ def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
         total = operation.total.relative if operation.total is not None else 0.0
         times = format_number(operation.amplification, 3)
         parts.append(f": it amplifies the errors of its inputs {times} times, to {error_words(total, trace, unit)}")
+    elif loss.reason == "accumulated":
+        together = error_words(loss.together, trace, unit)
+        parts.append(f": {loss.times:,} times on its own result, own errors together {together}")
     elif operation.own is not None:
         parts.append(f": own error {error_words(operation.own.relative, trace, unit)}")
     return "".join([*parts, _cause_words(loss), _explained(operation)])
@@ -92,6 +97,8 @@ def _cause_words(loss: FirstLoss) -> str:
             return f" (cancellation{lost}?)"
         case "approximation":
             return f" (approximation of {operation.name}?)"
+        case "underflow":
+            return f" (underflow of {operation.dtype}?)"
         case "overflow" | "rounding":
             return ""
 
@@ -103,13 +110,15 @@ def _explained(operation: Operation) -> str:
     return f"; {share_text(share)} of the error of {output}" if abs(share) >= MIN_SHARE_IN_WORDS else ""
 
 
-def _largest(trace: Trace) -> str:
+def _largest(trace: Trace, unit: ErrorUnit) -> str:
     output = main_output(trace)
     ranked = rank_by_share(trace, output.name) if output is not None else []
     if not ranked or output is None:
         return ""
     first = ranked[0]
-    return f"; largest share, {share_text(first.shares[output.name])}: {format_site(first.site)}, {first.name}"
+    own = "" if first.own is None else f": own error {error_words(first.own.relative, trace, unit)}"
+    share = share_text(first.shares[output.name])
+    return f"largest share: {format_site(first.site)}, {first.name}{own}; {share} of the error of {output.name}"
 
 
 _OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the other version"}
@@ -198,15 +207,15 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
     is_known = output.tolerances is not None and isfinite(output.tolerances)
     used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
     split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
-    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output)]))}"
+    return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output, trace)]))}"
 
 
-def _dominance(output: TracedOutput) -> str:
+def _dominance(output: TracedOutput, trace: Trace) -> str:
     if output.rounding is None:
         return "rounding not known: the trace lost this output"
     if output.formula is None:
         return ""
-    return f": {'formula' if is_formula_dominant(output) else 'rounding'} dominates"
+    return f": {'formula' if is_formula_dominant(output, trace.oracle) else 'rounding'} dominates"
 
 
 def describe_coverage(trace: Trace) -> str:

@@ -120,7 +120,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     # log2 of the largest operand over the largest result, for additions and subtractions.
     lost_bits: float | None = None
     note: OperationNote = ""
-    # The numbers of the operations that made its inputs, 0 for a value from outside; None if the engine does not know.
+    # The numbers of the operations that made its `inputs`, in their order; 0 for a value from outside. The last operation
+    # that wrote the rest of a memory follows, if this one writes a part of it. None if the engine does not know.
     sources: tuple[int, ...] | None = None
 
 

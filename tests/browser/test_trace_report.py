@@ -99,7 +99,7 @@ def test_names_stay_text(opened, text):
     operations = tuple(replace(each, name=text, site=Site(text, 1, text)) for each in OPERATIONS)
     browser = opened(attention(operations=operations))
     assert text in browser.find_element(BY_CSS, "h1").text
-    assert text in column(browser, "operations", 8)
+    assert text in column(browser, "operations", 2)
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(opened):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
 from precreg.report.trace_rows import short_files
-from precreg.types import ErrorSize, Site, TracedArray, ValueRange
+from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, ValueRange
 from tests.report.traced import (
     CUT,
     EPS16,
@@ -121,8 +121,8 @@ def test_an_output_without_an_elementwise_bound_has_no_part_of_a_tolerance():
 def test_without_a_first_loss_the_largest_share_is_named():
     calm = attention(operations=changed(4, own=ErrorSize(0.4 * EPS16)))
     assert shown(calm)[2] == (
-        "no first loss: rounding of float16 explains each known own error; "
-        "largest share, 92 %: kernels.py:41 `scores = q @ k.T`, matmul"
+        "largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 0.4 ULP of float16; "
+        "92 % of the error of out; no known own error exceeds 16 ULP of float16"
     )
 
 
@@ -273,3 +273,15 @@ def test_the_probable_cause_of_a_loss_has_a_question_mark(changes, normal, own, 
     found = changed(4, own=ErrorSize(own * EPS16), **changes)
     loss = attention(operations=(found[3],), dtype=normal)
     assert words in shown(loss)[2]
+
+
+def test_operations_that_a_stored_trace_leaves_out_count_in_their_lines():
+    known, other = Site("kernels.py", 41, "scores = q @ k.T"), Site("other.py", 3, "y = g(x)")
+    sites = (
+        SiteTotals(site=known, operations=98, own=0.1 * EPS16, total=900.0 * EPS16, shares={"out": 0.01}),
+        SiteTotals(site=other, operations=5, own=0.2 * EPS16, total=0.3 * EPS16),
+    )
+    lines = shown(attention(left_out=103, left_out_sites=sites))
+    assert "93 %  870    900         100  kernels.py:41 `scores = q @ k.T`" in " ".join(lines)
+    assert any(line.split()[:4] == ["-", "0.2", "0.3", "5"] for line in lines)
+    assert "warning: 103 operations are not in this stored trace" in lines

@@ -6,7 +6,6 @@ import json
 import re
 from math import inf
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,8 @@ from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
 from precreg.report.trace_html import course_of, render_trace_html, trace_json
-from precreg.types import ErrorSize, Site, Trace
+from precreg.shadow.trace_file import read_trace
+from precreg.types import ErrorSize, Site
 from tests.report.test_html import HOSTILE, Page
 from tests.report.traced import (
     CUT,
@@ -147,12 +147,14 @@ def test_phases_and_steps_break_the_curve():
     assert course.phases == [(5, "backward")]
 
 
-def test_the_json_has_the_answer_beside_every_fact():
-    for trace in (attention(events=(CUT,)), formula_fault(), grown(), dumped(), layered(steps=2)):
-        plain = json.loads(trace_json(trace))
+def test_the_json_has_the_answer_beside_every_fact_and_can_be_shown_again(tmp_path):
+    infinite = attention(operations=changed(4, own=ErrorSize(inf)))
+    for trace in (attention(events=(CUT,)), formula_fault(), grown(), dumped(), layered(steps=2), infinite):
+        (tmp_path / "trace.json").write_bytes(trace_json(trace))
+        plain = json.loads((tmp_path / "trace.json").read_text())
         for name in ("answer", "first_loss", "coverage", "warnings"):
             assert name in plain
-        assert msgspec.convert(plain, Trace) == trace
+        assert read_trace(tmp_path / "trace.json") == trace
     assert json.loads(trace_json(attention()))["first_loss"] == {
         "operation": 4,
         "reason": "own",

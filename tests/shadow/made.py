@@ -27,10 +27,11 @@ def trace(operations=(), **more):
     return Trace(case="unit/s/c", **{"dtype": "float32", "operations": tuple(operations), **more})
 
 
-def sketched(*steps):
-    """Return the sketched trace of steps (name, value, sources)."""
+def sketched(*steps, operands=()):
+    """Return the sketched trace of steps (name, value, sources), and of the operands of each if they are given."""
     operations = [
         operation(number, name, sources=tuple(sources), shape=np.shape(value))
         for number, (name, value, sources) in enumerate(steps, 1)
     ]
-    return SketchedTrace(tuple(operations), tuple(sketch_of(np.asarray(value)) for _, value, _ in steps))
+    given = tuple(tuple(map(sketch_of, each)) for each in operands)
+    return SketchedTrace(tuple(operations), tuple(sketch_of(np.asarray(value)) for _, value, _ in steps), given)

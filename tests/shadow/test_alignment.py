@@ -136,6 +136,20 @@ def test_a_branch_beside_the_fault_hides_nothing():
     assert (parting.first, parting.counterpart) == (1, 1)
 
 
+def test_a_part_of_a_value_has_the_partner_of_the_whole():
+    """One side projects three at once and takes them apart, the other one projects one after the other."""
+    parts = [X + part for part in range(3)]
+    whole = ("project", np.stack(parts), [0])
+    last = ("add", parts[0] * parts[1] + parts[2], [1, 1, 1])
+    together = sketched(whole, last, operands=[[X], parts])
+    fault = ("add", parts[0] * parts[1] - parts[2], [1, 2, 3])
+    one_by_one = [("project", part, [0]) for part in parts]
+    apart = sketched(*one_by_one, fault, operands=[[X], [X], [X], parts])
+    assert find_parting(apart, together, KNOWN, 4, TOLERANCE).first == 4
+    assert find_parting(together, apart, KNOWN, 2, TOLERANCE).first == 2
+    assert find_parting(apart, together, KNOWN, 4, TOLERANCE).counterpart == 2
+
+
 def test_operations_without_known_sources_are_searched_in_the_order_of_execution():
     def without(trace):
         from msgspec.structs import replace

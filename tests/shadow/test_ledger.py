@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from precreg.shadow.ledger import (
     FIRST_LOSS_EPS,
+    NARROW_LOSS_EPS,
     coverage_of,
     find_first_loss,
     group_by_module,
@@ -43,6 +44,20 @@ def test_an_operation_of_a_coarser_dtype_is_normal_in_a_model_of_that_dtype():
     operations = [operation(1, own=0.3 * EPS16, dtype="float16")]
     assert find_first_loss(trace(operations, dtype="float16")) is None
     assert find_first_loss(trace(operations, dtype="float32")).reason == "own"
+
+
+def test_operations_on_their_own_results_lose_precision_together():
+    """Each addition rounds well; from the 8th on, their errors together decide."""
+    places = {"name": "add_", "own": 0.25 * 2.0**-7, "dtype": "bfloat16"}
+    line = Site("k.py", 7)
+    chain = [operation(number, site=line, sources=(number - 1,), **places) for number in range(1, 101)]
+    loss = find_first_loss(trace(chain, dtype="bfloat16"))
+    # 0.25 sqrt(n) > 2.
+    assert (loss.operation.number, loss.reason, loss.cause, loss.times) == (65, "accumulated", "accumulator", 65)
+    assert loss.together == pytest.approx(0.25 * 65**0.5 * 2.0**-7)
+    apart = [operation(number, site=line, sources=(0,), **places) for number in range(1, 101)]
+    assert find_first_loss(trace(apart, dtype="bfloat16")) is None
+    assert find_first_loss(trace(chain[:64], dtype="bfloat16")) is None
 
 
 def test_a_well_rounded_operation_that_amplifies_is_a_loss():
@@ -81,7 +96,7 @@ def test_operations_without_own_errors_and_good_ones_are_no_loss():
 @given(st.lists(st.floats(0.0, 1.0), max_size=20), st.sampled_from(["float16", "float32", "bfloat16"]))
 def test_a_first_loss_is_beyond_the_limit_and_none_before_it_is(owns, dtype):
     operations = [operation(number, own=own) for number, own in enumerate(owns, 1)]
-    limit = FIRST_LOSS_EPS * unit_of(dtype)
+    limit = (FIRST_LOSS_EPS if dtype == "float32" else NARROW_LOSS_EPS) * unit_of(dtype)
     loss = find_first_loss(trace(operations, dtype=dtype))
     first = next((number for number, own in enumerate(owns, 1) if own > limit), None)
     assert (None if loss is None else loss.operation.number) == first

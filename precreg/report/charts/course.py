@@ -160,7 +160,8 @@ def _short_label(label: str) -> str:
 def _curve(curve: Curve, place: int, axes: _Axes) -> Iterator[str]:
     last: tuple[float, float] | None = None
     for stretch in curve.stretches:
-        shown = _worst_by_column([point for point in stretch if point.total is not None], axes, "total")
+        # A line down to each exact operation, such as a mask, would hide the course of the errors.
+        shown = _worst_by_column([point for point in stretch if point.total], axes, "total")
         if not shown:
             continue
         places = [(axes.x(point.number), axes.y(point.total or 0.0)) for point in shown]

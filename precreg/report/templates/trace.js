@@ -62,7 +62,8 @@ function makeTable({ id, columns, rows }) {
 
   function row({ cells }) {
     const classes = { number: "number right", place: "place", text: null };
-    return element("tr", {}, ...cells.map((cell, at) => element("td", { class: classes[columns[at].kind] }, textOf(cell))));
+    return element("tr", {}, ...cells.map((cell, at) => element("td", {
+      class: classes[columns[at].kind], title: columns[at].kind === "place" ? textOf(cell) : null }, textOf(cell))));
   }
 
   function sort(at) {
