@@ -5,7 +5,7 @@ ones. Each way runs in a process of its own, and the seconds include its start. 
 cache before each way (`disk`), or were just read (`cache`). `ratio` is the speed of precreg compare over that of
 reading, goal 0.5 or more. The memory is the peak of RssAnon of the process and its workers together: the record of all
 pairs is a part of it, so that it is given for each pair, too. The median of several rounds counts, and ways alternate.
-Usage: python benchmarks/dump_folders.py FOLDER [--rounds N] [--scale S]
+Usage: python -m benchmarks.dump_folders FOLDER [--rounds N] [--scale S]
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def report(folders: Folders, size: int, where: str, runs: dict[str, list[Run]]) 
 
 def main(folder: Path, rounds: int, scale: float) -> None:
     """Make the folders one after the other, compare them, delete them."""
-    print(f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {'read, s':>8} {'compare, s':>10} {'ratio':>6}", end="")
+    print(
+        f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {'read, s':>8} {'compare, s':>10} {'ratio':>6}", end=""
+    )
     print(f" {'MB':>8} {'kB a pair':>9}")
     for each in SIZES:
         folders = each._replace(tensors=max(2, int(each.tensors * scale)))
