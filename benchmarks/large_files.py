@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -79,7 +80,7 @@ def make(paths: tuple[Path, Path], elements: int) -> None:
             os.fsync(file.fileno())
 
 
-def drop_from_cache(paths: tuple[Path, Path]) -> None:
+def drop_from_cache(paths: Iterable[Path]) -> None:
     """Let the next read begin at the disk."""
     for path in paths:
         with path.open("rb") as file:

@@ -44,7 +44,7 @@ def test_commands_print_what_the_page_shows(arguments, expected, folder):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 10
+    assert len(COMMANDS) == 12
 
 
 def test_every_option_is_told_of():

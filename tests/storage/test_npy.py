@@ -1,7 +1,9 @@
 import contextlib
 import io
+import os
 import struct
 import zipfile
+from pathlib import PurePosixPath
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from precreg.errors import UserError
+from precreg.storage.array_formats import suffix_of
+from precreg.storage.files import read_small_file
 from precreg.storage.npy import read_npy, read_npz
 
 PLAIN = st.sampled_from(["?", "i1", "<u8", ">i4", "<f2", "<f4", ">f8", "<c8", "<c16"])
@@ -171,3 +175,26 @@ def test_damaged_files_give_an_array_or_a_refusal(folder, data):
         (folder / name).write_bytes(content[: data.draw(st.integers(0, len(content)) | st.just(len(content)))])
         with contextlib.suppress(UserError):
             read(folder / name, name)
+
+
+def test_a_small_file_is_read_and_a_large_one_is_not(tmp_path):
+    file = tmp_path / "x"
+    file.write_bytes(b"abc")
+    assert read_small_file(file, 3) == (3, b"abc")
+    assert read_small_file(file, 2) == (3, None)
+    file.write_bytes(b"")
+    assert read_small_file(file, 3) == (0, b"")
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "."):
+        with pytest.raises(OSError, match="no regular file"):
+            read_small_file(tmp_path / name, 3)
+    with pytest.raises(FileNotFoundError):
+        read_small_file(tmp_path / "none", 3)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "a/b.c/x", "a/.npy", "x.", ".hidden.npy", "x.y.npz", "dir.npy/x", "x", ""])
+def test_the_suffix_of_a_text_is_that_of_its_path(name):
+    assert suffix_of(name) == PurePosixPath(name).suffix

@@ -1,0 +1,116 @@
+"""Folders of dumps: how fast are they compared, beside reading their bytes, and within how much memory?
+
+Folders of .npy files in float32, an actual one and its reference: many small tensors, some of medium size, few large
+ones. Each way runs in a process of its own, and the seconds include its start. The files are dropped from the page
+cache before each way (`disk`), or were just read (`cache`). `ratio` is the speed of precreg compare over that of
+reading, goal 0.5 or more. The memory is the peak of RssAnon of the process and its workers together: the record of all
+pairs is a part of it, so that it is given for each pair, too. The median of several rounds counts, and ways alternate.
+Usage: python -m benchmarks.dump_folders FOLDER [--rounds N] [--scale S]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.large_files import Run, drop_from_cache, watch
+
+GOAL = 0.5
+NOISE = 1e-6
+READ = """\
+import os, sys
+buffer = bytearray(1 << 20)
+for folder in sys.argv[1:]:
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+"""
+
+
+class Folders(NamedTuple):
+    """Hold the number of tensors of each side, and the elements of each tensor."""
+
+    tensors: int
+    elements: int
+
+
+SIZES = (Folders(10_000, 1 << 10), Folders(10_000, 1 << 13), Folders(2_000, 1 << 16), Folders(16, 1 << 23))
+
+
+def make(folder: Path, folders: Folders) -> list[Path]:
+    """Write random numbers and neighbours of them, and return the files."""
+    random = np.random.default_rng(folders.elements)
+    sides = folder / "actual", folder / "reference"
+    for side in sides:
+        side.mkdir(parents=True)
+    files = []
+    for tensor in range(folders.tensors):
+        reference = random.standard_normal(folders.elements, dtype=np.float32)
+        noise = random.uniform(-NOISE, NOISE, folders.elements)
+        for side, array in zip(sides, ((reference * (1 + noise)).astype(np.float32), reference), strict=True):
+            files.append(side / f"layers.{tensor}.npy")
+            np.save(files[-1], array)
+    return files
+
+
+def ways(folder: Path) -> dict[str, list[str]]:
+    """Return the command of each way."""
+    sides = [str(folder / "actual"), str(folder / "reference")]
+    compare = [sys.executable, "-m", "precreg", "compare", *sides, "--rtol", "1e-5", "--atol", "1e-8"]
+    return {"read": [sys.executable, "-c", READ, *sides], "compare": compare}
+
+
+def measure(folder: Path, files: list[Path], rounds: int, *, from_disk: bool) -> dict[str, list[Run]]:
+    """Run all ways in turn, each from the disk or from the cache."""
+    runs: dict[str, list[Run]] = {name: [] for name in ways(folder)}
+    for _ in range(rounds):
+        for name, command in ways(folder).items():
+            if from_disk:
+                drop_from_cache(files)
+            run = watch(command)
+            if run.failure:
+                raise SystemExit(f"expected exit 0 of: {' '.join(command)}\n{run.failure}")
+            runs[name].append(run)
+    return runs
+
+
+def report(folders: Folders, size: int, where: str, runs: dict[str, list[Run]]) -> str:
+    """Return a line with the medians."""
+    seconds = {name: median(run.seconds for run in found) for name, found in runs.items()}
+    ratio = seconds["read"] / seconds["compare"]
+    memory = max(run.anonymous for run in runs["compare"])
+    figures = f"{seconds['read']:8.2f} {seconds['compare']:10.2f} {ratio:6.2f}"
+    goal = "reached" if ratio >= GOAL else "NOT REACHED"
+    of_pair = f"{memory / 1e6:8.0f} {memory / folders.tensors / 1e3:9.1f}"
+    return f"{folders.tensors:8,} {folders.elements:10,} {size / 1e9:6.2f} {where:6} {figures} {of_pair}  {goal}"
+
+
+def main(folder: Path, rounds: int, scale: float) -> None:
+    """Make the folders one after the other, compare them, delete them."""
+    print(
+        f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {'read, s':>8} {'compare, s':>10} {'ratio':>6}", end=""
+    )
+    print(f" {'MB':>8} {'kB a pair':>9}")
+    for each in SIZES:
+        folders = each._replace(tensors=max(2, int(each.tensors * scale)))
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            files = make(Path(name), folders)
+            size = sum(file.stat().st_size for file in files)
+            for where in ("disk", "cache"):
+                runs = measure(Path(name), files, rounds, from_disk=where == "disk")
+                print(report(folders, size, where, runs), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each way (default: %(default)s)")
+    parser.add_argument("--scale", type=float, default=1.0, help="fewer tensors, for a first look")
+    main(**vars(parser.parse_args()))
