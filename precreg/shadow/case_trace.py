@@ -118,7 +118,6 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         dtype=settings.dtype or _own_dtype(case, run),
         shadow=run.tracer.shadow,
         facts={"numpy": np.__version__, **run.traced.facts},
-        shadow=run.tracer.shadow if isinstance(run.tracer, OnnxTrace) else "float64",
         same_bits=has_same_bits,
         repeats=repeats,
         oracle=case.role if oracle else "",

@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from precreg.types import Site
 
 # Code of these packages computes on behalf of the user's line. Their folders are known without importing them.
-_LIBRARIES = ("numpy", "torch", "ml_dtypes", "onnxruntime", "onnx", "precreg")
+_LIBRARIES = ("numpy", "torch", "ml_dtypes", "onnxruntime", "onnx", "precreg", "click")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 

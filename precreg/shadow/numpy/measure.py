@@ -59,9 +59,7 @@ class Measurer:
             return None
         in_ulp = detail >= Detail.ELEMENTS
         total = size_of_errors(actual, exact, in_ulp)
-        own, inherited = self._split(actual, exact, own_exact, total) if detail >= Detail.OWN else (None, None)
-        if note == "moved":
-            own, inherited = NO_ERROR if in_ulp else ErrorSize(0.0), total
+        own, inherited = self._split(actual, exact, own_exact, total, note) if detail >= Detail.OWN else (None, None)
         found_range = value_range(actual, exact)
         operation = Operation(
             number=self.recorder.next_number(),
@@ -72,7 +70,7 @@ class Measurer:
             step=self.recorder.step,
             dtype=dtype_name(actual.dtype),
             shape=actual.shape,
-            inputs=tuple(TracedArray(dtype_name(each.dtype), each.shape) for each in leaves_of(arguments)),
+            inputs=_describe(arguments),
             own=own,
             inherited=inherited,
             total=total,
@@ -82,18 +80,19 @@ class Measurer:
             note=note,
             sources=self._sources(actual, arguments),
         )
-        self.note_maker(actual, operation.number)
-        self._remember(actual, total, found_range)
+        self._remember(operation, actual)
         self._note_overflow(operation, actual, exact)
         self.recorder.record(Observed(operation, actual, exact, own_exact, lambda: self._operands(arguments)))
         return operation
 
-    def _remember(self, array: NDArray[Any], total: ErrorSize, found: ValueRange) -> None:
+    def _remember(self, operation: Operation, array: NDArray[Any]) -> None:
         """Keep figures of a result for the operations that take it."""
         memory = self.memories.find(array)
-        if memory is not None:
-            region = self.memories.region(array, memory)
-            memory.errors[region], memory.largest[region] = total.relative, _largest_of(found)
+        if memory is None:
+            return
+        memory.maker, region = operation.number, self.memories.region(array, memory)
+        if operation.total is not None and operation.range is not None:
+            memory.errors[region], memory.largest[region] = operation.total.relative, _largest_of(operation.range)
 
     def _lost_bits(self, result: ValueRange, arguments: Any) -> float | None:
         """Return log2 of the largest operand over the largest result; None where one of them is 0 or not finite."""
@@ -131,12 +130,19 @@ class Measurer:
             memory.maker = number
 
     def _split(
-        self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None, total: ErrorSize
+        self,
+        actual: NDArray[Any],
+        exact: NDArray[Any],
+        own_exact: NDArray[Any] | None,
+        total: ErrorSize,
+        note: OperationNote,
     ) -> tuple[ErrorSize | None, ErrorSize | None]:
         """Return the own and the inherited error."""
+        in_ulp = self.recorder.detail >= Detail.ELEMENTS
+        if note == "moved":
+            return NO_ERROR if in_ulp else ErrorSize(0.0), total
         if own_exact is None:
             return None, None
-        in_ulp = self.recorder.detail >= Detail.ELEMENTS
         if own_exact is exact:
             return total, NO_ERROR if in_ulp else ErrorSize(0.0)
         return size_of_errors(actual, own_exact, in_ulp), size_of_errors(own_exact, exact, in_ulp)
@@ -157,3 +163,7 @@ def _largest_of(found: ValueRange) -> float:
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:
     """Return the inherited error over that of the inputs; None where one is unknown, or the inputs have none."""
     return inherited.relative / input_error if inherited is not None and input_error else None
+
+
+def _describe(arguments: Any) -> tuple[TracedArray, ...]:
+    return tuple(TracedArray(dtype_name(each.dtype), each.shape) for each in leaves_of(arguments))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from time import perf_counter_ns
@@ -114,6 +114,13 @@ def _timed(
     arrays = name_outputs(returned)
     _require_own_names(arrays, gradients)
     return Outputs(arrays | name_outputs(gradients), duration_s, facts)
+
+
+def _require_own_names(outputs: Mapping[str, object], added: Mapping[str, object]) -> None:
+    for name in added:
+        if name in outputs:
+            message = f"expected another name than that of the added output {name} but an output has it"
+            raise UserError("bad-outputs", message)
 
 
 def _run_once(
