@@ -13,6 +13,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -119,9 +120,9 @@ def main() -> None:
     for shape in SIZES:
         for name, kernel in KERNELS.items():
             arrays = inputs(name, shape)
-            plain = seconds(lambda kernel=kernel, arrays=arrays: kernel(*arrays), rounds)
-            ratios = [seconds(lambda level=level: trace(kernel, arrays, level), rounds) / plain for level in LEVELS]
-            peaks = [peak(lambda: kernel(*arrays)), peak(lambda: trace(kernel, arrays, "shares"))]
+            plain = seconds(partial(kernel, *arrays), rounds)
+            ratios = [seconds(partial(trace, kernel, arrays, level), rounds) / plain for level in LEVELS]
+            peaks = [peak(partial(kernel, *arrays)), peak(partial(trace, kernel, arrays, "shares"))]
             memory = "".join(f"{each / arrays[0].nbytes:8.1f}" for each in peaks)
             shown = f"{name:11}{'x'.join(map(str, shape)):>9}{plain * 1e3:10.3f}"
             print(shown + "".join(f"{each:8.1f}x" for each in ratios) + memory, flush=True)

@@ -96,6 +96,18 @@ def _careful_size(actual: NDArray[Any], exact: NDArray[Any], elements: bool) -> 
     return ErrorSize(relative, _worst_row(errors, scale), float(np.max(errors, initial=0.0)), **ulps)
 
 
+def counted_errors(actual: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:
+    """Return the differences that `error_size` counts: 0 where masks, infinities or NaN agree.
+
+    A value that is finite on one side alone gives an infinity or NaN.
+    """
+    errors: NDArray[Any] = np.subtract(actual, exact, dtype=exact.dtype)
+    if float(np.abs(errors).max(initial=0.0)) < MASK_LIMIT * 1e-20:
+        # Far below the roundoff of a mask, and no element is NaN: max() would say so.
+        return errors
+    return np.where(_agree(asarray(actual, exact.dtype), exact), 0.0, errors)
+
+
 def _agree(actual: NDArray[Any], exact: NDArray[Any]) -> Any:
     masked = (np.abs(actual) > MASK_LIMIT) & (np.abs(exact) > MASK_LIMIT) & (np.sign(actual) == np.sign(exact))
     return (actual == exact) | (np.isnan(actual) & np.isnan(exact)) | masked

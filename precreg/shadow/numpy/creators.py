@@ -48,12 +48,51 @@ class Creators:
             original = getattr(np.random, name)
             self._set(np.random, name, self._drawer(name, original))
         self._set(np.random, "default_rng", self._generator(np.random.default_rng))
+        self._patch_roundings(replaced)
         for module in _user_modules():
             for name, value in list(vars(module).items()):
                 if id(value) in replaced:
                     self._set(module, name, replaced[id(value)])
                 elif type(value) is np.ndarray:
                     self._set(module, name, self.engine.wrap_constant(value))
+
+    def _patch_roundings(self, replaced: dict[int, Any]) -> None:
+        """Replace the functions of precreg that kernels round with: no protocol of numpy sees them."""
+        from precreg.arithmetic import devices, round_to
+        from precreg.arithmetic.devices import cast_through_device
+
+        for holder, function, watched in (
+            (sys.modules["precreg.arithmetic"], round_to, self._rounder(round_to)),
+            (devices, cast_through_device, self._hopper(cast_through_device)),
+        ):
+            replaced[id(function)] = watched
+            self._set(holder, function.__name__, watched)
+
+    def _rounder(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def round_watched(values: Any, *arguments: Any, **options: Any) -> Any:
+            if not self._is_watching() or next(leaves_of(values), None) is None:
+                return original(self.engine.unwrap(values), *arguments, **options)
+
+            def low(values: Any) -> Any:
+                return original(values, *arguments, **options)
+
+            # The exact rounding is none, as for astype.
+            return self.engine.operations.run("round_to", low, _copied, (values,), {})
+
+        return _named(round_watched, original)
+
+    def _hopper(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def cast_watched(x: Any, device: Any = None) -> Any:
+            if not self._is_watching() or next(leaves_of(x), None) is None:
+                return original(x, device)
+            values, found = x, {}
+            for place, held in original(self.engine.values.low(x), device).items():
+                name = f"cast_through_device:{place}"
+                values = self.engine.operations.run(name, lambda _, held=held: held.copy(), _copied, (values,), {})
+                found[place] = values
+            return found
+
+        return _named(cast_watched, original)
 
     def _set(self, holder: Any, name: str, value: Any) -> None:
         self._saved.append((holder, name, getattr(holder, name)))
@@ -127,6 +166,10 @@ def _named(replacement: Callable[..., Any], original: Callable[..., Any]) -> Cal
     replacement.__name__ = original.__name__
     replacement.__doc__ = original.__doc__
     return replacement
+
+
+def _copied(values: Any) -> Any:
+    return np.array(values)
 
 
 def _converted(original: Callable[..., Any]) -> Callable[..., Any]:

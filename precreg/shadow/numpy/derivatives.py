@@ -415,6 +415,8 @@ RULES |= {
     "conj": lambda derived, gradients: [np.conjugate(gradients[0])],
     "real": _cast,
     "astype": _cast,
+    "round_to": _cast,
+    "cast_through_device": _cast,
     "clip": _clip,
     "modf": _modf,
     "frexp": _frexp,
@@ -490,6 +492,6 @@ RULES |= dict.fromkeys(MOVING, _moves)
 # The rules of these need no values of their operands.
 _LINEAR = listed_names(
     "add subtract negative positive conjugate conj real astype modf sum mean cumsum add.reduce add.accumulate add.at "
-    "subtract.at"
+    "subtract.at round_to cast_through_device"
 )
 WITHOUT_VALUES = frozenset((*MOVING, *_FLAT, *_LINEAR))

@@ -19,6 +19,7 @@ from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of, repla
 from precreg.shadow.numpy.writes import Writes
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
+from precreg.shadow.sizes import counted_errors
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
@@ -160,7 +161,7 @@ class NumpyEngine:
             memory = self.memories.find(array)
             if memory is not None:
                 exact = self.memories.view(array, memory)
-                error = (array.astype(exact.dtype) - exact).astype(np.complex128 if exact.dtype.kind == "c" else float)
+                error = counted_errors(array, exact).astype(np.complex128 if exact.dtype.kind == "c" else float)
                 squares += float(np.sum(np.abs(error) ** 2))
                 seeds.append((self.memories.region(array, memory), memory.twin.size, error))
         if not seeds or self.tape is None or not 0.0 < squares < np.inf:

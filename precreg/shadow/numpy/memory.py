@@ -143,7 +143,12 @@ def owner_of(array: Plain) -> Plain:
     """Return the array that owns the memory of a view."""
     while True:
         base = array.base
+        if base is None:
+            return array
         # as_strided and memoryviews stand between two arrays.
+        if isinstance(base, np.ndarray):
+            array = base
+            continue
         if isinstance(base, memoryview):
             base = base.obj
         elif type(base).__name__ == "DummyArray":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
 from precreg.shadow.numpy.measure import Measurer
-from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back
+from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
@@ -196,7 +197,12 @@ class Operations:
         assert self.tape is not None
         own = None if operation is None else operation.own
         is_exact = own is not None and own.max_abs == own.relative == 0.0 and name not in STEPS
-        written = [self.tape.written(each.array, None if is_exact else _own_error(name, each)) for each in found]
+        largest = math.inf
+        if operation is not None and own is not None and operation.range is not None and len(found) == 1:
+            has_gaps = operation.range.nan or operation.range.inf or name in STEPS
+            largest = math.inf if has_gaps else own.max_abs
+        errors = [None if is_exact else _own_error(name, each, largest) for each in found]
+        written = [self.tape.written(each.array, error) for each, error in zip(found, errors, strict=True)]
         number = None if operation is None else operation.number
         arguments, options, operands = kept
         self.add_step(Step(number, name, function, arguments, options, operands, written), site)
@@ -350,11 +356,18 @@ def _size_of_own(found: Found) -> float:
     return 0.0 if found.own is None else relative_error(found.array, asarray(found.own))
 
 
-def _own_error(name: str, found: Found) -> NDArray[Any] | None:
-    """Return the error that an operation adds for shares; the jump of a step function is its own."""
+def _own_error(name: str, found: Found, largest: float) -> NDArray[Any] | None:
+    """Return the error that an operation adds for shares; the jump of a step function is its own.
+
+    `largest` is the largest own error of an element, or infinity if it is not known.
+    """
     exact = found.exact if name in STEPS else found.own
     if exact is None:
         return None
+    if exact.dtype == np.float64 and fits_float32(largest):
+        # numpy subtracts in float64 and rounds block by block, without a temporary array.
+        narrow = np.empty(exact.shape, np.float32)
+        return np.subtract(found.array, exact, out=narrow, dtype=np.float64, casting="unsafe")
     error: NDArray[Any] = np.subtract(found.array, exact, dtype=np.result_type(exact, np.float64))
     return error
 

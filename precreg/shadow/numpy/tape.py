@@ -70,7 +70,7 @@ class NumpyTape:
     def prepare(self, name: str, arguments: Any, options: Any) -> tuple[Any, Any, list[Operand]]:
         """Return arguments for a step, with copies of the values: before the operation writes to one of them."""
         operands: list[Operand] = []
-        keeps = name not in WITHOUT_VALUES
+        keeps = _function_of(name) not in WITHOUT_VALUES
 
         def keep(leaf: Any) -> Any:
             array = leaf.view_plain()
@@ -147,6 +147,10 @@ class Adjoints:
         if flat is None:
             return None
         view = self._view(written.region, flat)
+        if written.where is None and view.size == flat.size and view.dtype == flat.dtype and not _overlaps(view):
+            # The gradient of a whole memory leaves with it.
+            del self._by_memory[written.region.memory]
+            return view if view.any() else None
         if written.where is None:
             gradient = view.copy()
             view[...] = 0.0
@@ -188,13 +192,19 @@ def can_pass_back(step: Step) -> bool:
     return rule_of_step(step) is not None
 
 
+def _function_of(name: str) -> str:
+    """Return the function that an operation calls: a place of a device follows its name."""
+    return name.partition(":")[0]
+
+
 def rule_of_step(step: Step) -> Rule | None:
     """Return the rule of a step: its function's own, or differences if it has few numbers."""
     if step.name == "norm":
         order = step.arguments[1] if len(step.arguments) > 1 else step.options.get("ord")
         found = rule_of_norm(order)
     else:
-        found = RULES.get(step.name) or CONTRACTIONS.get(step.name)
+        name = _function_of(step.name)
+        found = RULES.get(name) or CONTRACTIONS.get(name)
     return found or (by_differences if is_small(step) else None)
 
 
@@ -212,17 +222,22 @@ def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> bool:
     return True
 
 
+def fits_float32(largest: float) -> bool:
+    """Return whether float32 holds errors that are as large as this, and those that matter beside it."""
+    return 1e-30 < largest < 1e30
+
+
 def _narrow(error: Plain | None) -> Plain | None:
     """Return an error without NaN, in float32 if it fits, because the tape keeps one for each operation."""
-    if error is None or not error.size:
-        return None
+    if error is None or not error.size or error.dtype == np.float32:
+        return error if error is not None and error.size else None
     largest = float(np.abs(error).max())
     if not np.isfinite(largest):
         error = np.where(np.isfinite(error), error, 0.0)
         largest = float(np.abs(error).max())
     if largest == 0.0:
         return None
-    return error.astype(np.float32) if error.dtype.kind == "f" and 1e-30 < largest < 1e30 else error
+    return error.astype(np.float32) if error.dtype.kind == "f" and fits_float32(largest) else error
 
 
 def _product(error: Plain | None, gradient: Plain) -> float:

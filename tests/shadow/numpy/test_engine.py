@@ -4,7 +4,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.arithmetic.devices import DeviceArithmetic, WatchedArithmetic, device_named, simulate_array
+from precreg.arithmetic import FORMATS, round_to
+from precreg.arithmetic.devices import (
+    DeviceArithmetic,
+    WatchedArithmetic,
+    cast_through_device,
+    device_named,
+    simulate_array,
+)
 from precreg.shadow import Detail
 from tests.shadow.numpy.traced import as_float64, distance, trace
 
@@ -276,3 +283,45 @@ def test_memory_follows_live_arrays():
     with NumpyEngine(Recorder(Detail.TOTALS)) as engine:
         _, peak = kernel(engine.wrap(x))
     assert peak <= 4 * 64 * 64 * 8
+
+
+def test_rounding_functions_of_precreg_are_operations():
+    x = drawn(4, 8)
+
+    def kernel(x):
+        return round_to(x * x, FORMATS["bfloat16"]) + x
+
+    found = trace(kernel, x)
+    np.testing.assert_array_equal(found.out, kernel(x))
+    rounded = next(each for each in found.operations if each.name == "round_to")
+    plain = x * x
+    own = distance(round_to(plain, FORMATS["bfloat16"]), plain)
+    assert rounded.own.relative == pytest.approx(own, rel=1e-6)
+    assert found.shares[rounded.number] == pytest.approx(1.0, abs=0.01)
+    assert distance(found.shadow, x.astype(np.float64) ** 2 + x) < 1e-12
+    assert found.events == ()
+
+
+def test_each_place_of_a_device_has_its_own_error():
+    x = drawn(4, 8)
+
+    def kernel(x):
+        return cast_through_device(x)["L0"]
+
+    arithmetic = WatchedArithmetic(DeviceArithmetic(device_named("ascend")))
+    found = trace(kernel, x, arithmetic=arithmetic)
+    np.testing.assert_array_equal(np.asarray(found.out), x.astype(np.float16))
+    own = {each.name.partition(":")[2]: each.own.relative for each in found.operations}
+    assert list(own) == ["host", "device_memory", "L1", "L0"]
+    assert own.pop("L1") == pytest.approx(distance(x.astype(np.float16), x), rel=1e-6)
+    assert set(own.values()) == {0.0}
+    assert sum(found.shares.values()) == pytest.approx(1.0, abs=1e-6)
+    assert arithmetic.has_computed
+
+
+def test_infinities_that_agree_leave_the_shares_of_other_elements():
+    x = drawn(4, 8)
+    x[0, 0] = np.inf
+    x[1, 1] = np.nan
+    found = trace(lambda x: np.exp(x) * np.float32(3.1), x)
+    assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
