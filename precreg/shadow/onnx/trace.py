@@ -67,7 +67,7 @@ class _Deployed(NamedTuple):
     feeds: dict[str, Any]
     found: dict[str, Any]
     facts: dict[str, str]
-    # How the outputs become arrays with names: those of a backend test may be texts or absent.
+    # Turns the outputs into arrays with names: those of a backend test may be texts or absent.
     name: Callable[[Mapping[str, Any]], dict[str, NDArray[Any]]]
 
 
