@@ -1,4 +1,4 @@
-"""What do programs call: `compare` measures two arrays, `trace` and `monitor` show where a computation loses precision.
+"""Which functions do programs call? `compare` measures two arrays, `trace` and `monitor` show where precision is lost.
 
 They need no project, and give no verdict.
 """

@@ -325,6 +325,30 @@ def test_reading_the_shipped_suites_brings_neither_numpy_nor_an_extra():
     assert shown == "[]\n"
 
 
+SUITE_OF_NUMPY = """suite: doubled
+about: twice an array
+category: arithmetic
+subject: numpy:add
+inputs:
+  x: {shape: [4], dtype: float32, normal: {}}
+  y: {shape: [4], dtype: float32, normal: {}}
+reference: numpy:add
+"""
+
+
+@pytest.mark.parametrize("words", [["list"], ["run", "--jobs", "0", "doubled"]])
+def test_listing_and_running_a_suite_of_numpy_bring_no_shadow_and_no_extra(tmp_path, words):
+    (tmp_path / "suites/unit").mkdir(parents=True)
+    (tmp_path / "suites/unit/doubled.yaml").write_text(SUITE_OF_NUMPY)
+    code = f"import sys, atexit; sys.argv = ['precreg', *{words!r}]\n"
+    code += "extras = {'precreg.shadow', 'torch', 'onnx', 'onnxruntime', 'pyarrow', 'mpmath'}\n"
+    code += "atexit.register(lambda: print(sorted(extras & set(sys.modules))))\n"
+    code += "from precreg.__main__ import main; main()"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "unit/doubled" in ran.stdout, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
 @by_name
 def test_a_module_and_its_functions_can_be_seen_whole(module):
     assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES

@@ -1,4 +1,4 @@
-"""What precreg.probe costs when nobody traces, in nanoseconds a call beside an empty function of two arguments.
+"""How much does precreg.probe cost without a trace, in nanoseconds a call beside an empty function of two arguments?
 
 Usage: python benchmarks/shadow/probes.py [ROUNDS]
 """

@@ -1,6 +1,6 @@
 """How does the error run over the order of execution, in a few lines of text?
 
-Each line is one pair or a few neighbours of which the largest error counts. The axis is logarithmic, from the smallest
+Each line is one pair, or a few neighbours with the largest of their errors. The axis is logarithmic, from the smallest
 to the largest number shown.
 """
 

@@ -51,7 +51,7 @@ def _element_lines(value: WatchedValue) -> list[str]:
 
 
 def _digits(dtype: str) -> int:
-    """Return the decimal digits that tell all numbers of a dtype apart."""
+    """Return the number of decimal digits that distinguishes all numbers of a dtype."""
     format = FORMATS.get(dtype)
     return 17 if format is None else 1 + ceil(format.precision * log10(2))
 

@@ -96,7 +96,7 @@ class _TracedCall(NamedTuple):
 
 @np.errstate(all="ignore")
 def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, settings: TraceSettings = _DEFAULTS) -> Trace:
-    """Trace the subject of a case on the inputs of one seed. What the subject prints goes to stderr.
+    """Trace the subject of a case on the inputs of one seed. Prints of the subject go to stderr.
 
     Raises UserError: untraceable, for a case that cannot be traced or cannot run here; trace-failed, for any exception
     of the subject.

@@ -1,4 +1,4 @@
-"""How far can a shadow be trusted? A second shadow of another precision tells.
+"""How far can a shadow be trusted? A second shadow of another precision shows it.
 
 The second run measures nothing else, so that it costs a part of the first one.
 """

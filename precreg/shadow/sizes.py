@@ -177,6 +177,17 @@ def largest_magnitude(values: NDArray[Any]) -> float:
     return _number(np.bitwise_and(values.view(bits.unsigned), bits.magnitude).max(), values.dtype)
 
 
+def largest_of(values: ValueRange) -> float:
+    """Return the largest absolute value of a range; inf if one of its values is infinite or NaN."""
+    return math.inf if values.nan or values.inf else values.largest
+
+
+def bits_lost(operand: float, result: ValueRange) -> float | None:
+    """Return log2 of the largest operand over the largest result of a sum; None where one is 0 or not finite."""
+    largest = largest_of(result)
+    return math.log2(operand / largest) if 0.0 < largest < math.inf and 0.0 < operand < math.inf else None
+
+
 def _number(bits: Any, dtype: np.dtype[Any]) -> float:
     return float(asarray(bits).view(dtype))
 

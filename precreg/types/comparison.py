@@ -89,7 +89,7 @@ class ComparedPair(Struct, frozen=True):
     benchmark_path: str | None = None
     # The reason why a given benchmark could not be measured.
     benchmark_problem: str | None = None
-    # Which of the actual and the benchmark is nearer to the reference.
+    # The nearer to the reference: the actual or the benchmark.
     difference: BenchmarkDifference | None = None
     # The losses against the benchmark by the rule of regressions; a part of the verdict only if the benchmark judges.
     regressed: tuple[Finding, ...] = ()

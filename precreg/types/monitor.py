@@ -51,7 +51,7 @@ class LayerFigures(Struct, frozen=True, kw_only=True):
     role: TensorRole
     dtype: str
     figures: TensorFigures
-    # Which call of the layer in this step, from 0; and the name of the output, empty if it is the only one.
+    # The number of the layer's call in this step, from 0; and the name of the output, empty if it is the only one.
     call: int = 0
     output: str = ""
     own: ErrorSize | None = None

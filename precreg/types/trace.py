@@ -223,7 +223,7 @@ class DumpedLayer(Struct, frozen=True):
     file: str
     dumped: ErrorSize
     here: ErrorSize
-    # Whether the dump's error is more than this run's error and the dtype's rounding explain.
+    # True if the dump's error is more than this run's error and the dtype's rounding explain.
     unexplained: bool
 
 
@@ -266,9 +266,9 @@ class Trace(Struct, frozen=True, kw_only=True):
     shadow: str = "float64"
     # The names and versions of what computed.
     facts: dict[str, str] = field(default_factory=dict)
-    # Whether the traced computation gave the bits of a plain run; None if none was made.
+    # True if the traced computation gave the bits of a plain run; None if none was made.
     same_bits: bool | None = None
-    # Whether two plain runs gave the same bits; None if only one was made.
+    # True if two plain runs gave the same bits; None if only one was made.
     repeats: bool | None = None
     # The role of the oracle that `formula` and `whole` of outputs compare with; empty if it gave nothing.
     oracle: Literal["", "reference", "golden"] = ""
@@ -280,7 +280,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     # Operations beyond the bound of a stored trace, which has the totals of their sites only.
     left_out: int = 0
     left_out_sites: tuple[SiteTotals, ...] = ()
-    # What the watches showed, up to a bound, and the count of what is beyond it.
+    # The values that the watches showed, up to a bound, and the number of those beyond it.
     watched: tuple[WatchedValue, ...] = ()
     watched_left_out: int = 0
     unmatched: tuple[UnmatchedPattern, ...] = ()

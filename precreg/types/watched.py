@@ -35,7 +35,7 @@ class WatchedValue(Struct, frozen=True, kw_only=True):
     actual: tuple[Scalar, ...] = ()
     exact: tuple[Scalar, ...] = ()
     ulps: tuple[Scalar, ...] = ()
-    # The count of selected elements, of which the first are listed; None if the selection does not fit the shape.
+    # The number of selected elements; the first are listed. None if the selection does not fit the shape.
     selected: int | None = 0
 
 

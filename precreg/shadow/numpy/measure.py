@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +13,14 @@ from precreg.arithmetic import dtype_name
 from precreg.shadow.numpy.memory import Memories
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.recorder import Detail, Observed, Recorder
-from precreg.shadow.sizes import largest_magnitude, relative_error, size_of_errors, value_range
+from precreg.shadow.sizes import (
+    bits_lost,
+    largest_magnitude,
+    largest_of,
+    relative_error,
+    size_of_errors,
+    value_range,
+)
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray, ValueRange
 
 NO_ERROR = ErrorSize(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -92,13 +98,10 @@ class Measurer:
             return
         memory.maker, region = operation.number, self.memories.region(array, memory)
         if operation.total is not None and operation.range is not None:
-            memory.errors[region], memory.largest[region] = operation.total.relative, _largest_of(operation.range)
+            memory.errors[region], memory.largest[region] = operation.total.relative, largest_of(operation.range)
 
     def _lost_bits(self, result: ValueRange, arguments: Any) -> float | None:
-        """Return log2 of the largest operand over the largest result; None where one of them is 0 or not finite."""
-        largest = max((self._largest(each.view_plain()) for each in leaves_of(arguments)), default=0.0)
-        size = _largest_of(result)
-        return math.log2(largest / size) if 0.0 < size < math.inf and 0.0 < largest < math.inf else None
+        return bits_lost(max((self._largest(each.view_plain()) for each in leaves_of(arguments)), default=0.0), result)
 
     def _largest(self, array: NDArray[Any]) -> float:
         memory = self.memories.find(array)
@@ -154,10 +157,6 @@ class Measurer:
         lost = int(np.sum(np.isfinite(exact) & ~np.isfinite(asarray(actual, exact.dtype))))
         if lost:
             self.recorder.note_event("overflow", operation.name, operation.site, lost, actual.size)
-
-
-def _largest_of(found: ValueRange) -> float:
-    return math.inf if found.nan or found.inf else found.largest
 
 
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:

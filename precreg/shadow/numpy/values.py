@@ -22,11 +22,6 @@ class Values:
     def __init__(self, memories: Memories, arithmetic: Arithmetic | None) -> None:
         self.memories, self.arithmetic = memories, arithmetic
 
-    @property
-    def wide_type(self) -> np.dtype[Any]:
-        """Return the dtype of real shadows."""
-        return self.memories.wide
-
     def wide_of(self, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         """Return the dtype of the shadow of a dtype; None for integers and the like."""
         return dtype_of_shadow(dtype, self.memories.wide)

@@ -7,7 +7,6 @@ starts from the values that windows share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite, log2
 from os.path import normpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from precreg.shadow.onnx.program import Program, session_values
 from precreg.shadow.onnx.shares import ShareLedger
 from precreg.shadow.onnx.values import flat, is_real, same_bits, to_narrow, to_wide
 from precreg.shadow.recorder import Detail, Observed, Recorder
-from precreg.shadow.sizes import error_size, value_range
+from precreg.shadow.sizes import bits_lost, error_size, largest_magnitude, value_range
 from precreg.subject import Call, Outputs, SurroundingsRestored
 from precreg.subject.onnx import (
     MODEL_FILE,
@@ -67,7 +66,7 @@ class _Deployed(NamedTuple):
     feeds: dict[str, Any]
     found: dict[str, Any]
     facts: dict[str, str]
-    # How the outputs become arrays with names: those of a backend test may be texts or absent.
+    # Turns the outputs into arrays with names: those of a backend test may be texts or absent.
     name: Callable[[Mapping[str, Any]], dict[str, NDArray[Any]]]
 
 
@@ -253,7 +252,7 @@ class _Run:
         chosen = self._choose_output(actual, exact)
         shown, sizes = actual[chosen], self._measure(actual[chosen], exact, chosen)
         shape = () if shown is None else flat(shown, self._dtype).shape
-        number = self._recorder.next_number()
+        number, values = self._recorder.next_number(), self._range(actual[chosen], exact, chosen)
         operation = Operation(
             number=number,
             name=node.operator,
@@ -268,8 +267,8 @@ class _Run:
             inherited=sizes.inherited,
             total=sizes.total,
             amplification=sizes.inherited.relative / before if sizes.inherited is not None and before > 0.0 else None,
-            range=self._range(actual[chosen], exact, chosen),
-            lost_bits=_lost_bits(node.operator, given.values(), actual[chosen]),
+            range=values,
+            lost_bits=None if values is None else _lost_bits(node.operator, given.values(), values),
             note=exact.note,
             sources=sources,
         )
@@ -456,12 +455,9 @@ def _dtype_of(value: Any) -> str:
     return "" if value is None else dtype_name(np.asarray(value).dtype)
 
 
-def _lost_bits(operator: str, given: Iterable[Any], actual: Any) -> float | None:
-    """Return log2 of the largest operand over the largest result, for additions and subtractions."""
-    if operator not in ("Add", "Sub", "Sum") or not _is_plain_real(actual):
+def _lost_bits(operator: str, given: Iterable[Any], result: ValueRange) -> float | None:
+    """Return the lost bits of additions and subtractions."""
+    if operator not in ("Add", "Sub", "Sum"):
         return None
-    operands = [float(np.max(np.abs(value), initial=0)) for value in given if _is_plain_real(value)]
-    largest, result = max(operands, default=0.0), float(np.max(np.abs(actual), initial=0))
-    if not (largest > 0.0 and result > 0.0 and isfinite(largest) and isfinite(result)):
-        return None
-    return log2(largest / result)
+    operands = (largest_magnitude(value) for value in given if _is_plain_real(value))
+    return bits_lost(max(operands, default=0.0), result)

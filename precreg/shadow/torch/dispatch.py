@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
+from precreg.shadow.sizes import bits_lost
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, compute_exact
@@ -316,9 +317,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         gain = None
         if before is not None and before.error > 0.0 and sizes.inherited is not None:
             gain = sizes.inherited.relative / before.error
-        lost = None
-        if before is not None and before.largest is not None and values.largest > 0.0 and before.largest > 0.0:
-            lost = math.log2(before.largest / values.largest)
+        lost = None if before is None or before.largest is None else bits_lost(before.largest, values)
         operation = Operation(
             number=self._recorder.next_number(),
             name=call.facts.shown,

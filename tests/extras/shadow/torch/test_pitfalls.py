@@ -316,3 +316,11 @@ def test_each_level_keeps_bits_and_shadows(trace, draw, detail):
     assert set(known) == {Detail.OUTPUTS: set(), Detail.TOTALS: {(False, True)}}.get(detail, {(True, True)})
     ulps = [each.own.max_ulp for each in traced.operations if each.own is not None]
     assert all((each is not None) == (detail == Detail.ELEMENTS) for each in ulps)
+
+
+def test_an_addition_of_infinities_has_no_lost_bits(trace, draw):
+    mask = torch.tensor([0.0, -torch.inf])
+    (masked,) = trace(lambda x: x + mask, draw(3, 2)).named("aten.add")
+    assert masked.lost_bits is None
+    (plain,) = trace(lambda x: x + (1e-3 - x), torch.full((2,), 1.024)).named("aten.add")
+    assert plain.lost_bits == pytest.approx(10, abs=0.1)
