@@ -89,6 +89,7 @@ ADVICE: dict[str, str] = {
     "code-changed": "start the run again without --resume: code, suites, data or environment changed since",
     "no-git": "run inside a git repository, or leave out the option that needs one",
     "unknown-revision": "fetch the revision (in a shallow clone: git fetch --unshallow, or GIT_DEPTH: 0)",
+    "no-accepted-version": "accept a baseline of the case and commit it, or name a commit: --against REVISION",
     "ambiguous-revision": "write the full name of the branch or tag, such as refs/heads/main, or the commit's id",
     "no-merge-base": "fetch the history up to the base (GIT_DEPTH: 0), or name the commit itself: its id, or BRANCH^0",
     "no-hooks-folder": "set core.hooksPath to a folder, or unset it: git config --unset core.hooksPath",

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from precreg.types import Case, Trace
 
 
+# The word for the version whose results are the baseline; a branch of this name is refs/heads/accepted.
+_ACCEPTED = "accepted"
+
+
 @click.command("trace", cls=TraceOrShow)
 @click.argument("pattern", metavar="CASE")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Trace the inputs of this seed.")
@@ -51,7 +55,8 @@ def trace_command(
 ) -> None:
     """Show the operation where a case first loses precision, and the share of the error that each one explains.
 
-    CASE is a case's id, or a pattern that matches one case. Nothing is judged: the exit code is 0 if the case was
+    CASE is a case's id, or a pattern that matches one case. The revision accepted is the version whose results are the
+    case's baseline. Nothing is judged: the exit code is 0 if the case was
     traced. precreg trace show FILE shows a trace that --save stored; a case called show is unit/show.
     """
     from precreg.environment import detect_environment, limit_blas_threads
@@ -63,11 +68,12 @@ def trace_command(
 
     reader = None if dumps is None else _read_dumps(dumps)
     settings = TraceSettings(_known_dtype(dtype), shares, detect_environment(environment).chain, reader)
+    commit = _accepted_commit(case, project, settings.chain) if against == _ACCEPTED else None
     sketches = [SketchListener()] if against is not None else []
     recorder = watching.recorder(*sketches, *([] if reader is None else [reader]))
     trace = trace_case(case, project, seed, recorder, settings)
     if against is not None:
-        trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings)
+        trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings, commit)
     trace = watching.finish(trace)
     shown.show(trace if output is None else _only_output(trace, output))
 
@@ -81,6 +87,21 @@ def choose_case(project: Path, pattern: str) -> Case:
         message = f"expected a pattern of one case but got {pattern=!s}"
         raise UserError("unknown-case", message + list_names([case.id for case in cases]))
     return cases[0]
+
+
+def _accepted_commit(case: Case, project: Path, chain: tuple[str, ...]) -> str:
+    """Return the commit whose code a case's baseline accepted. Raises UserError: no-accepted-version."""
+    from precreg.baseline import Baselines, acceptance_commit
+    from precreg.report import describe_no_version
+
+    baseline = Baselines(project).lookup(case.baseline_id, chain)
+    expected = f"expected the accepted version of {case.id} but"
+    if baseline is None:
+        raise UserError("no-accepted-version", f"{expected} it has no baseline")
+    found = acceptance_commit(project, case.baseline_id, baseline.file)
+    if isinstance(found, str):
+        return found
+    raise UserError("no-accepted-version", f"{expected} {describe_no_version(found)}")
 
 
 def _read_dumps(folder: Path) -> DumpReader:

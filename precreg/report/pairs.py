@@ -65,7 +65,7 @@ def describe_pair_problem(cause: PairProblem) -> str:
         case KnownBadCase():
             return "declared to be known-bad"
         case NoAcceptedVersion():
-            return _describe_no_version(cause)
+            return describe_no_version(cause)
         case FixedInputs():
             return "its inputs are the same at every seed"
         case PresentVersionFailed(reason, message):
@@ -76,7 +76,8 @@ def describe_pair_problem(cause: PairProblem) -> str:
             assert_never(cause)
 
 
-def _describe_no_version(fact: NoAcceptedVersion) -> str:
+def describe_no_version(fact: NoAcceptedVersion) -> str:
+    """Say why the accepted version is not known."""
     texts = {
         "not_committed": f"no commit has its present entry in {fact.message}; commit the baseline",
         "shallow": "this clone is shallow and may lack the commit; set GIT_DEPTH: 0, or run git fetch --unshallow",

@@ -163,10 +163,19 @@ def _growth(found: VersionDifference, version: str, trace: Trace, unit: ErrorUni
         return f"no own error grew against {version}; {counts}"
     now = _own_words(found.first, trace, unit)
     if found.kind == "new" or found.counterpart is None:
-        return f"first new operation with an error since {version}: {_placed(found.first)}: own error {now}"
+        return (
+            f"first new operation with an error since {version}: {_placed(found.first)}: own error {now}{_part(found)}"
+        )
     before = _own_words(found.counterpart, trace, unit)
     place = f"{format_site(found.counterpart.site)}" if found.counterpart.site != found.first.site else "the same line"
-    return f"first own error that grew since {version}: {_placed(found.first)}: {now}; before: {before}, at {place}"
+    grew = f"first own error that grew since {version}: {_placed(found.first)}: {now}; before: {before}, at {place}"
+    return f"{grew}{_part(found)}"
+
+
+def _part(found: VersionDifference) -> str:
+    if found.explained is None:
+        return ""
+    return f"; its line explains {share_text(found.explained)} of the growth of the error of {found.output}"
 
 
 def _own_words(operation: Operation, trace: Trace, unit: ErrorUnit) -> str:

@@ -80,14 +80,16 @@ def trace_against(
     own: SketchedTrace,
     revision: str,
     settings: TraceSettings,
+    commit: str | None = None,
 ) -> Trace:
     """Return the trace of a case with its difference from another version, which runs in a worker process.
 
-    `own` are the trace's operations with sketches, as a SketchListener collects them. Raises UserError:
-    unknown-revision and the other errors of `named_commit`; no-checkout; trace-failed, if the other version fails.
+    `own` are the trace's operations with sketches, as a SketchListener collects them. `commit` is that of the revision;
+    None looks it up. Raises UserError: unknown-revision and the other errors of `named_commit`; no-checkout;
+    trace-failed, if the other version fails.
     """
     unset_hook_variables()
-    commit = named_commit(project, revision).commit
+    commit = commit or named_commit(project, revision).commit
     # Nothing compares the shares of two versions.
     own_settings = settings._replace(dtype=trace.dtype, shares=False, dumps=None)
     with checked_out_version(project, revision, commit) as version:

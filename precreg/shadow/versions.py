@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from math import isfinite
+from sys import float_info
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from precreg.shadow.alignment import SketchedTrace, ValueSketch, find_parting, is_same, match_tolerance, place_of
-from precreg.shadow.ledger import unit_of
-from precreg.types import FormulaDifference, GrowthKind, Operation, Trace, VersionDifference
+from precreg.shadow.ledger import normal_error, unit_of
+from precreg.types import FormulaDifference, GrowthKind, Operation, Site, Trace, TracedOutput, VersionDifference
 
 # Own errors of one operation on inputs of other roundings differ by less (tests/shadow/test_versions.py).
 _GROWTH = 1.5
@@ -21,12 +23,21 @@ _GROWTH = 1.5
 _ROUNDED_EPS = 0.5
 
 
+# The lines that explain less of the growth of an output's error are no cause of it.
+_MIN_EXPLAINED = 0.1
+
+
 class Grown(NamedTuple):
-    """An operation that loses more than its counterpart; None for a new operation."""
+    """An operation that loses more than its counterpart; None for a new operation.
+
+    `explained` is the part of the growth of the error of `output` that the growths of its line explain, if it is known.
+    """
 
     kind: GrowthKind
     operation: Operation
     counterpart: Operation | None
+    explained: float | None = None
+    output: str = ""
 
 
 def compare_versions(
@@ -34,17 +45,21 @@ def compare_versions(
 ) -> VersionDifference:
     """Return `found` with the first operation of `own` whose own error grew, and the place where the formulas part.
 
-    `trace` is the trace of `own`, with the outputs. `known` are the sketches of the inputs.
+    `trace` is the trace of `own`, with the outputs, and `found` has those of the other version. `known` are the
+    sketches of the inputs.
     """
     tolerance = match_tolerance(unit_of(trace.dtype))
     pairs = pair_operations(own, other, tolerance)
-    grown = first_growth(own.operations, other.operations, pairs)
+    # Shares are known at the end of a trace, after the operations were sketched.
+    grown = first_growth(trace, other.operations, pairs, found.outputs)
     parted = _parted_formula(trace, own, other, known, tolerance)
     return replace(
         found,
         kind=None if grown is None else grown.kind,
         first=None if grown is None else grown.operation,
         counterpart=None if grown is None else grown.counterpart,
+        explained=None if grown is None else grown.explained,
+        output="" if grown is None else grown.output,
         formula=None if parted is None else replace(parted, commit=found.commit),
         operations=len(other.operations),
         matched=len(pairs),
@@ -87,31 +102,79 @@ def _value_classes(sketches: Sequence[ValueSketch | None], tolerance: float) -> 
     return found
 
 
-def first_growth(own: Sequence[Operation], other: Sequence[Operation], pairs: dict[int, int]) -> Grown | None:
-    """Return the first operation that loses more than correct rounding explains in the dtypes of the other version.
+def first_growth(
+    trace: Trace, other: Sequence[Operation], pairs: dict[int, int], former: Sequence[TracedOutput] = ()
+) -> Grown | None:
+    """Return the first operation whose own error grew and that explains the growth of an output's error.
 
-    Without one, return the first new operation that rounds at all: one more rounding is a loss, too.
+    `former` are the outputs of the other version. If no output lost much, or shares are not known, return the first
+    operation that loses more than the rounding of the trace's dtype explains; then the first one that loses more than
+    correct rounding; then the first new operation that rounds at all: one more rounding is a loss, too.
     """
     partner = {number: other[place - 1] for number, place in pairs.items()}
-    grown = [each for operation in own for each in _growth(operation, partner.get(operation.number))]
-    if grown:
-        return grown[0]
-    new = [each for each in own if each.number not in partner and each.own is not None and each.own.relative > 0]
-    return Grown("new", new[0], None) if new else None
+    growths = [each for operation in trace.operations for each in _growth(operation, partner.get(operation.number))]
+    normal = normal_error(trace.dtype)
+    tiers = (
+        _explaining(trace, growths, former),
+        (each for each in growths if _own(each.operation) > max(normal, _GROWTH * _own(each.counterpart))),
+        (each for each in growths if _is_beyond_rounding(each)),
+        (each for each in growths if each.kind == "new"),
+    )
+    return next((each for tier in tiers for each in tier), None)
 
 
 def _growth(operation: Operation, counterpart: Operation | None) -> Iterator[Grown]:
-    if operation.own is None:
-        return
-    if counterpart is None:
-        # A new conversion to a coarser dtype rounds correctly, and loses all the same.
-        finest = min((unit_of(each.dtype) for each in operation.inputs), default=unit_of(operation.dtype))
-        if operation.own.relative > _ROUNDED_EPS * min(finest, unit_of(operation.dtype)):
-            yield Grown("new", operation, None)
-        return
-    before = 0.0 if counterpart.own is None else counterpart.own.relative
-    if operation.own.relative > max(_GROWTH * before, _ROUNDED_EPS * unit_of(counterpart.dtype)):
+    if counterpart is None and _own(operation) > 0:
+        yield Grown("new", operation, None)
+    if counterpart is not None and _own(operation) > _GROWTH * _own(counterpart):
         yield Grown("grew", operation, counterpart)
+
+
+def _own(operation: Operation | None) -> float:
+    return 0.0 if operation is None or operation.own is None else operation.own.relative
+
+
+def _is_beyond_rounding(grown: Grown) -> bool:
+    """Return whether an operation loses more than correct rounding in the dtypes of the other version."""
+    operation = grown.operation
+    if grown.counterpart is not None:
+        return _own(operation) > _ROUNDED_EPS * unit_of(grown.counterpart.dtype)
+    # A new conversion to a coarser dtype rounds correctly, and loses all the same.
+    units = [unit_of(operation.dtype), *(unit_of(each.dtype) for each in operation.inputs)]
+    return _own(operation) > _ROUNDED_EPS * min(units)
+
+
+def _explaining(trace: Trace, growths: Sequence[Grown], former: Sequence[TracedOutput]) -> Iterator[Grown]:
+    """Yield the operations of lines that explain a part of the growth of the output's error that grew most."""
+    output = _worst_output(trace.outputs, former)
+    if output is None:
+        return
+    name, now, growth = output
+    by_line: dict[Site, float] = {}
+    for each in growths:
+        operation = each.operation
+        # To first order, an operation's part of the output's error grows with its own error.
+        grown = 1 - _own(each.counterpart) / _own(operation) if isfinite(_own(operation)) else 1.0
+        part = operation.shares.get(name, 0.0) * grown * now / growth
+        by_line[operation.site] = by_line.get(operation.site, 0.0) + part
+    for each in growths:
+        if by_line[each.operation.site] >= _MIN_EXPLAINED:
+            yield each._replace(explained=by_line[each.operation.site], output=name)
+
+
+def _worst_output(now: Sequence[TracedOutput], former: Sequence[TracedOutput]) -> tuple[str, float, float] | None:
+    """Return the output whose rounding grew most against the other version's, with its error and the growth.
+
+    Return None if no output's rounding grew by more than noise.
+    """
+    before = {each.name: each.rounding.relative for each in former if each.rounding is not None}
+    grown = [
+        (each.rounding.relative / max(before[each.name], float_info.min), each.name, each.rounding.relative)
+        for each in now
+        if each.rounding is not None and each.name in before and isfinite(each.rounding.relative)
+    ]
+    ratio, name, error = max(grown, default=(0.0, "", 0.0))
+    return (name, error, error - before[name]) if ratio > _GROWTH else None
 
 
 def _parted_formula(

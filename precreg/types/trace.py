@@ -200,7 +200,8 @@ class VersionDifference(Struct, frozen=True, kw_only=True):
     """The first operation whose own error is larger than in another version, which ran on the same inputs.
 
     `commit` is the other version's. `first` is None if no own error grew. `counterpart` is the other version's
-    operation with the same exact value; a new operation may have none.
+    operation with the same exact value; a new operation may have none. `explained` is the part of the growth of
+    `output`'s error that the grown own errors of the line explain; None if no error of an output grew much.
     """
 
     revision: str
@@ -208,6 +209,8 @@ class VersionDifference(Struct, frozen=True, kw_only=True):
     kind: GrowthKind | None = None
     first: Operation | None = None
     counterpart: Operation | None = None
+    explained: float | None = None
+    output: str = ""
     # Where the exact values part; None if both versions compute one formula.
     formula: FormulaDifference | None = None
     # The outputs of the other version, its operations, and the operations that have a counterpart there.

@@ -195,6 +195,29 @@ def test_another_formula_than_that_of_the_version_before_is_named(project):
     assert found["formula"]["counterpart"]["name"] == "add"
 
 
+def test_the_accepted_version_is_found_without_its_commit(project):
+    assert "error[no-accepted-version]: expected the accepted version of unit/block/float32 but it has no baseline" in (
+        refused(project, "block/float32", "--against", "accepted")
+    )
+    precreg(project, "run", "block")
+    assert precreg(project, "baseline", "accept", "--all", "--reason", "first").returncode == 0
+    assert "no commit has its present entry" in refused(project, "block/float32", "--against", "accepted")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "accepted")
+    accepted = git(project, "rev-parse", "HEAD")
+    # A small new rounding stands before the cause.
+    plant(project, "normed = layer_norm(x, eps)", "normed = layer_norm(x * 3 / 3, eps)")
+    plant(project, "weights.sum(-1, keepdims=True)", "weights.sum(-1, keepdims=True, dtype=np.float16)")
+    git(project, "commit", "-qam", "regressed")
+    trace, text = traced(project, "block/float32", "--against", "accepted")
+    found = trace["against"]
+    assert (found["commit"], found["revision"], found["first"]["name"]) == (accepted, "accepted", "sum")
+    assert found["explained"] == pytest.approx(1, abs=0.05)
+    assert re.search(
+        rf"since accepted \({accepted[:8]}\): .*; its line explains \d+ % of the growth of the error of out", text
+    )
+
+
 def test_the_same_version_has_no_difference(project):
     found = traced(project, "block/float32", "--against", "HEAD")[0]["against"]
     assert (found["first"], found["formula"]) == (None, None)

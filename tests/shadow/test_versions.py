@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from precreg.shadow.alignment import SketchedTrace, sketch_of
 from precreg.shadow.versions import compare_versions, first_growth, pair_operations
-from precreg.types import ErrorSize, TracedArray, VersionDifference
+from precreg.types import ErrorSize, Site, TracedArray, VersionDifference
 from tests.shadow.made import operation, output, trace
 
 EPS32, EPS16 = 2.0**-23, 2.0**-10
@@ -76,12 +76,12 @@ def test_an_operation_of_another_name_and_the_same_value_is_its_counterpart():
 @pytest.mark.parametrize(("before", "now"), [(0.01, 0.4), (3.0, 4.0), (5.0, 0.1), (0.0, 0.0)])
 def test_noise_and_correct_rounding_are_no_growth(before, now):
     one, other = operation(1, own=now * EPS32), operation(1, own=before * EPS32)
-    assert first_growth([one], [other], {1: 1}) is None
+    assert first_growth(trace([one]), [other], {1: 1}) is None
 
 
 def test_an_operation_that_rounds_to_a_coarser_dtype_grew():
     now = operation(1, own=0.3 * EPS16, dtype="float16")
-    assert first_growth([now], [operation(1, own=0.3 * EPS32)], {1: 1}).kind == "grew"
+    assert first_growth(trace([now]), [operation(1, own=0.3 * EPS32)], {1: 1}).kind == "grew"
 
 
 def test_one_more_rounding_is_named_if_nothing_else_grew():
@@ -126,4 +126,43 @@ def test_values_that_an_engine_does_not_know_are_paired_by_nothing():
     unknown = SketchedTrace(BEFORE.operations, (None, None, None))
     assert pair_operations(unknown, unknown, TOLERANCE) == {}
     mixed = replace(BEFORE.operations[0], inputs=(TracedArray("int64", (2,)),), own=ErrorSize(EPS32))
-    assert first_growth([mixed], [], {}).kind == "new"
+    assert first_growth(trace([mixed]), [], {}).kind == "new"
+
+
+def growth(now, before, error, former):
+    """Return the growth of operations with (own error in eps, share of the output), of which each has a counterpart."""
+    made = trace(
+        [operation(number, own=own * EPS32, shares={"out": share}) for number, (own, share) in enumerate(now, 1)],
+        outputs=(output(rounding=ErrorSize(error * EPS32)),),
+    )
+    others = [operation(number, own=own * EPS32) for number, own in enumerate(before, 1)]
+    pairs = {number: number for number in range(1, len(others) + 1)}
+    return first_growth(made, others, pairs, (output(rounding=ErrorSize(former * EPS32)),))
+
+
+def test_a_small_growth_before_the_cause_is_not_named():
+    found = growth([(0.2, 0.001), (0.8, 0.002), (300.0, 0.997)], [0.0, 0.5, 0.3], 320.0, 0.6)
+    assert (found.operation.number, found.output) == (3, "out")
+    assert found.explained == pytest.approx(0.997, rel=1e-2)
+
+
+def test_a_large_growth_that_reaches_no_output_is_not_named():
+    found = growth([(900.0, 0.0), (5.0, 1.0)], [0.3, 0.3], 5.0, 0.3)
+    assert found.operation.number == 2
+
+
+def test_many_small_growths_of_one_line_explain_the_error_together():
+    line = Site("k.py", 9)
+    terms = [operation(n, own=0.3 * EPS32, shares={"out": 0.033}, site=line) for n in range(2, 32)]
+    made = trace(
+        [operation(1, own=0.4 * EPS32, shares={"out": 0.01}), *terms], outputs=(output(rounding=ErrorSize(9 * EPS32)),)
+    )
+    found = first_growth(made, [], {}, (output(rounding=ErrorSize(0.1 * EPS32)),))
+    assert (found.operation.number, found.kind) == (2, "new")
+    assert found.explained == pytest.approx(30 * 0.033, rel=0.05)
+
+
+def test_without_shares_a_loss_beyond_normal_rounding_is_named_before_a_small_growth():
+    made = trace([operation(1, own=0.8 * EPS32), operation(2, own=300 * EPS32)])
+    found = first_growth(made, [operation(1, own=0.3 * EPS32), operation(2, own=0.3 * EPS32)], {1: 1, 2: 2})
+    assert (found.operation.number, found.explained) == (2, None)
