@@ -1,7 +1,8 @@
 """Which operation does a trace name for a fault in a transformer of 12 blocks, and in ResNet-50?
 
 `python -m benchmarks.shadow.planted` prints a table. Faults of rounding are named by the first loss, faults of a
-formula by lining the operations of subject and reference up.
+formula by lining the operations of subject and reference up. `--network` and `--precision` choose rows, which take a
+minute each in ResNet-50; `--batch` and `--side` make its images fewer and smaller.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,22 +122,29 @@ def name_fault(case: Case, project: Path) -> Named:
     return Named(network, precision, fault, way, name, *place, expected)
 
 
-def name_faults(folder: Path, sizes: Sizes) -> Iterator[Named]:
-    """Name the faults of all networks and precisions."""
+def name_faults(folder: Path, sizes: Sizes, networks: Sequence[str], precisions: Sequence[str]) -> Iterator[Named]:
+    """Name the faults of some networks and precisions."""
     project = write_project(folder, sizes)
     for case in load_cases(project):
-        yield name_fault(case, project)
+        network, precision, _ = case.suite.split("_", 2)
+        if network in networks and precision in precisions:
+            yield name_fault(case, project)
 
 
 def main() -> None:
     """Print the table; exit with 1 if a fault is not named, or if a network without one has a first loss."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true", help="networks as small as the tests have them")
-    sizes = Sizes(2, 16, 64, 32) if parser.parse_args().small else Sizes()
+    parser.add_argument("--network", action="append", choices=NETWORKS)
+    parser.add_argument("--precision", action="append", choices=PRECISIONS)
+    parser.add_argument("--batch", type=int, default=Sizes().batch)
+    parser.add_argument("--side", type=int, default=Sizes().size, help="pixels of an image along each side")
+    given = parser.parse_args()
+    sizes = Sizes(2, 16, 64, 32) if given.small else Sizes(batch=given.batch, size=given.side)
     wrong = 0
     print("| network | precision | fault | named | line | right |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for each in name_faults(Path(folder), sizes):
+        for each in name_faults(Path(folder), sizes, given.network or NETWORKS, given.precision or PRECISIONS):
             wrong += not each.is_right
             where = f"{each.operation} in {each.module}" if each.operation else "nothing"
             cells = (
