@@ -164,7 +164,7 @@ class SampledStep:
             return
         step = self.lockstep.step_twins
         own = None if twins is None else error_of_tensors([(each, twins.of(each)) for each in known])
-        total = error_of_tensors([(each, step.of(each)) for each in known])
+        total: ErrorSize | None = error_of_tensors([(each, step.of(each)) for each in known])
         if all(each.dtype == twin_dtype(each.dtype) for each in known):
             self._note("same_precision", name, str(known[0].dtype).removeprefix("torch."))
             own, total = _unless_zero(own), _unless_zero(total)
