@@ -67,7 +67,8 @@ def answer_monitor(record: MonitorRecord) -> str:
         if not isnan(value)
     ]
     if not known:
-        return "no layer ran in a sampled step"
+        has_run = any(step.layers for step in record.steps)
+        return "no own error is known" if has_run else "no layer ran in a sampled step"
     largest, row, column = max(known)
     place = found.layers[-row] or record.model
     return f"the largest own error of a layer is {format_number(largest, 3)}: {place} at step {found.steps[-column]}"
@@ -95,7 +96,11 @@ def describe_monitor_event(event: MonitorEvent) -> str:
         "not_shadowed": "has no float64 form and ran as it is on the rounded shadows",
         "cut": "took a value out of the shadow, which came back as exact",
         "forward_only": "ran inside another dispatch mode, so its backward pass has no shadow",
-        "other_thread": "began and ended a step in different threads, so the end of the step has no shadow",
+        "flip": "would have chosen other indices or truth values in float64; the shadow follows the run",
+        "eager": "ran operation by operation in place of its compiled code, whose kernels are not measured",
+        "transformed": "ran inside a transform of torch.func, and has no figures",
+        "same_precision": "is as precise as its shadow, so its errors are not known",
+        "other_thread": "ran or ended in another thread than its step began, and has no shadow there",
         "interrupted": "raised an exception in its forward pass",
         "calls_left_out": "ran more often in one step than the monitor keeps",
     }[event.kind]

@@ -56,6 +56,10 @@ class RunningEngines:
             self._thread = get_ident()
             self._engines = [stack.enter_context(engine) for engine in self._front_ends()]
             self._recorder.give_lookup(self)
+            if "onnxruntime" in sys.modules:
+                from precreg.shadow.onnx import sessions_noted
+
+                stack.enter_context(sessions_noted(self._recorder))
             receive_probes(self._record_probe)
             stack.callback(receive_probes, None)
             self._stack = stack.pop_all()

@@ -17,10 +17,25 @@ TensorRole = Literal["activation", "gradient", "weight"]
 # - not_shadowed: torch has no float64 form of an operation, so it ran as it is on the rounded shadows;
 # - cut: a value left the shadow (.item(), .numpy(), a view of its bits, an unusual layout), and came back as exact;
 # - forward_only: another dispatch mode was active, so the shadow ended with the forward pass;
-# - other_thread: a step ended in another thread than it began;
+# - other_thread: a layer ran, or a step ended, in another thread than the one in which the step began;
 # - interrupted: the forward pass raised an exception;
-# - calls_left_out: a layer ran more often in one step than the monitor keeps.
-MonitorEventKind = Literal["not_shadowed", "cut", "forward_only", "other_thread", "interrupted", "calls_left_out"]
+# - calls_left_out: a layer ran more often in one step than the monitor keeps;
+# - flip: the float64 operation would have chosen other indices or truth values;
+# - eager: compiled code ran operation by operation;
+# - transformed: a layer ran inside a transform of torch.func, whose tensors have no numbers of their own;
+# - same_precision: the tensors are as wide as the shadow.
+MonitorEventKind = Literal[
+    "not_shadowed",
+    "cut",
+    "flip",
+    "eager",
+    "transformed",
+    "same_precision",
+    "forward_only",
+    "other_thread",
+    "interrupted",
+    "calls_left_out",
+]
 
 
 class TensorFigures(Struct, frozen=True):

@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_flatten_with_path
 
 from precreg.shadow.monitor.figures import error_of_tensors, tensor_figures
 from precreg.shadow.monitor.lockstep import Lockstep, Note
-from precreg.shadow.torch import Twins, is_shadowed
-from precreg.types import LayerFigures, MonitoredStep
+from precreg.shadow.torch import Twins, is_shadowed, twin_dtype
+from precreg.types import ErrorSize, LayerFigures, MonitoredStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,13 +104,17 @@ class SampledStep:
         if _is_in_backward():
             # A checkpoint computes its layers again.
             return
+        if self.lockstep.is_elsewhere():
+            self._note("other_thread", name, "")
+            return
         twins = Twins() if self._calls[name] < MAX_CALLS else None
         self._running.append((name, twins))
         if twins is not None:
             self.lockstep.layer_twins.append(twins)
 
     def _leave_layer(self, name: str, output: object) -> None:
-        if _is_in_backward() or not any(name == entered for entered, _ in self._running):
+        is_unseen = _is_in_backward() or self.lockstep.is_elsewhere()
+        if is_unseen or not any(name == entered for entered, _ in self._running):
             return
         while True:
             # An exception leaves the layers inside without their hooks.
@@ -124,8 +128,12 @@ class SampledStep:
         if twins is None:
             self._note("calls_left_out", name, "")
             return
+        found = _tensors(output)
+        if any(torch._C._functorch.is_functorch_wrapped_tensor(tensor) for _, tensor in found):
+            self._note("transformed", name, "")
+            return
         with self._paused():
-            for path, tensor in _tensors(output):
+            for path, tensor in found:
                 self._keep(name, "activation", [tensor], call=call, output=path, twins=twins)
 
     def _see_gradient(self, parameter: Any) -> None:
@@ -155,6 +163,11 @@ class SampledStep:
         if not known:
             return
         step = self.lockstep.step_twins
+        own = None if twins is None else error_of_tensors([(each, twins.of(each)) for each in known])
+        total: ErrorSize | None = error_of_tensors([(each, step.of(each)) for each in known])
+        if all(each.dtype == twin_dtype(each.dtype) for each in known):
+            self._note("same_precision", name, str(known[0].dtype).removeprefix("torch."))
+            own, total = _unless_zero(own), _unless_zero(total)
         self._found[role, name, call, output] = LayerFigures(
             layer=name,
             role=role,
@@ -162,8 +175,8 @@ class SampledStep:
             figures=tensor_figures(known),
             call=call,
             output=output,
-            own=None if twins is None else error_of_tensors([(each, twins.of(each)) for each in known]),
-            total=error_of_tensors([(each, step.of(each)) for each in known]),
+            own=own,
+            total=total,
         )
 
     @contextmanager
@@ -174,6 +187,11 @@ class SampledStep:
                 yield
         finally:
             self.lockstep.is_paused = before
+
+
+def _unless_zero(size: ErrorSize | None) -> ErrorSize | None:
+    """Return None for an error that float64 cannot show in float64; an error of narrower operations is one."""
+    return None if size is None or size.relative == 0.0 else size
 
 
 def _is_in_backward() -> bool:

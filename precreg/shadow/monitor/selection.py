@@ -55,11 +55,11 @@ def require_watchable(model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise UserError("bad-value", f"expected a torch.nn.Module but got model of type {type(model).__name__}")
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-    if isinstance(model, parallel):
-        advice = "monitor model.module on one process"
-        raise _unwatchable(type(model).__name__, f"it runs copies in other threads or processes; {advice}")
     for name, each in model.named_modules():
         place = f"layer {name}" if name else type(model).__name__
+        if isinstance(each, parallel):
+            advice = "monitor model.module on one process"
+            raise _unwatchable(place, f"it runs copies in other threads or processes; {advice}")
         # A compiled module keeps the original one, or the compiled call.
         if hasattr(each, "_orig_mod") or getattr(each, "_compiled_call_impl", None) is not None:
             raise _unwatchable(place, "it is compiled, and would run operation by operation; monitor it uncompiled")

@@ -6,15 +6,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 
-from precreg.shadow.recorder import Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.torch.twins import Twins, is_shadowed
-from precreg.types import Site
+from precreg.types import EventKind, Site
 
 # Methods of tensors that hand their memory out, by the name that the user wrote.
 _HAND_OUT = ("data_ptr", "__dlpack__", "tolist")
@@ -22,10 +21,19 @@ _PRECREG = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
+class EventNotes(Protocol):
+    """Take the events of a computation, as a recorder does."""
+
+    def note_event(
+        self, kind: EventKind, name: str, site: Site, changed: int = 0, elements: int = 0, detail: str = ""
+    ) -> None:
+        """Add an event."""
+
+
 class Exits:
     """Watch these ways out inside a `with` block. An array that becomes an output has the tensor's shadow."""
 
-    def __init__(self, recorder: Recorder, twins: Twins) -> None:
+    def __init__(self, recorder: EventNotes, twins: Twins) -> None:
         self._recorder, self._twins = recorder, twins
         self._thread = threading.current_thread()
         self._replaced: list[tuple[Any, str, Any]] = []

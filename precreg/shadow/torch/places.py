@@ -98,15 +98,16 @@ class OperationPlaces:
             phase = "backward"
         elif self._stepping > 0:
             phase = "optimizer"
-        return Place(site, phase, self._compiled_region())
+        return Place(site, phase, compiled_region())
 
-    def _compiled_region(self) -> Site | None:
-        """Return the line that called a compiled function which runs now."""
-        frame = _frame_of(_COMPILED)
-        if frame is None:
-            return None
-        file, line = frame.f_code.co_filename, frame.f_lineno
-        return Site(file, line, linecache.getline(file, line).strip())
+
+def compiled_region() -> Site | None:
+    """Return the line that called a compiled function which runs now."""
+    frame = _frame_of(_COMPILED)
+    if frame is None:
+        return None
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return Site(file, line, linecache.getline(file, line).strip())
 
 
 def _has_frame(wanted: tuple[str, str], until: Any) -> bool:

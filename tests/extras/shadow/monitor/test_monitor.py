@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -215,7 +216,7 @@ def test_what_leaves_the_shadow_is_named():
 
     net = nn.Sequential(Leaving())
     with torch.no_grad(), precreg.monitor(net, every=1) as monitor:
-        net(torch.ones(3))
+        net(torch.tensor([0.1, 0.2, 0.7]))
     assert {(event.kind, event.name) for event in monitor.record.events} == {
         ("cut", "aten._local_scalar_dense"),
         ("cut", "aten.view"),
@@ -449,3 +450,91 @@ def test_one_message_for_each_mistake(mistake):
         precreg.monitor(model, layers, **options)
     assert caught.value.slug == slug
     assert words in caught.value.message
+
+
+class Leaves(nn.Module):
+    """Leave torch between two layers, in a way of the test."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.first, self.last, self.way = nn.Linear(8, 8), nn.Linear(8, 4), way
+
+    def forward(self, x):
+        return self.last(self.way(self.first, x))
+
+
+def in_a_thread(layer, x):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(layer, x).result()
+
+
+WAYS = {
+    "numpy": (lambda layer, x: torch.from_numpy(layer(x).detach().numpy() * 2), {("cut", "numpy")}),
+    "tolist": (lambda layer, x: torch.tensor(layer(x).tolist()), {("cut", "tolist")}),
+    "thread": (in_a_thread, {("other_thread", "thread"), ("other_thread", "first")}),
+    "vmap": (lambda layer, x: torch.vmap(lambda row: layer(row).tanh())(x), {("transformed", "first")}),
+    "compile": (
+        lambda layer, x: torch.compile(lambda value: value * 2, backend="eager")(layer(x)),
+        {("eager", "torch.compile")},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_out_of_the_shadow_is_an_event_and_keeps_the_bits(way):
+    leave, events = WAYS[way]
+    torch.manual_seed(0)
+    net, x = Leaves(leave), torch.randn(4, 8)
+    plain = net(x)
+    with precreg.monitor(net, every=1) as monitor:
+        assert torch.equal(net(x), plain)
+        monitor.stop()
+    record = monitor.record
+    assert {(event.kind, event.name) for event in record.events} == events
+    # A layer that the monitor cannot see has no error of 0, but none.
+    seen = {each.layer for each in record.steps[0].layers if each.role == "activation"}
+    assert seen == ({"last"} if way in ("thread", "vmap") else {"first", "last"})
+
+
+def test_the_ways_out_are_those_of_torch_again_after_a_step():
+    before = torch.Tensor.numpy, torch.Tensor.tolist, threading.Thread.start
+    net = made()
+    with precreg.monitor(net, every=1):
+        net(next(batches(1))[0])
+    assert (torch.Tensor.numpy, torch.Tensor.tolist, threading.Thread.start) == before
+
+
+def test_float64_has_no_errors_of_its_own_precision():
+    net = made(torch.float64)
+    with torch.no_grad(), precreg.monitor(net, ["first", "last"], every=1) as monitor:
+        net(next(batches(1, torch.float64))[0])
+    assert all(each.own is None and each.total is None for each in monitor.record.steps[0].layers)
+    assert {(event.kind, event.name) for event in monitor.record.events} == {
+        ("same_precision", "first"),
+        ("same_precision", "last"),
+    }
+
+
+def test_a_counter_that_an_optimizer_reads_is_no_cut():
+    net = made()
+    optimizer = OPTIMIZERS["adam_loop"](net.parameters())
+    with precreg.monitor(net, every=1) as monitor:
+        train(net, optimizer, batches(3))
+    assert monitor.record.events == ()
+
+
+def test_an_index_that_float64_would_choose_otherwise_is_a_flip():
+    class Router(nn.Module):
+        def forward(self, x):
+            # 1 + 2**-12 rounds to 1 in float16, so both are equal and the first one wins.
+            return (x + torch.tensor([0.0, 2.0**-12], dtype=x.dtype)).argmax(-1)
+
+    net = nn.Sequential(Router())
+    with torch.no_grad(), precreg.monitor(net, every=1) as monitor:
+        assert net(torch.ones(3, 2, dtype=torch.float16)).tolist() == [0, 0, 0]
+    assert [(event.kind, event.name) for event in monitor.record.events] == [("flip", "aten.argmax")]
+
+
+def test_a_parallel_module_inside_is_refused():
+    with pytest.raises(UserError, match="layer 0: it runs copies in other threads"):
+        precreg.monitor(nn.Sequential(nn.DataParallel(nn.Linear(2, 2))))

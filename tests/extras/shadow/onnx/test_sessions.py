@@ -1,0 +1,57 @@
+"""A program that runs a session of ONNX Runtime itself: the trace names the line, and takes nothing there as exact."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+import precreg
+
+
+def session():
+    node = helper.make_node("Exp", ["x"], ["y"])
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph([node], "graph", value[:1], value[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def by_run(network, x):
+    return network.run(None, {"x": x})[0]
+
+
+def by_values(network, x):
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(x))
+    return network.run_with_ort_values(["y"], {"x": value})[0].numpy()
+
+
+def by_binding(network, x):
+    binding = network.io_binding()
+    binding.bind_cpu_input("x", np.asarray(x))
+    binding.bind_output("y")
+    network.run_with_iobinding(binding)
+    return binding.copy_outputs_to_cpu()[0]
+
+
+@pytest.mark.parametrize("way", [by_run, by_values, by_binding])
+def test_a_run_of_a_session_is_untraced_and_its_result_is_not_exact(way):
+    network = session()
+    x = np.linspace(0.1, 1, 8, dtype=np.float32)
+    plain = way(network, x * 3)
+    usual = onnxruntime.InferenceSession.run
+    with precreg.trace() as t:
+        y = t.output("y", way(network, t.array(x) * 3))
+    assert onnxruntime.InferenceSession.run is usual
+    np.testing.assert_array_equal(np.asarray(y), plain)
+    (event,) = [each for each in t.trace.events if (each.kind, each.name) == ("untraced", "onnxruntime")]
+    assert "network.run" in event.site.code
+    assert t.trace.outputs[0].rounding is None
+
+
+def test_a_tensor_around_a_session_has_the_event_too():
+    network = session()
+    with precreg.trace() as t:
+        hidden = torch.linspace(0.1, 1, 8) * 3
+        t.output("y", torch.from_numpy(by_run(network, hidden.numpy())) * 2)
+    assert ("untraced", "onnxruntime") in {(each.kind, each.name) for each in t.trace.events}
