@@ -39,10 +39,14 @@ class RunningEngines:
         module: object = None,
         arithmetic: Arithmetic | None = None,
         wide: str | None = None,
+        *,
+        shares: bool = True,
     ) -> None:
         self._recorder, self._module, self._arithmetic = recorder, module, arithmetic
         # The dtype of shadows of numpy; None lets the engine choose.
         self._wide = wide
+        # Without shares no engine keeps the values of its operations.
+        self._shares = shares
         self._engines: Sequence[Engine] = ()
         self._stack = ExitStack()
         self._thread = 0
@@ -74,12 +78,12 @@ class RunningEngines:
     def _front_ends(self) -> list[Engine]:
         from precreg.shadow.numpy import NumpyEngine
 
-        engines: list[Engine] = [NumpyEngine(self._recorder, self._arithmetic, self._wide)]
+        engines: list[Engine] = [NumpyEngine(self._recorder, self._arithmetic, self._wide, shares=self._shares)]
         # A function that computes with torch has imported it before it is called.
         if "torch" in sys.modules:
             from precreg.shadow.torch import TorchEngine
 
-            engines.append(TorchEngine(self._recorder, self._module))
+            engines.append(TorchEngine(self._recorder, self._module, shares=self._shares))
         return engines
 
     @property

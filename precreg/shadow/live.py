@@ -36,7 +36,7 @@ class TracedBlock:
         self._name, self._listeners, self._dtype = name, listeners, dtype
         self._tracer = Tracer(listeners.recorder, shares=shares)
         self._module = module
-        self._engines = RunningEngines(listeners.recorder, module)
+        self._engines = RunningEngines(listeners.recorder, module, shares=shares)
         self._outputs: dict[str, Any] = {}
         self._inputs: list[str] = []
         self._hook: Any = None

@@ -50,7 +50,7 @@ class Tracer:
         arithmetic: Arithmetic | None = None,
     ) -> dict[str, Any]:
         """Return the outputs of a call by name, with the bits of a plain call."""
-        with RunningEngines(self.recorder, self._module, arithmetic, self._wide) as engines:
+        with RunningEngines(self.recorder, self._module, arithmetic, self._wide, shares=self._shares) as engines:
             given = [engines.wrap(value) for value in arguments]
             by_name = {name: engines.wrap(value) for name, value in named.items()}
             with nullcontext() if self._dumps is None else self._dumps.layers_read(self._module, engines):

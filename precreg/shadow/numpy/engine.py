@@ -35,12 +35,19 @@ class NumpyEngine:
     The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
     """
 
-    def __init__(self, recorder: Recorder, arithmetic: Arithmetic | None = None, wide: str | None = None) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        arithmetic: Arithmetic | None = None,
+        wide: str | None = None,
+        *,
+        shares: bool = True,
+    ) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
         self.memories = Memories(LONG if wide is None else np.dtype(wide))
         self._is_fixed = wide is not None
         self.values = Values(self.memories, arithmetic)
-        self.tape = NumpyTape(self.values) if recorder.detail >= Detail.OWN else None
+        self.tape = NumpyTape(self.values) if shares and recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
         self.is_active = False

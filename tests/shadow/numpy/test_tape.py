@@ -8,6 +8,7 @@ from precreg.shadow import Detail, Recorder
 from precreg.shadow.numpy import NumpyEngine
 from precreg.shadow.numpy.derivatives import Derived, by_differences
 from precreg.shadow.numpy.tape import NumpyTape, rule_of_step
+from precreg.shadow.tracer import Tracer
 from tests.shadow.numpy import test_engine as kernels
 from tests.shadow.numpy.traced import trace
 
@@ -186,3 +187,17 @@ def test_a_tape_drops_the_oldest_operations_and_counts_them():
     assert [(event.kind, event.detail, event.changed) for event in recorder.events] == [
         ("shares_cut", "memory", tape.dropped)
     ]
+
+
+def test_a_trace_without_shares_keeps_no_tape_and_the_same_errors():
+    x = kernels.drawn(32, 32)
+    with_shares = Recorder(Detail.OWN)
+    without = Recorder(Detail.OWN)
+    for recorder, shares in ((with_shares, True), (without, False)):
+        tracer = Tracer(recorder, shares=shares)
+        tracer.call(lambda x: np.tanh(x) * np.float32(3), (x,), {})
+        assert bool(tracer.outputs[0].sum_of_shares) == shares
+    with NumpyEngine(Recorder(Detail.OWN), shares=False) as engine:
+        assert engine.tape is None
+    assert [each.own for each in without.operations] == [each.own for each in with_shares.operations]
+    assert not any(each.shares for each in without.operations)
