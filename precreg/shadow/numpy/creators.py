@@ -58,12 +58,12 @@ class Creators:
 
     def _patch_roundings(self, replaced: dict[int, Any]) -> None:
         """Replace the functions of precreg that kernels round with: no protocol of numpy sees them."""
-        from precreg.arithmetic import devices, round_to
+        from precreg.arithmetic import round_to
         from precreg.arithmetic.devices import cast_through_device
 
         for holder, function, watched in (
             (sys.modules["precreg.arithmetic"], round_to, self._rounder(round_to)),
-            (devices, cast_through_device, self._hopper(cast_through_device)),
+            (sys.modules["precreg.arithmetic.devices"], cast_through_device, self._hopper(cast_through_device)),
         ):
             replaced[id(function)] = watched
             self._set(holder, function.__name__, watched)

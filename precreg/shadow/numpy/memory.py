@@ -152,7 +152,7 @@ def owner_of(array: Plain) -> Plain:
         if isinstance(base, memoryview):
             base = base.obj
         elif type(base).__name__ == "DummyArray":
-            base = base.base  # type: ignore[union-attr]
+            base = base.base
         if not isinstance(base, np.ndarray):
             return array
         array = base

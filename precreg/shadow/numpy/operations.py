@@ -366,8 +366,9 @@ def _own_error(name: str, found: Found, largest: float) -> NDArray[Any] | None:
         return None
     if exact.dtype == np.float64 and fits_float32(largest):
         # numpy subtracts in float64 and rounds block by block, without a temporary array.
-        narrow = np.empty(exact.shape, np.float32)
-        return np.subtract(found.array, exact, out=narrow, dtype=np.float64, casting="unsafe")
+        narrow: NDArray[Any] = np.empty(exact.shape, np.float32)
+        np.subtract(found.array, exact, out=narrow, dtype=np.float64, casting="unsafe")
+        return narrow
     error: NDArray[Any] = np.subtract(found.array, exact, dtype=np.result_type(exact, np.float64))
     return error
 
