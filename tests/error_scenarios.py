@@ -542,6 +542,7 @@ SCENARIOS = {
     "code-changed": changed_since_interrupted,
     "no-git": without_repository,
     "unknown-revision": in_repository,
+    "no-accepted-version": command(*TRACE, "--against", "accepted"),
     "ambiguous-revision": with_two_meanings,
     "no-merge-base": beside_an_unrelated_branch,
     "no-hooks-folder": without_hooks,

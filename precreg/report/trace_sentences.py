@@ -43,7 +43,9 @@ def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
         *([] if trace.against is None else describe_version(trace.against, trace, unit)),
         *([] if trace.dumps is None else describe_dumps(trace.dumps, trace, unit)),
     ]
-    return [*formula, *others, _loss_sentence(trace, unit)]
+    # Figures of another computation than the plain run's are no answer before the reader knows it.
+    other_run = [f"read with care: {problem}" for problem in _other_bits(trace)][:1]
+    return [*other_run, *formula, *others, _loss_sentence(trace, unit)]
 
 
 def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> str:
@@ -54,7 +56,10 @@ def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> st
         times = f", {format_number(output.formula.relative / output.rounding.relative, 2)} times its rounding error"
     size = error_words(output.formula.relative, trace, unit)
     oracle = trace.oracle or "reference"
-    return f"formula differs: without rounding, {output.name} still differs from the {oracle} by {size}{times}"
+    # Errors before a cut are in the shadow, too, so they look like another formula.
+    cuts = coverage_of(trace).cuts
+    lost = f"; or rounding before the {cuts:,} cut{'' if cuts == 1 else 's'}, which the shadow lost" if cuts else ""
+    return f"formula differs: without rounding, {output.name} still differs from the {oracle} by {size}{times}{lost}"
 
 
 def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
@@ -233,7 +238,7 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
 def _dominance(output: TracedOutput, trace: Trace) -> str:
     if output.rounding is None:
         return "rounding not known: the trace lost this output"
-    if output.formula is None:
+    if output.formula is None or output.formula.relative == output.rounding.relative == 0:
         return ""
     return f": {'formula' if is_formula_dominant(output, trace.oracle) else 'rounding'} dominates"
 
@@ -264,10 +269,7 @@ def trace_warnings(trace: Trace) -> list[str]:
 def _warnings(trace: Trace) -> Iterator[str]:
     if trace.oracle_problem:
         yield f"no oracle to compare with: {trace.oracle_problem}"
-    if trace.repeats is False:
-        yield "two plain runs differ: the computation is nondeterministic, and this trace is one of its runs"
-    if trace.same_bits is False:
-        yield "the traced run has other bits than a plain run: the trace shows another computation"
+    yield from _other_bits(trace)
     for output in trace.outputs:
         sum = output.sum_of_shares
         if sum is not None and not COMPLETE_SHARES[0] <= sum <= COMPLETE_SHARES[1]:
@@ -282,6 +284,13 @@ def _warnings(trace: Trace) -> Iterator[str]:
         yield f"{trace.left_out:,} operations are not in this stored trace"
     if trace.watched_left_out:
         yield f"{trace.watched_left_out:,} watched values are not in this trace"
+
+
+def _other_bits(trace: Trace) -> Iterator[str]:
+    if trace.repeats is False:
+        yield "two plain runs differ: the computation is nondeterministic, and this trace is one of its runs"
+    if trace.same_bits is False:
+        yield "the traced run has other bits than a plain run: the trace shows another computation"
 
 
 def _is_doubtful(output: TracedOutput) -> bool:

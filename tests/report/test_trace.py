@@ -176,6 +176,22 @@ def test_a_formula_that_dominates_is_the_answer():
     assert lines[4].endswith("rounding 0.0001, formula 0.0025: formula dominates")
 
 
+def test_a_formula_behind_a_cut_may_be_rounding_that_the_shadow_lost():
+    formula = replace(OUTPUT, rounding=ErrorSize(1e-4), formula=ErrorSize(2.5e-3), whole=ErrorSize(2.5e-3))
+    lines = shown(attention(outputs=(formula,), operations=OPERATIONS[:3], events=(CUT,)), unit="relative")
+    assert lines[2].endswith("times its rounding error; or rounding before the 3 cuts, which the shadow lost")
+
+
+def test_a_run_with_other_bits_is_said_before_its_figures():
+    assert shown(attention(same_bits=False))[2].startswith("read with care: the traced run has other bits")
+    assert shown(attention(same_bits=False, repeats=False))[2].startswith("read with care: two plain runs differ")
+
+
+def test_an_output_without_an_error_has_nothing_that_dominates():
+    exact = replace(OUTPUT, rounding=ErrorSize(0.0), formula=ErrorSize(0.0), whole=ErrorSize(0.0))
+    assert "dominates" not in line_of(shown(attention(outputs=(exact,))), "out: error 0")
+
+
 def test_columns_of_rare_things_are_there_only_if_they_occur():
     heading = next(line for line in shown(attention(), every=True) if line.startswith("no."))
     for name in ("NaN", "Inf", "subnormal", "saturated", "lost bits", "step", "phase", "note"):
