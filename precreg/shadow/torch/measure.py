@@ -13,7 +13,6 @@ from precreg.shadow.torch.twins import twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
 
-
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-
 # Each dtype of floating or complex numbers, with that of its twin.
 _TWIN_DTYPES = {
     each: torch.complex128 if each.is_complex else torch.float64
