@@ -76,6 +76,12 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if not isinstance(func, torch._ops.OpOverload):
             return func(*args, **kwargs)
         facts = facts_of(func)
+        if facts.views and args and is_shadowed(args[0]):
+            low = func(*args, **kwargs)
+            if _has_dtype(low, args[0].dtype):
+                # Its node of derivatives has this place.
+                self._places.note_node()
+                return low
         inputs = [each for each in tensors_in((args, kwargs)) if is_shadowed(each)]
         written = [each for each in tensors_in(facts.written(args, kwargs)) if is_shadowed(each)]
         call = OpCall(func, facts, args, kwargs, inputs, written)
@@ -352,6 +358,12 @@ def _is_foreign(value: Any) -> bool:
     return value.is_quantized or ((value.is_floating_point() or value.is_complex()) and not is_shadowed(value))
 
 
+def _has_dtype(results: Any, dtype: Any) -> bool:
+    """Return whether all results are tensors that may have a twin, of one dtype."""
+    made = results if isinstance(results, (list, tuple)) else (results,)
+    return all(is_shadowed(each) and each.dtype == dtype for each in made)
+
+
 def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
     """Return the exact operation on the inputs as they are: the shadow itself, if these are exact."""
     if own is None:
@@ -376,5 +388,6 @@ def _rank(sizes: _Sizes) -> tuple[float, float]:
 
 
 def _largest(tensors: Sequence[Any]) -> float:
-    found = [each.detach().abs().max() for each in tensors if each.numel()]
-    return max((float(each) for each in found), default=0.0)
+    parts = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in tensors)
+    ends = [end.double() for each in parts if each.numel() for end in each.detach().aminmax()]
+    return max(map(abs, torch.stack(ends).tolist()), default=0.0) if ends else 0.0

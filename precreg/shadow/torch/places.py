@@ -82,6 +82,11 @@ class OperationPlaces:
     def _leave_step(self, *_: Any) -> None:
         self._stepping -= 1
 
+    def note_node(self) -> None:
+        """Note the place of an operation that needs no record."""
+        if torch.is_grad_enabled() and torch._C._current_autograd_node() is None:
+            self.find()
+
     def find(self) -> Place:
         """Return the place of the operation that torch dispatches now."""
         node = torch._C._current_autograd_node()

@@ -107,6 +107,8 @@ class Facts(NamedTuple):
     is_random: bool
     creates: bool
     moves: bool
+    # Its results have the memory of its first argument, and it writes nothing.
+    views: bool
     rounds: bool
     jumps: bool
     adds: bool
@@ -149,6 +151,7 @@ def facts_of(func: Any) -> Facts:
         is_random=torch.Tag.nondeterministic_seeded in func.tags,
         creates=known in _CREATE,
         moves=known in _MOVE,
+        views=func.is_view,
         rounds=known in _ROUND,
         jumps=known.rstrip("_") in _JUMP,
         adds=known.rstrip("_") in _ADD,

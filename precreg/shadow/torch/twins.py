@@ -13,22 +13,27 @@ from typing import Any
 
 import torch
 
+# Each dtype of floating or complex numbers, with that of its twin.
+_TWIN_DTYPES = {
+    each: torch.complex128 if each.is_complex else torch.float64
+    for each in vars(torch).values()
+    if isinstance(each, torch.dtype) and (each.is_complex or each.is_floating_point)
+}
+
 
 def is_shadowed(value: Any) -> bool:
     """Return whether a value is a tensor that may have a twin: floating or complex numbers in one strided memory."""
     return (
         isinstance(value, torch.Tensor)
-        and (value.is_floating_point() or value.is_complex())
+        and value.dtype in _TWIN_DTYPES
         and value.layout is torch.strided
-        and value.device.type != "meta"
+        and not value.is_meta
     )
 
 
 def twin_dtype(dtype: Any) -> Any:
     """Return the dtype of a twin: float64 or complex128; other dtypes come back unchanged."""
-    if dtype.is_complex:
-        return torch.complex128
-    return torch.float64 if dtype.is_floating_point else dtype
+    return _TWIN_DTYPES.get(dtype, dtype)
 
 
 def storage_key(tensor: Any) -> int:
@@ -39,13 +44,15 @@ def storage_key(tensor: Any) -> int:
 
 def tensors_in(tree: Any) -> Iterator[Any]:
     """Yield the tensors of nested lists, tuples and dicts in their order."""
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, list | tuple):
-        for each in tree:
-            yield from tensors_in(each)
-    elif isinstance(tree, dict):
-        yield from tensors_in([*tree.values()])
+    waiting = [tree]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, torch.Tensor):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            waiting += reversed(each)
+        elif isinstance(each, dict):
+            waiting += reversed(each.values())
 
 
 class Twins:

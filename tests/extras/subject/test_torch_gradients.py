@@ -170,7 +170,7 @@ def test_a_wrong_gradient_of_a_bias_is_not_drowned_by_weights():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("net:constant", "got none that requires a gradient"), ("net:taken", "gradient grad.x but an output has it")],
+    [("net:constant", "got none that requires a gradient"), ("net:taken", "added output grad.x but an output has it")],
 )
 def test_no_gradient_and_a_taken_name(run, name, message):
     with pytest.raises(UserError, match=message):
