@@ -42,7 +42,7 @@ from precreg.measure import (
 )
 from precreg.report import add_finding_message, add_verdict_messages
 from precreg.run import run_in_workers
-from precreg.storage import Array, array_digest, natural_order, pause_gc
+from precreg.storage import Array, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -484,10 +484,4 @@ def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int
     """
     if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
         return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
-    return _from_workers(pairs, terms, jobs)
-
-
-def _from_workers(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
-    # This process only decodes. It keeps every answer, and the collector would traverse all of them again and again.
-    with pause_gc():
-        yield from run_in_workers(pairs, PairTask(terms), jobs)
+    return run_in_workers(pairs, PairTask(terms), jobs)
