@@ -7,8 +7,6 @@ own policy runs only the script whose digest it names.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,6 +36,7 @@ from precreg.report import (
     finding_notes,
     finding_rows,
     json_for_script,
+    page_script,
     position_rows,
     strip_controls,
     tolerance_rows,
@@ -213,7 +212,6 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
     from markupsafe import Markup
 
     pairs = sort_pairs(record.pairs)
-    script = (TEMPLATES_FOLDER / "comparison.js").read_text(encoding="utf-8")
     # Data and not markup: the script makes only the rows that are visible, because 10,000 rows of HTML are unusable.
     data = {"metrics": PAIR_COLUMNS, "rows": [_row(number, pair) for number, pair in enumerate(pairs)]}
     tally = Counter(pair.verdict.status for pair in pairs)
@@ -229,9 +227,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
         **_course(record),
         "left_out": _left_out(pairs[MAX_DRAWN_PAIRS:]),
         "style": Markup(comparison_style()),
-        "script": Markup(script),
-        # The content security policy of the page allows this script only.
-        "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **page_script("comparison.js"),
         "data": Markup(json_for_script(data)),
     }
 

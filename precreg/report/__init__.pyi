@@ -36,6 +36,7 @@ from .findings import describe_environment_difference as describe_environment_di
 from .html import MAX_DETAIL_POSITIONS as MAX_DETAIL_POSITIONS
 from .html import count_rows as count_rows
 from .html import json_for_script as json_for_script
+from .html import page_script as page_script
 from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
 from .html import unravel_index as unravel_index

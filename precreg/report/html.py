@@ -314,7 +314,6 @@ def _page(record: RunRecord) -> dict[str, Any]:
     from markupsafe import Markup
 
     results = sort_results(record.results)
-    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     data = {"rows": list(map(_row, results)), "glossary": _glossary(results)}
     found, on_run = studies_for_html(record), sort_run_findings(record.findings)
     return {
@@ -342,11 +341,8 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "standings": [one for one in Standing if any(finding_standing(each) is one for each in on_run)],
         "on_run_counts": describe_finding_counts(on_run),
         "on_run_left_out": max(0, len(on_run) - MAX_HTML_FINDINGS),
-        "style": Markup(_style("report.css", *(["studies.css"] if found else []))),
-        "script": Markup(script),
-        # The page opens from file://, where no server sends a policy. So its meta element names the only script that
-        # may run.
-        "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "style": Markup(_joined("report.css", *(["studies.css"] if found else []))),
+        **page_script("report.js"),
         "data": Markup(json_for_script(data)),
         "details": Markup(json_for_script(_details(results))),
     }
@@ -371,8 +367,19 @@ def _finding(finding: RunFinding, *, is_case: bool) -> dict[str, Any]:
     }
 
 
-def _style(*names: str) -> str:
+def _joined(*names: str) -> str:
     return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+
+
+def page_script(name: str) -> dict[str, str]:
+    """Return the script of a page, after the functions that every script uses, and the digest for the page's policy."""
+    from markupsafe import Markup
+
+    script = _joined("elements.js", name)
+    # The page opens from file://, where no server sends a policy. So its meta element names the only script that may
+    # run.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"script": Markup(script), "script_digest": digest}
 
 
 def json_for_script(value: Any) -> str:

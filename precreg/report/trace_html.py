@@ -7,8 +7,6 @@ only. The page's own policy runs only the script whose digest it names.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import isfinite
@@ -27,7 +25,7 @@ from precreg.report.charts import (
     draw_name_map,
 )
 from precreg.report.describe import strip_controls
-from precreg.report.html import json_for_script
+from precreg.report.html import json_for_script, page_script
 from precreg.report.trace import NO_MODULE, group_name, groups_by_share, trace_groups, trace_groups_of
 from precreg.report.trace_rows import (
     Cell,
@@ -85,7 +83,6 @@ def render_trace_html(trace: Trace, unit: ErrorUnit = "ulp") -> str:
 def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
     from markupsafe import Markup
 
-    script = (TEMPLATES_FOLDER / "trace.js").read_text(encoding="utf-8")
     course = course_of(trace, unit)
     tables = [_group_table(trace, unit), _operation_table(trace, unit)] if trace.operations else []
     if trace.dumps is not None and trace.dumps.layers:
@@ -108,8 +105,7 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
         "tables": [table.about() for table in tables],
         "data": Markup(json_for_script({"tables": [table.data() for table in tables]})),
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
-        "script": Markup(script),
-        "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **page_script("trace.js"),
     }
 
 

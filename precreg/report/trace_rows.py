@@ -89,12 +89,11 @@ def used_tolerance(share: float | None, output: TracedOutput) -> float | None:
     return share * output.tolerances * min(part, 1.0)
 
 
-def format_site(site: Site, width: int = 0) -> str:
-    """Write the place of an operation: module or node, file, line, and the code of the line, at most `width` long."""
+def format_site(site: Site) -> str:
+    """Write the place of an operation: module or node, file, line, and the code of the line."""
     where = f"{site.file}:{site.line}" if site.file else ""
     parts = [site.module, where, f"`{site.code}`" if site.code else ""]
-    text = " ".join(filter(None, parts)) or "unknown place"
-    return text if not width or len(text) <= width else f"{text[: max(width - 1, 1)]}…"
+    return " ".join(filter(None, parts)) or "unknown place"
 
 
 def short_files(trace: Trace) -> dict[str, str]:

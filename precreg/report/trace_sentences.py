@@ -12,6 +12,7 @@ from precreg.shadow import (
     FirstLoss,
     coverage_of,
     find_first_loss,
+    is_complete,
     is_formula_dominant,
     normal_error,
     rank_by_share,
@@ -272,7 +273,7 @@ def _warnings(trace: Trace) -> Iterator[str]:
     yield from _other_bits(trace)
     for output in trace.outputs:
         sum = output.sum_of_shares
-        if sum is not None and not COMPLETE_SHARES[0] <= sum <= COMPLETE_SHARES[1]:
+        if sum is not None and not is_complete(sum):
             limits = f"{COMPLETE_SHARES[0]} to {COMPLETE_SHARES[1]}"
             yield (
                 f"the shares of {output.name} add up to {format_number(sum, 3)}, outside {limits}: "

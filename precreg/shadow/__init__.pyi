@@ -11,6 +11,7 @@ from .ledger import coverage_of as coverage_of
 from .ledger import find_first_loss as find_first_loss
 from .ledger import group_by_module as group_by_module
 from .ledger import group_by_site as group_by_site
+from .ledger import is_complete as is_complete
 from .ledger import is_formula_dominant as is_formula_dominant
 from .ledger import normal_error as normal_error
 from .ledger import only_output as only_output

@@ -111,7 +111,12 @@ class Coverage(NamedTuple):
     @property
     def adds_up(self) -> bool:
         """Return whether the shares of every output add up to about 1."""
-        return all(COMPLETE_SHARES[0] <= each <= COMPLETE_SHARES[1] for each in self.sums.values())
+        return all(map(is_complete, self.sums.values()))
+
+
+def is_complete(sum_of_shares: float) -> bool:
+    """Return whether the shares of an output add up to about 1."""
+    return COMPLETE_SHARES[0] <= sum_of_shares <= COMPLETE_SHARES[1]
 
 
 def unit_of(dtype: str) -> float:

@@ -7,26 +7,9 @@ from msgspec.structs import replace
 
 from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
 from precreg.report.charts.figures import Picture, render_picture_html
+from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_phone
 from tests.comparison.made import everything, failed, measured, passed, record_of, rounded
 from tests.report.test_html import HOSTILE
-
-BY_CSS = "css selector"
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Return a function that opens a page; at the end nothing may stand in the console."""
-
-    def open_page(text):
-        path = tmp_path / "page.html"
-        path.write_text(text, encoding="utf-8")
-        browser.set_window_size(1400, 1000)
-        browser.get("about:blank")
-        browser.get(path.as_uri())
-        return browser
-
-    yield open_page
-    assert browser.get_log("browser") == []
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +20,12 @@ def thousands():
     return render_comparison_html(record_of(*pairs))
 
 
-def all_of(browser, selector):
-    return browser.find_elements(BY_CSS, selector)
-
-
 def names(browser):
     return [cell.text for cell in all_of(browser, "#rows td:nth-child(2)")]
 
 
-def test_charts_stand_in_the_page_with_size_and_colour(opened):
-    browser = opened(render_comparison_html(everything()))
+def test_charts_stand_in_the_page_with_size_and_colour(open_page):
+    browser = open_page(render_comparison_html(everything()))
     drawn = all_of(browser, "#p2 figure svg")
     assert len(drawn) == 4
     assert all(one.rect["height"] > 50 and one.rect["width"] > 300 for one in drawn)
@@ -57,8 +36,8 @@ def test_charts_stand_in_the_page_with_size_and_colour(opened):
     assert max(bars) > 100 > min(bars) > 5
 
 
-def test_words_of_a_chart_do_not_leave_it(opened):
-    browser = opened(render_comparison_html(everything()))
+def test_words_of_a_chart_do_not_leave_it(open_page):
+    browser = open_page(render_comparison_html(everything()))
     outside = browser.execute_script("""
         return [...document.querySelectorAll("figure svg")].flatMap((svg) => {
           const box = svg.getBoundingClientRect();
@@ -70,8 +49,8 @@ def test_words_of_a_chart_do_not_leave_it(opened):
     assert outside == []
 
 
-def test_the_table_finds_sorts_and_turns_pages(opened, thousands):
-    browser = opened(thousands)
+def test_the_table_finds_sorts_and_turns_pages(open_page, thousands):
+    browser = open_page(thousands)
     assert len(names(browser)) == 100
     assert browser.find_element(BY_CSS, "#shown").text == "2,000 pairs"
     browser.find_element(BY_CSS, "[data-chip=passed]").click()
@@ -88,8 +67,8 @@ def test_the_table_finds_sorts_and_turns_pages(opened, thousands):
     assert names(browser)[0] == "layer1950/out", "the largest error comes first"
 
 
-def test_a_link_of_the_table_leads_to_the_pair_and_back(opened, thousands):
-    browser = opened(thousands)
+def test_a_link_of_the_table_leads_to_the_pair_and_back(open_page, thousands):
+    browser = open_page(thousands)
     links = all_of(browser, "#rows a")
     assert len(links) == MAX_DRAWN_PAIRS
     links[30].click()
@@ -101,8 +80,8 @@ def test_a_link_of_the_table_leads_to_the_pair_and_back(opened, thousands):
     assert browser.current_url.endswith("#all")
 
 
-def test_two_thousand_pairs_are_there_within_seconds_and_answer_at_once(opened, thousands):
-    browser = opened(thousands)
+def test_two_thousand_pairs_are_there_within_seconds_and_answer_at_once(open_page, thousands):
+    browser = open_page(thousands)
     loaded = browser.execute_script("return performance.timing.domComplete - performance.timing.navigationStart")
     assert loaded < 10_000
     searched = browser.execute_script("""
@@ -114,53 +93,44 @@ def test_two_thousand_pairs_are_there_within_seconds_and_answer_at_once(opened, 
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_names_stay_text(opened, text):
-    browser = opened(render_comparison_html(record_of(failed(text), passed(f"{text}2"))))
+def test_names_stay_text(open_page, text):
+    browser = open_page(render_comparison_html(record_of(failed(text), passed(f"{text}2"))))
     assert names(browser) == [text, f"{text}2"]
     assert browser.find_element(BY_CSS, "#p0 h2").text == f"out_of_tolerance {text}"
 
 
-def test_tables_open_and_say_formulas(opened):
-    browser = opened(render_comparison_html(record_of(failed())))
+def test_tables_open_and_say_formulas(open_page):
+    browser = open_page(render_comparison_html(record_of(failed())))
     for summary in all_of(browser, "#p0 summary"):
         summary.click()
     assert browser.find_element(BY_CSS, "#p0 abbr").get_attribute("title").startswith("max |d|")
     assert all(one.is_displayed() for one in all_of(browser, "#p0 table"))
 
 
-def test_a_phone_shows_it_without_scrolling_sideways(opened):
-    browser = opened(render_comparison_html(everything()))
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    )
-    try:
+def test_a_phone_shows_it_without_scrolling_sideways(open_page):
+    browser = open_page(render_comparison_html(everything()))
+    with on_phone(browser):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_the_dark_page_draws_other_colours(opened):
+def test_the_dark_page_draws_other_colours(open_page):
     def colours():
         kinds = ("#p2 .bar-now", "#p2 .heat", "#p2 svg text")
         return [browser.find_element(BY_CSS, kind).value_of_css_property("fill") for kind in kinds]
 
-    browser = opened(render_comparison_html(everything()))
+    browser = open_page(render_comparison_html(everything()))
     light = colours()
-    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
-    try:
+    with in_the_dark(browser):
         assert all(one != other for one, other in zip(colours(), light, strict=True))
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_the_picture_of_one_comparison_has_a_map(opened):
+def test_the_picture_of_one_comparison_has_a_map(open_page):
     from precreg.measure.heatmap import heat_map
 
     actual, reference = rounded((3, 80, 100))
     actual[:, 10:20, 30:60] *= 2
     picture = Picture("layer0", "a.npy", "r.npy", measured(actual, reference), heat_map(actual, reference))
-    browser = opened(render_picture_html(picture))
+    browser = open_page(render_picture_html(picture))
     cells = browser.execute_script("""
         const cells = [...document.querySelectorAll(".map .heat")].filter((cell) => cell.querySelector("title"));
         const opacity = (cell) => Number(cell.getAttribute("fill-opacity"));

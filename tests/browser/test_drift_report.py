@@ -3,29 +3,14 @@
 import pytest
 
 from precreg.report import drift_files as html
+from tests.browser.pages import BY_CSS, all_of, on_phone
 from tests.report.drift.made import everything, recorded, steady, stepped
-
-BY_CSS = "css selector"
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Return a function that opens a record's report; at the end nothing may stand in the console."""
-
-    def open_report(record):
-        path = tmp_path / "report.html"
-        path.write_text(html.render_drift_html(record), encoding="utf-8")
-        browser.set_window_size(1400, 1000)
-        browser.get("about:blank")
-        browser.get(path.as_uri())
-        return browser
-
-    yield open_report
-    assert browser.get_log("browser") == []
-
-
-def all_of(browser, selector):
-    return browser.find_elements(BY_CSS, selector)
+def opened(open_page):
+    """Return a function that opens a record's report."""
+    return lambda record: open_page(html.render_drift_html(record))
 
 
 def test_the_findings_are_drawn_with_their_marks(opened):
@@ -55,10 +40,5 @@ def test_steady_series_can_be_opened(opened):
 
 def test_a_phone_shows_it_without_scrolling_sideways(opened):
     browser = opened(everything())
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    )
-    try:
+    with on_phone(browser):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

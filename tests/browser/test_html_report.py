@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report import html
+from tests.browser.pages import BY_CSS, all_of, on_phone
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -21,32 +22,16 @@ from tests.report.made import (
 )
 from tests.report.studies.made import both
 
-BY_CSS = "css selector"
-
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Return a function that opens a record's report; at the end nothing may stand in the console."""
-
-    def open_report(record, case=""):
-        path = tmp_path / "report.html"
-        path.write_text(html.render_run_html(record), encoding="utf-8")
-        browser.set_window_size(1600, 1000)
-        browser.get("about:blank")
-        browser.get(path.as_uri() + (f"#{case}" if case else ""))
-        return browser
-
-    yield open_report
-    assert browser.get_log("browser") == []
+def opened(open_page):
+    """Return a function that opens a record's report, at a case."""
+    return lambda record, case="": open_page(html.render_run_html(record), 1600, case)
 
 
 @pytest.fixture(scope="module")
 def thousands():
     return large(10_000)
-
-
-def all_of(browser, selector):
-    return browser.find_elements(BY_CSS, selector)
 
 
 def one_of(browser, selector):
@@ -204,15 +189,10 @@ def test_a_name_is_text_wherever_it_stands(opened, name):
 
 def test_a_phone_shows_the_table_without_scrolling_sideways(opened):
     browser = opened(run_of(regressed(), crashed()))
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    )
-    try:
+    with on_phone(browser):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
         one_of(browser, "#rows a").click()
         assert one_of(browser, "#detail").rect["width"] <= 400
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_studies_open_to_drawings_and_tables(opened):

@@ -6,30 +6,15 @@ from selenium.webdriver.common.keys import Keys
 
 from precreg.report.trace_html import render_trace_html
 from precreg.types import Site
+from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_phone
 from tests.report.test_html import HOSTILE
 from tests.report.traced import OPERATIONS, attention, dumped, layered, long_trace
 
-BY_CSS = "css selector"
-
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Return a function that opens a page; at the end nothing may stand in the console."""
-
-    def open_page(trace):
-        path = tmp_path / "trace.html"
-        path.write_text(render_trace_html(trace), encoding="utf-8")
-        browser.set_window_size(1400, 1000)
-        browser.get("about:blank")
-        browser.get(path.as_uri())
-        return browser
-
-    yield open_page
-    assert browser.get_log("browser") == []
-
-
-def all_of(browser, selector):
-    return browser.find_elements(BY_CSS, selector)
+def opened(open_page):
+    """Return a function that opens the page of a trace."""
+    return lambda trace: open_page(render_trace_html(trace))
 
 
 def column(browser, table, place):
@@ -104,13 +89,8 @@ def test_names_stay_text(opened, text):
 
 def test_a_phone_shows_it_without_scrolling_sideways(opened):
     browser = opened(dumped())
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    )
-    try:
+    with on_phone(browser):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_dark_page_draws_other_colours(opened):
@@ -120,12 +100,8 @@ def test_the_dark_page_draws_other_colours(opened):
 
     browser = opened(layered())
     light = colours()
-    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
-    try:
+    with in_the_dark(browser):
         assert all(one != other for one, other in zip(colours(), light, strict=True))
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_every_control_has_a_name_and_every_picture_a_description(opened):

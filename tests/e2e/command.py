@@ -174,6 +174,16 @@ def repository(folder):
     return folder
 
 
+def accept_on_main(folder):
+    """Run a repository's new cases, accept them, and commit the baselines; return the folder."""
+    assert started(folder, "run").returncode == 2, "new ones are not judged"
+    done = precreg(folder, "baseline", "accept", "unit/*", "--reason", "first")
+    assert done.returncode == 0, done.stderr
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "accepted")
+    return folder
+
+
 def copy_of(source, folder, *parts):
     """Copy a project's suites and baselines (or the parts named) into a new repository."""
     for part in parts or ("suites", "baselines"):

@@ -1,5 +1,4 @@
-"use strict";
-// The table of pairs. Everything from the record reaches the page as text: elements are made by `element`.
+// The table of pairs.
 
 const ROWS_A_PAGE = 100;
 const { metrics, rows } = JSON.parse(document.getElementById("data").textContent);
@@ -15,18 +14,6 @@ const COLUMNS = [
   ...metrics.map((name, at) => ({ name, key: (one) => (one.figures[at] === "" ? -Infinity : Number(one.figures[at])),
     class: `number right${at ? " wide" : ""}`, descending: name !== "match_ratio", cell: (one) => one.figures[at] })),
 ];
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== false) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-const grouped = (number) => number.toLocaleString("en");
 
 function find() {
   const { words, statuses, column } = state;

@@ -1,6 +1,3 @@
-"use strict";
-// Everything from the record reaches the page as text: elements are made by `element`, never from strings of markup.
-
 const ROWS_A_PAGE = 100;
 const { rows, glossary } = JSON.parse(document.getElementById("data").textContent);
 const cases = rows.map(([id, tier, status, reason, metric, current, baseline, ratio, seconds, time], order) => (
@@ -22,24 +19,10 @@ const COLUMNS = [
   { name: "time", key: (one) => one.seconds, class: "number right wide", descending: true },
 ];
 
-function element(name, attributes = {}, ...children) {
-  return filled(document.createElement(name), attributes, children);
-}
-
 function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
 
-function filled(made, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
-  }
-  made.append(...children.flat().filter((child) => child !== null && child !== ""));
-  return made;
-}
-
-const grouped = (number) => number.toLocaleString("en");
 const link = (id) => `#${encodeURIComponent(id).replaceAll("%2F", "/")}`;
 
 // The table

@@ -1,20 +1,7 @@
-"use strict";
-// The tables of a trace. Everything from the trace reaches the page as text: elements are made by `element`.
+// The tables of a trace.
 
 const ROWS_A_PAGE = 50;
 const { tables } = JSON.parse(document.getElementById("data").textContent);
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== false) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-const grouped = (number) => number.toLocaleString("en");
 
 // A cell is a text, or a text with the number that sorts it; "inf" is no number of JSON.
 const textOf = (cell) => (Array.isArray(cell) ? cell[0] : cell);

@@ -8,10 +8,8 @@ from typing import Any
 
 import torch
 
-from precreg.errors import UserError, nearest
-
-# More names make no readable message.
-_SHOWN = 12
+from precreg.errors import UserError
+from precreg.subject.torch import unknown_layer
 
 
 def select_layers(model: Any, patterns: Sequence[str] | None) -> dict[str, Any]:
@@ -43,11 +41,7 @@ def _require_match(model: Any, pattern: str, named: dict[str, Any], running: dic
     if any(fnmatchcase(name, pattern) for name in named):
         message = f"expected a layer of {kind} that runs but layer={pattern} is a container; try '{pattern}.*'"
         raise UserError("unknown-node", message)
-    more = f" and {len(running) - _SHOWN} more" if len(running) > _SHOWN else ""
-    known = ", ".join([*running][:_SHOWN]) + more
-    raise UserError(
-        "unknown-node", f"expected a layer of {kind} ({known}) but got layer={pattern}{nearest(pattern, running)}"
-    )
+    raise unknown_layer(kind, pattern, [*running])
 
 
 def require_watchable(model: Any) -> None:

@@ -10,14 +10,16 @@ from math import sqrt
 
 import numpy as np
 
-from precreg.shadow.onnx.convolution import convolve, mean_pool, pool, steps_of
+from precreg.shadow.onnx.convolution import convolve, steps_of
 from precreg.shadow.onnx.rules import (
     EPSILON,
     Attributes,
     Rule,
     along_channels,
+    average_pool,
     by_name,
     gelu_of,
+    max_pool,
     normalized,
     softmax_of,
 )
@@ -228,17 +230,6 @@ def _blocked_pool(compute: Callable[[Attributes, Wide], Wide]) -> Rule:
     return rule
 
 
-def _max_of_windows(attributes: Attributes, x: Wide) -> Wide:
-    steps = steps_of(attributes, tuple(attributes["kernel_shape"]), x.shape[2:])
-    return pool(x, steps, Wide.maximum, -np.inf, ceil=bool(attributes.get("ceil_mode")))
-
-
-def _mean_of_windows(attributes: Attributes, x: Wide) -> Wide:
-    steps = steps_of(attributes, tuple(attributes["kernel_shape"]), x.shape[2:])
-    ceil, include = bool(attributes.get("ceil_mode")), bool(attributes.get("count_include_pad"))
-    return mean_pool(x, steps, include_pad=include, ceil=ceil)
-
-
 def _all_of(name: str) -> Callable[[Attributes, Wide], Wide]:
     return lambda attributes, x: by_name(name, attributes, x)
 
@@ -255,11 +246,11 @@ def _out_of_blocks(attributes: Attributes, x: Wide) -> Wide:
 
 
 BLOCKED: Mapping[str, Rule] = {
-    "AveragePool": _blocked_pool(_mean_of_windows),
+    "AveragePool": _blocked_pool(average_pool),
     "Conv": _blocked_conv,
     "GlobalAveragePool": _blocked_pool(_all_of("GlobalAveragePool")),
     "GlobalMaxPool": _blocked_pool(_all_of("GlobalMaxPool")),
-    "MaxPool": _blocked_pool(_max_of_windows),
+    "MaxPool": _blocked_pool(max_pool),
 }
 BLOCKED_MOVES: Mapping[str, Rule] = {"ReorderInput": _into_blocks, "ReorderOutput": _out_of_blocks}
 

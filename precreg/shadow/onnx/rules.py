@@ -204,12 +204,14 @@ def _conv_transpose(attributes: Attributes, x: Wide, w: Wide, bias: Wide | None 
     return found if bias is None else found + along_channels(bias, x.ndim)
 
 
-def _max_pool(attributes: Attributes, x: Wide) -> Wide:
+def max_pool(attributes: Attributes, x: Wide) -> Wide:
+    """Return the maxima of windows (MaxPool), without their indices."""
     steps = steps_of(attributes, tuple(attributes["kernel_shape"]), x.shape[2:])
     return pool(x, steps, Wide.maximum, -np.inf, ceil=bool(attributes.get("ceil_mode")))
 
 
-def _average_pool(attributes: Attributes, x: Wide) -> Wide:
+def average_pool(attributes: Attributes, x: Wide) -> Wide:
+    """Return the means of windows (AveragePool)."""
     steps = steps_of(attributes, tuple(attributes["kernel_shape"]), x.shape[2:])
     ceil, include = bool(attributes.get("ceil_mode")), bool(attributes.get("count_include_pad"))
     return mean_pool(x, steps, include_pad=include, ceil=ceil)
@@ -309,7 +311,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "Acosh": _unary(np.arccosh, lambda x, _: 1 / np.sqrt(x * x - 1)),
     "Atan": _unary(np.arctan, lambda x, _: 1 / (1 + x * x)),
     "Atanh": _unary(np.arctanh, lambda x, _: 1 / (1 - x * x)),
-    "AveragePool": _average_pool,
+    "AveragePool": average_pool,
     "BatchNormalization": _batch_norm,
     "Ceil": _flat(np.ceil),
     "Celu": _celu,
@@ -339,7 +341,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "LogSoftmax": _along_axis(_log_softmax),
     "MatMul": lambda attributes, a, b: a @ b,
     "Max": _fold(Wide.maximum),
-    "MaxPool": _max_pool,
+    "MaxPool": max_pool,
     "Mean": _mean,
     "Min": _fold(Wide.minimum),
     "Mish": lambda attributes, x: x * softplus_of(x).tanh(),

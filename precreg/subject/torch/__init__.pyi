@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .layer_names import unknown_layer as unknown_layer
 from .run import is_torch_module as is_torch_module
 from .run import run_torch as run_torch
 from .run import run_torch_layers as run_torch_layers

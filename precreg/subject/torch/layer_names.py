@@ -28,12 +28,18 @@ def select_layers_that_match(module: Any, target: str, patterns: Sequence[str]) 
     for pattern in patterns:
         matched = [name for name in named if _matches(name, pattern)]
         if not matched:
-            more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-            known = ", ".join([*named][:_SHOWN]) + more
-            message = f"expected a layer of {target} ({known}) but got layer={pattern}{nearest(pattern, named)}"
-            raise UserError("unknown-node", message)
+            raise unknown_layer(target, pattern, [*named])
         found |= {name: named[name] for name in matched}
     return found
+
+
+def unknown_layer(target: str, pattern: str, names: Sequence[str]) -> UserError:
+    """Make the error for a pattern that matches none of the layers with these names."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    known = ", ".join(names[:_SHOWN]) + more
+    return UserError(
+        "unknown-node", f"expected a layer of {target} ({known}) but got layer={pattern}{nearest(pattern, names)}"
+    )
 
 
 def _matches(name: str, pattern: str) -> bool:

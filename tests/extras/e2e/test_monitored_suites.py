@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.e2e.command import change, git, precreg, repository, started, with_suite
+from tests.e2e.command import accept_on_main, change, precreg, repository, started, with_suite
 
 SUITE = """\
 suite: s
@@ -50,13 +50,7 @@ LOSS = PLANTED.replace("\n\n", "\n        self.blocks[2].between = torch.float8_
 
 @pytest.fixture(scope="module")
 def accepted(tmp_path_factory):
-    folder = repository(with_suite(tmp_path_factory.mktemp("accepted"), SUITE, KERNEL))
-    assert started(folder, "run").returncode == 2, "new ones are not judged"
-    done = precreg(folder, "baseline", "accept", "unit/*", "--reason", "first")
-    assert done.returncode == 0, done.stderr
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "accepted")
-    return folder
+    return accept_on_main(repository(with_suite(tmp_path_factory.mktemp("accepted"), SUITE, KERNEL)))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.e2e.command import change, git, precreg, repository, started, with_suite
+from tests.e2e.command import accept_on_main, change, git, precreg, repository, started, with_suite
 
 SUITE = """\
 suite: s
@@ -42,12 +42,7 @@ def accepted(tmp_path_factory):
         "suite: other\nsubject: numpy:exp\nreference: numpy:exp\n"
         "inputs: {x: {shape: [9], dtype: float32, normal: {}}}\n"
     )
-    assert started(folder, "run").returncode == 2, "new ones are not judged"
-    done = precreg(folder, "baseline", "accept", "unit/*", "--reason", "first")
-    assert done.returncode == 0, done.stderr
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "accepted")
-    return folder
+    return accept_on_main(folder)
 
 
 @pytest.fixture

@@ -8,15 +8,9 @@ import onnx
 import pytest
 
 from tests.e2e.command import repository, started, with_suite
+from tests.extras.e2e.test_onnx import SUITE
 from tests.extras.onnx_models import FLOAT, gelu_net, lossy_net, model, node, save, value
 
-SUITE = """\
-suite: net
-subject: {onnx: net.onnx}
-inputs:
-  x: {shape: [16, 64], dtype: float32, normal: {mean: 0, std: 1}}
-tolerance: {rtol: 1e-2, atol: 1e-4}
-"""
 NODES = """\
 suite: nodes
 onnx_tests: nodes

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.e2e.command import repository, started, with_suite
+from tests.extras.e2e.test_torch_road import KERNEL as NET
 
 SUITE = """\
 suite: s
@@ -14,22 +15,8 @@ inputs:
   x: {shape: [8, 48], dtype: $dtype, normal: {}}
 tolerance: none
 """
-KERNEL = """\
-import torch
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Linear(48, 64)
-        self.norm = nn.LayerNorm(64)
-        self.outer = nn.Linear(64, 32)
-
-    def forward(self, x):
-        hidden = self.norm(torch.relu(self.inner(x)))
-        return self.outer(hidden)
-
+KERNEL = f"""\
+{NET}
 
 def through_torch(x):
     return torch.from_numpy(x).exp().softmax(-1).numpy()

@@ -1,0 +1,31 @@
+"""What tests of every page do: look for elements, and show the page on a phone or in the dark."""
+
+from contextlib import contextmanager
+
+BY_CSS = "css selector"
+
+
+def all_of(browser, selector):
+    return browser.find_elements(BY_CSS, selector)
+
+
+@contextmanager
+def on_phone(browser):
+    """Show the page on a screen that is 400 pixels wide."""
+    screen = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@contextmanager
+def in_the_dark(browser):
+    """Show the page to a reader who prefers dark colours."""
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
