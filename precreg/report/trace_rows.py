@@ -42,7 +42,8 @@ def main_output(trace: Trace) -> TracedOutput | None:
 
     def badness(output: TracedOutput) -> tuple[bool, float, float]:
         rounding = output.rounding.relative if output.rounding is not None else -1.0
-        used = output.tolerances if output.tolerances is not None and isfinite(output.tolerances) else -1.0
+        # A tolerance of 0 that an error meets is used up, and has no measure beyond.
+        used = -1.0 if output.tolerances is None else output.tolerances if isfinite(output.tolerances) else 1.0
         return output.rounding is not None, used, rounding
 
     return max(trace.outputs, key=badness, default=None)

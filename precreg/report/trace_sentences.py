@@ -23,6 +23,7 @@ from precreg.types import (
     FormulaDifference,
     Operation,
     OperationPlace,
+    OrderDifference,
     Trace,
     TracedOutput,
     TraceEvent,
@@ -41,6 +42,7 @@ def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
     formula = [sentence for output in trace.outputs if (sentence := _formula_sentence(output, trace, unit))]
     others = [
         *([] if trace.formula is None else describe_formula(trace.formula)),
+        *([] if trace.order is None else describe_order(trace.order)),
         *([] if trace.against is None else describe_version(trace.against, trace, unit)),
         *([] if trace.dumps is None else describe_dumps(trace.dumps, trace, unit)),
     ]
@@ -152,6 +154,24 @@ def describe_formula(found: FormulaDifference) -> list[str]:
     return sentences
 
 
+def describe_order(found: OrderDifference) -> list[str]:
+    """Name the first operation of another order, how much of the output it changes, and the other's operation there."""
+    other = _OTHERS[found.other] + (f" at {found.commit[:8]}" if found.commit else "")
+    bits = f"{found.output} has other bits"
+    if found.elements:
+        part = share_text(found.changed / found.elements) if found.changed >= found.elements / 1000 else ""
+        counted = f"{found.changed:,} of {found.elements:,} elements of {found.output}"
+        bits = f"{counted} differ{f' ({part})' if part else ''}"
+    if found.first is None:
+        steps = f"{other} takes {found.other_steps:,} step{'' if found.other_steps == 1 else 's'} more"
+        placed = "" if found.counterpart is None else f": {_placed(found.counterpart)}"
+        return [f"the order of operations differs: {steps}{placed}; {bits}"]
+    first = f"the order of operations differs from {other}'s: {_placed(found.first)}; {bits}"
+    if found.counterpart is None:
+        return [f"{first}, and {other} has no step in its place"]
+    return [first, f"{other} has there: {_placed(found.counterpart)}"]
+
+
 def _placed(place: OperationPlace | Operation) -> str:
     return f"{format_site(place.site)}, {place.name}"
 
@@ -160,7 +180,11 @@ def describe_version(found: VersionDifference, trace: Trace, unit: ErrorUnit) ->
     """Name the first operation whose own error grew over another version's, and the errors of its outputs."""
     version = found.revision if found.commit.startswith(found.revision) else f"{found.revision} ({found.commit[:8]})"
     formula = [] if found.formula is None else describe_formula(found.formula)
-    return [_growth(found, version, trace, unit), *formula, *_former_errors(found, version, trace, unit)]
+    order = [] if found.order is None else describe_order(found.order)
+    # A step of another order rounds, too: its sentence says more than a new operation without a loss.
+    is_order = found.order is not None and found.kind == "new" and found.explained is None
+    growth = [] if is_order else [_growth(found, version, trace, unit)]
+    return [*growth, *formula, *order, *_former_errors(found, version, trace, unit)]
 
 
 def _growth(found: VersionDifference, version: str, trace: Trace, unit: ErrorUnit) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from precreg.arithmetic import FORMATS, dtype_name
 from precreg.shadow.recorder import Observed
 from precreg.shadow.sizes import MASK_LIMIT
 from precreg.subject import is_tensor, tensor_to_array
@@ -72,6 +73,25 @@ def _norm(values: NDArray[Any]) -> float:
     return largest * float(np.linalg.norm(values / largest)) if largest else 0.0
 
 
+def bits_of(values: Any) -> int | None:
+    """Return a number of 64 bits of the elements' values, in any order, shape and dtype; None for other values.
+
+    Equal elements give equal numbers, and others differ but for a chance of 1 in 2^64. The zeros are one.
+    """
+    array = tensor_to_array(values, "a value") if is_tensor(values) else np.asarray(values)
+    # float64 holds all values of the others.
+    is_number = array.dtype.kind in "biuf" or dtype_name(array.dtype) in FORMATS
+    if not is_number or array.dtype.itemsize > 8:
+        return None
+    wide = array.astype(np.float64).reshape(-1) + 0.0
+    wide[np.isnan(wide)] = np.nan
+    mixed = wide.view(np.uint64)
+    # The last steps of MurmurHash3 for 64 bits, so that a sum of the elements' numbers depends on all of their bits.
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(factor)
+    return int(np.sum(mixed ^ (mixed >> np.uint64(33)), dtype=np.uint64)) ^ array.size
+
+
 def is_same(one: ValueSketch, other: ValueSketch, tolerance: float) -> bool:
     """Return whether two sketches are of equal values, to a relative tolerance of their norm."""
     if (one.size, one.outside) != (other.size, other.outside):
@@ -95,12 +115,14 @@ def match_tolerance(error: float) -> float:
 class SketchedTrace(Struct, frozen=True):
     """The operations of a computation and the sketches of their exact values and of their operands, in order.
 
-    The operands of an operation are those of its `sources`; views of them have the sketches of the views.
+    The operands of an operation are those of its `sources`; views of them have the sketches of the views. `bits` has
+    the numbers of `bits_of` of the low-precision results; None where they are not known.
     """
 
     operations: tuple[Operation, ...]
     sketches: tuple[ValueSketch | None, ...]
     operands: tuple[tuple[ValueSketch | None, ...], ...] = ()
+    bits: tuple[int | None, ...] = ()
 
 
 class SketchListener:
@@ -109,16 +131,18 @@ class SketchListener:
     def __init__(self) -> None:
         self._sketches: list[ValueSketch | None] = []
         self._operands: list[tuple[ValueSketch | None, ...]] = []
+        self._bits: list[int | None] = []
 
     def see(self, observed: Observed) -> None:
         """ValueSketch one operation's shadow and operands."""
         self._sketches.append(None if observed.exact is None else sketch_of(observed.exact))
         given = () if observed.operands is None else observed.operands()
         self._operands.append(tuple(map(sketch_of, given)))
+        self._bits.append(bits_of(observed.actual))
 
     def trace_of(self, operations: Sequence[Operation]) -> SketchedTrace:
         """Return the operations that the listener saw with their sketches."""
-        return SketchedTrace(tuple(operations), tuple(self._sketches), tuple(self._operands))
+        return SketchedTrace(tuple(operations), tuple(self._sketches), tuple(self._operands), tuple(self._bits))
 
 
 class Parting(Struct, frozen=True):
@@ -152,6 +176,73 @@ def find_parting(
     free = [each for each, sketch in zip(other.operations, other.sketches, strict=True) if not without.has(sketch)]
     inputs = {partner for _, partner in _inputs(own, first, partners, values) if partner}
     return Parting(first, _counterpart(free, inputs), matched)
+
+
+class Reordering(Struct, frozen=True):
+    """The numbers of the operations that one of two computations of the same exact value alone has, in order, from 1.
+
+    `counterpart` is the other's operation at the place of the first own one.
+    """
+
+    own: tuple[int, ...]
+    other: tuple[int, ...]
+    counterpart: int | None
+
+
+def find_reordering(
+    own: SketchedTrace, other: SketchedTrace, known: Sequence[ValueSketch], maker: int | None, unit: float
+) -> Reordering | None:
+    """Find the operations that lead to `maker` and that the other computation of its value does not have.
+
+    Return None if the other computation has no such value, or has the same operations. `unit` is eps of the
+    computation's dtype. Only operations after the last values with equal bits count: other steps to the same bits
+    change no output. Operations that round nothing do not count, and neither do values within two roundings of each
+    other: there one side uses another precision.
+    """
+    last = len(own.operations) if maker is None else maker
+    partner = _Values(other, known, match_tolerance(unit)).partner(own.sketches[last - 1]) if last else None
+    if not partner:
+        return None
+    loose = max(match_tolerance(unit), 2 * unit)
+    values, without = _Values(other, known, loose), _Values(own, known, loose)
+    ours = _steps_beyond(own, last, values, set(other.bits))
+    theirs = _steps_beyond(other, partner, without, set(own.bits))
+    if not ours and not theirs:
+        return None
+    if not ours:
+        return Reordering((), tuple(theirs), theirs[0])
+    partners = [values.partner(sketch) for sketch in own.sketches]
+    inputs = {each for _, each in _inputs(own, ours[0], partners, values) if each}
+    counterpart = _counterpart([other.operations[number - 1] for number in theirs], inputs)
+    return Reordering(tuple(ours), tuple(theirs), counterpart or next(iter(theirs), None))
+
+
+def _steps_beyond(trace: SketchedTrace, last: int, values: _Values, bits: set[int | None]) -> list[int]:
+    """Return the operations on the way to the last one that round and whose value is not among the values.
+
+    The way begins behind operations whose bits are among `bits`.
+    """
+    known = {number for number, each in enumerate(trace.bits, 1) if each is not None and each in bits}
+    seen, waiting = {last}, [last]
+    while waiting:
+        number = waiting.pop()
+        sources = trace.operations[number - 1].sources
+        # An engine that knows no sources leaves the order of execution.
+        before = set(range(1, number) if sources is None else sources) - seen - known - {0}
+        seen |= before
+        waiting.extend(before)
+    return [
+        number
+        for number in sorted(seen)
+        if _rounds(trace.operations[number - 1])
+        and (sketch := trace.sketches[number - 1]) is not None
+        and not values.has(sketch)
+    ]
+
+
+def _rounds(operation: Operation) -> bool:
+    is_computed = operation.note not in ("created", "moved", "random", "probe")
+    return is_computed and (operation.own is None or operation.own.relative > 0)
 
 
 class _Values:

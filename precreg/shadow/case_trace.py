@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -33,13 +33,14 @@ from precreg.run import (
     suite_folder,
 )
 from precreg.shadow.dumps import DumpReader
-from precreg.shadow.formula import find_formula_difference
+from precreg.shadow.formula import find_formula_difference, find_order_difference
 from precreg.shadow.ledger import is_formula_dominant, maker_of
 from precreg.shadow.onnx import OnnxTrace, trace_onnx_call, trace_onnx_test
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.second import with_shadow_errors
 from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
+from precreg.storage import array_digest
 from precreg.subject import (
     BUILT_IN_SUBJECTS,
     Call,
@@ -56,6 +57,7 @@ from precreg.types import (
     Failure,
     FormulaDifference,
     OperationPlace,
+    OrderDifference,
     Reason,
     Site,
     Trace,
@@ -83,6 +85,7 @@ class TraceSettings(NamedTuple):
 
 
 _DEFAULTS = TraceSettings()
+_Difference = TypeVar("_Difference", FormulaDifference, OrderDifference)
 
 
 class _TracedCall(NamedTuple):
@@ -110,12 +113,14 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         oracle, problem = _run_oracle(case, seed, run)
         outputs = tuple(_split_error(case, each, run, oracle, recorder, settings.chain) for each in run.tracer.outputs)
         formula = _formula_difference(case, seed, run, outputs)
+        dtype = settings.dtype or _own_dtype(case, run)
+        order = None if formula is not None else _order_difference(case, seed, run, outputs, oracle, dtype)
     trace = Trace(
         case=case.id,
         definition=case.definition,
         seed=seed,
         commit=_commit(project),
-        dtype=settings.dtype or _own_dtype(case, run),
+        dtype=dtype,
         shadow=run.tracer.shadow,
         facts={"numpy": np.__version__, **run.traced.facts},
         same_bits=has_same_bits,
@@ -126,6 +131,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         events=recorder.events,
         outputs=outputs,
         formula=formula,
+        order=order,
         dumps=None if settings.dumps is None else settings.dumps.finish(),
     )
     return with_relative_files(trace, project)
@@ -218,8 +224,10 @@ def _split_error(
     case: Case, output: TracedOutput, run: _TracedCall, oracle: Arrays, recorder: Recorder, chain: tuple[str, ...]
 ) -> TracedOutput:
     """Add the errors against the oracle, the share of the tolerance, and the number of the operation that made it."""
-    found = replace(output, number=output.number or maker_of(recorder.operations, output))
+    number = output.number or maker_of(recorder.operations, output)
     actual, exact = run.traced.arrays.get(output.name), oracle.get(output.name)
+    digest = "" if actual is None else array_digest(actual)
+    found = replace(output, number=number, digest=digest)
     if actual is None or exact is None or actual.shape != exact.shape:
         return found
     shadow = run.tracer.shadows.get(output.name)
@@ -268,19 +276,49 @@ def _formula_difference(
     return find_formula_difference(case, seed, run.call, worst)
 
 
+def _order_difference(
+    case: Case, seed: int, run: _TracedCall, outputs: Sequence[TracedOutput], oracle: Arrays, dtype: str
+) -> OrderDifference | None:
+    """Return the place where the order of operations differs from the golden's, if an output has other bits.
+
+    A reference computes in higher precision, so its bits differ in any order.
+    """
+    if case.role != "golden":
+        return None
+    changed = {
+        output.name: _changed(run.traced.arrays[output.name], oracle[output.name])
+        for output in outputs
+        if output.whole is not None and output.whole.relative != 0
+    }
+    worst = sorted((each for each in outputs if changed.get(each.name)), key=lambda each: -changed[each.name])
+    found = find_order_difference(case, seed, run.call, worst, dtype) if worst else None
+    if found is None:
+        return None
+    return replace(found, changed=changed[found.output], elements=run.traced.arrays[found.output].size)
+
+
+def _changed(actual: NDArray[Any], golden: NDArray[Any]) -> int:
+    """Return the number of elements that differ from the golden's, rounded to the output's dtype; NaN are equal."""
+    rounded = golden.astype(actual.dtype)
+    return int(np.count_nonzero((actual != rounded) & ~((actual != actual) & (rounded != rounded))))
+
+
 def with_relative_files(trace: Trace, project: Path) -> Trace:
     """Return the trace with files relative to the project, wherever its checkout lies."""
     root = Path(realpath(project))
-    formula = trace.formula
-    if formula is not None:
-        first, counterpart = _inside(formula.first, root), _inside(formula.counterpart, root)
-        formula = replace(formula, first=first, counterpart=counterpart)
     return replace(
         trace,
         operations=tuple(replace(each, site=_relative_site(each.site, root)) for each in trace.operations),
         events=tuple(replace(each, site=_relative_site(each.site, root)) for each in trace.events),
-        formula=formula,
+        formula=_places_inside(trace.formula, root),
+        order=_places_inside(trace.order, root),
     )
+
+
+def _places_inside(found: _Difference | None, root: Path) -> _Difference | None:
+    if found is None:
+        return None
+    return replace(found, first=_inside(found.first, root), counterpart=_inside(found.counterpart, root))
 
 
 def _inside(place: OperationPlace | None, root: Path) -> OperationPlace | None:

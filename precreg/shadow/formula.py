@@ -6,7 +6,7 @@ traced, too, and the exact values of both are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -16,14 +16,16 @@ from precreg.shadow.alignment import (
     SketchListener,
     ValueSketch,
     find_parting,
+    find_reordering,
     match_tolerance,
     place_of,
     sketch_of,
 )
+from precreg.shadow.ledger import unit_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.tracer import Tracer
 from precreg.subject import Call, CaseFailed, Observer, blame_failures
-from precreg.types import Case, FormulaDifference, Reason, TracedOutput
+from precreg.types import Case, FormulaDifference, OrderDifference, Reason, TracedOutput
 
 
 def find_formula_difference(case: Case, seed: int, call: Call, output: TracedOutput) -> FormulaDifference:
@@ -38,15 +40,59 @@ def find_formula_difference(case: Case, seed: int, call: Call, output: TracedOut
     return line_up(own, other, known_values(call.inputs), output, FormulaDifference(other=case.role))
 
 
-def sketch_subject(case: Case, call: Call) -> SketchedTrace:
+def sketch_subject(case: Case, call: Call, detail: Detail = Detail.TOTALS) -> SketchedTrace:
     """Trace the subject of a case with a sketch of each exact value. Raises CaseFailed."""
-    return sketched(lambda observer: run_subject_once(case, replace(call, observer=observer)))
+    return sketched(lambda observer: run_subject_once(case, replace(call, observer=observer)), detail)
 
 
-def sketched(run: Callable[[Observer], object]) -> SketchedTrace:
+def find_order_difference(
+    case: Case, seed: int, call: Call, outputs: Sequence[TracedOutput], dtype: str
+) -> OrderDifference | None:
+    """Trace the golden of a case and the subject once more, and name the first operation that the golden has not.
+
+    `outputs` are those with other bits than the golden's. Return None if the golden takes the same steps, or nothing
+    saw them.
+    """
+    try:
+        # Own errors say which operations round.
+        own = sketch_subject(case, call, Detail.OWN)
+        other = sketched(
+            lambda observer: run_oracle(case, [seed], [call.inputs], call.directory, call.project, observer), Detail.OWN
+        )
+    except CaseFailed:
+        return None
+    return order_difference(
+        own, other, known_values(call.inputs), outputs, dtype, OrderDifference(other="golden", output="")
+    )
+
+
+def order_difference(
+    own: SketchedTrace,
+    other: SketchedTrace,
+    known: list[ValueSketch],
+    outputs: Sequence[TracedOutput],
+    dtype: str,
+    found: OrderDifference,
+) -> OrderDifference | None:
+    """Return `found` with the operations of the first output that the two computations compute in other steps."""
+    for output in outputs:
+        steps = find_reordering(own, other, known, output.number, unit_of(dtype)) if output.number else None
+        if steps is not None:
+            return replace(
+                found,
+                output=output.name,
+                first=place_of(own, next(iter(steps.own), None)),
+                counterpart=place_of(other, steps.counterpart),
+                own_steps=len(steps.own),
+                other_steps=len(steps.other),
+            )
+    return None
+
+
+def sketched(run: Callable[[Observer], object], detail: Detail = Detail.TOTALS) -> SketchedTrace:
     """Run a computation with an observer, and return its operations with the sketches. Raises CaseFailed."""
     listener = SketchListener()
-    recorder = Recorder(Detail.TOTALS, [listener])
+    recorder = Recorder(detail, [listener])
     with blame_failures(Reason.REFERENCE_ERROR):
         run(Tracer(recorder, shares=False))
     return listener.trace_of(recorder.operations)

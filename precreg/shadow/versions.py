@@ -14,8 +14,18 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.shadow.alignment import SketchedTrace, ValueSketch, find_parting, is_same, match_tolerance, place_of
+from precreg.shadow.formula import order_difference
 from precreg.shadow.ledger import normal_error, unit_of
-from precreg.types import FormulaDifference, GrowthKind, Operation, Site, Trace, TracedOutput, VersionDifference
+from precreg.types import (
+    FormulaDifference,
+    GrowthKind,
+    Operation,
+    OrderDifference,
+    Site,
+    Trace,
+    TracedOutput,
+    VersionDifference,
+)
 
 # Own errors of one operation on inputs of other roundings differ by less (tests/shadow/test_versions.py).
 _GROWTH = 1.5
@@ -41,7 +51,7 @@ class Grown(NamedTuple):
 
 
 def compare_versions(
-    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: Sequence[ValueSketch], found: VersionDifference
+    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: list[ValueSketch], found: VersionDifference
 ) -> VersionDifference:
     """Return `found` with the first operation of `own` whose own error grew, and the place where the formulas part.
 
@@ -61,6 +71,7 @@ def compare_versions(
         explained=None if grown is None else grown.explained,
         output="" if grown is None else grown.output,
         formula=None if parted is None else replace(parted, commit=found.commit),
+        order=None if parted is not None else _other_order(trace, own, other, known, found),
         operations=len(other.operations),
         matched=len(pairs),
     )
@@ -195,3 +206,13 @@ def _parted_formula(
                 other_operations=len(other.operations),
             )
     return None
+
+
+def _other_order(
+    trace: Trace, own: SketchedTrace, other: SketchedTrace, known: list[ValueSketch], found: VersionDifference
+) -> OrderDifference | None:
+    """Return the place where the order of operations differs, for the first output whose bits do."""
+    before = {each.name: each.digest for each in found.outputs}
+    changed = [each for each in trace.outputs if each.digest != before.get(each.name, each.digest)]
+    made = OrderDifference(other="version", commit=found.commit, output="")
+    return order_difference(own, other, known, changed, trace.dtype, made)

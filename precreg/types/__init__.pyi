@@ -141,6 +141,7 @@ from .trace import GrowthKind as GrowthKind
 from .trace import Operation as Operation
 from .trace import OperationNote as OperationNote
 from .trace import OperationPlace as OperationPlace
+from .trace import OrderDifference as OrderDifference
 from .trace import Phase as Phase
 from .trace import Site as Site
 from .trace import SiteTotals as SiteTotals

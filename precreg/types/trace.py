@@ -160,6 +160,8 @@ class TracedOutput(Struct, frozen=True, kw_only=True):
     sum_of_shares: float | None = None
     # The shadow against a shadow of yet higher precision, as a relative difference; None where there was no second.
     shadow_error: float | None = None
+    # The digest of the low result's bits, as runs have it; empty where no run made it.
+    digest: str = ""
 
 
 class OperationPlace(Struct, frozen=True):
@@ -192,6 +194,27 @@ class FormulaDifference(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class OrderDifference(Struct, frozen=True, kw_only=True):
+    """The first operation whose exact value another computation of the same exact output does not have.
+
+    Such computations are equal on paper and round differently: (a b) / c and a (b / c). `first` is None if the other
+    computation alone has operations of its own. `counterpart` is the other's operation at this place.
+    """
+
+    other: Literal["golden", "version"]
+    # That of the version.
+    commit: str = ""
+    # The output with other bits: how many of its elements differ, and their number; 0 where they were not counted.
+    output: str
+    changed: int = 0
+    elements: int = 0
+    first: OperationPlace | None = None
+    counterpart: OperationPlace | None = None
+    # The operations on the way to the output that round and that the other computation does not have, on each side.
+    own_steps: int = 0
+    other_steps: int = 0
+
+
 # Why an operation loses more than the other version does: its own error grew, or it is new and has one.
 GrowthKind = Literal["grew", "new"]
 
@@ -213,6 +236,8 @@ class VersionDifference(Struct, frozen=True, kw_only=True):
     output: str = ""
     # Where the exact values part; None if both versions compute one formula.
     formula: FormulaDifference | None = None
+    # Where the order of operations differs, if the bits of an output do; None if both versions take the same steps.
+    order: OrderDifference | None = None
     # The outputs of the other version, its operations, and the operations that have a counterpart there.
     outputs: tuple[TracedOutput, ...] = ()
     operations: int = 0
@@ -289,5 +314,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     unmatched: tuple[UnmatchedPattern, ...] = ()
     # Where the formula differs, if it explains more of an output's error than rounding does.
     formula: FormulaDifference | None = None
+    # Where the order of operations differs from the golden's, if the bits of an output do.
+    order: OrderDifference | None = None
     against: VersionDifference | None = None
     dumps: DumpComparison | None = None

@@ -5,15 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from msgspec.structs import replace
 
 from precreg.shadow.alignment import (
     MAX_TOLERANCE,
     MIN_TOLERANCE,
+    Reordering,
+    bits_of,
     find_parting,
+    find_reordering,
     is_same,
     match_tolerance,
     sketch_of,
 )
+from precreg.types import ErrorSize
 from tests.shadow.made import sketched
 
 VALUES = arrays(np.float64, array_shapes(max_dims=3, max_side=5), elements=st.floats(-1e6, 1e6, width=32))
@@ -172,3 +177,88 @@ def test_a_computation_without_operations_does_not_part():
     nothing = sketched()
     assert find_parting(nothing, REFERENCE, KNOWN, None, TOLERANCE).first is None
     assert find_parting(REFERENCE, nothing, KNOWN, None, TOLERANCE).counterpart is None
+
+
+def in_float32(*steps):
+    """Return the sketched trace of steps (name, exact value, result in float32, sources) with the bits of results."""
+    found = sketched(*((name, exact, sources) for name, exact, _, sources in steps))
+    rounded = tuple(
+        replace(each, own=ErrorSize(0.0 if np.array_equal(exact, result) else 1e-8))
+        for each, (_, exact, result, _) in zip(found.operations, steps, strict=True)
+    )
+    return replace(found, operations=rounded, bits=tuple(bits_of(result) for _, _, result, _ in steps))
+
+
+EPS32 = 2.0**-23
+LOW = np.random.default_rng(2).uniform(1, 2, (3, 400)).astype(np.float32)
+A, B, C = LOW.astype(np.float64)
+LOW_A, LOW_B, LOW_C = LOW
+STARTS = [sketch_of(each) for each in (A, B, C)]
+DIVIDED = in_float32(
+    ("divide", B / C, LOW_B / LOW_C, [0, 0]), ("multiply", A * (B / C), LOW_A * (LOW_B / LOW_C), [0, 1])
+)
+MULTIPLIED = in_float32(
+    ("multiply", A * B, LOW_A * LOW_B, [0, 0]), ("divide", (A * B) / C, (LOW_A * LOW_B) / LOW_C, [1, 0])
+)
+
+
+def test_a_swapped_order_is_found_on_both_sides():
+    assert not np.array_equal((LOW_A * LOW_B) / LOW_C, LOW_A * (LOW_B / LOW_C))
+    assert find_parting(MULTIPLIED, DIVIDED, STARTS, None, TOLERANCE).first is None
+    assert find_reordering(MULTIPLIED, DIVIDED, STARTS, None, EPS32) == Reordering((1,), (1,), 1)
+    assert find_reordering(DIVIDED, DIVIDED, STARTS, None, EPS32) is None
+
+
+def test_another_formula_is_no_other_order():
+    other = in_float32(("divide", B / C, LOW_B / LOW_C, [0, 0]), ("add", A + B / C, LOW_A + LOW_B / LOW_C, [0, 1]))
+    assert find_reordering(MULTIPLIED, other, STARTS, None, EPS32) is None
+    assert find_reordering(sketched(), other, STARTS, None, EPS32) is None
+
+
+def test_operations_that_round_nothing_are_no_other_order():
+    half = in_float32(
+        ("multiply", A * 0.5, LOW_A * np.float32(0.5), [0]),
+        ("multiply", A * 0.5 * B, LOW_A * np.float32(0.5) * LOW_B, [1, 0]),
+        ("multiply", A * B, LOW_A * LOW_B, [2]),
+        ("divide", (A * B) / C, (LOW_A * LOW_B) / LOW_C, [3, 0]),
+    )
+    found = find_reordering(half, DIVIDED, STARTS, None, EPS32)
+    assert 1 not in found.own
+    assert 3 in found.own
+
+
+def test_other_steps_before_equal_bits_do_not_count():
+    """The sum has another order and the bits of the other computation; the swap comes after it."""
+    total, low = (A + B) + C, ((A + B) + C).astype(np.float32)
+    before = [("add", A + B, (A + B).astype(np.float32), [0, 0]), ("add", total, low, [1, 0])]
+    other = [("add", B + C, (B + C).astype(np.float32), [0, 0]), ("add", total, low, [1, 0])]
+    own = in_float32(
+        *before, ("multiply", A * total, LOW_A * low, [0, 2]), ("divide", A * total / B, LOW_A * low / LOW_B, [3, 0])
+    )
+    others = in_float32(
+        *other, ("divide", total / B, low / LOW_B, [2, 0]), ("multiply", A * total / B, LOW_A * (low / LOW_B), [0, 3])
+    )
+    assert find_reordering(own, others, STARTS, None, EPS32) == Reordering((3,), (3,), 3)
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+def test_equal_elements_have_equal_bits_in_any_shape_order_and_dtype(values, random):
+    order = list(range(values.size))
+    random.shuffle(order)
+    assert bits_of(values) == bits_of(values.reshape(-1)[order]) == bits_of(values.astype(np.float32))
+
+
+@given(VALUES, st.data())
+def test_one_bit_of_one_element_changes_the_number(values, data):
+    if values.size:
+        at = data.draw(st.integers(0, values.size - 1))
+        moved = values.copy().reshape(-1)
+        moved[at] = np.nextafter(moved[at], np.inf)
+        assert bits_of(moved) != bits_of(values)
+
+
+def test_zeros_and_nan_are_one_value_each_and_wide_numbers_have_none():
+    assert bits_of(np.array([0.0, np.nan])) == bits_of(np.array([-0.0, -np.nan]))
+    assert bits_of(np.array([0.0])) != bits_of(np.array([0.0, 0.0]))
+    assert bits_of(np.zeros(2, np.longdouble)) is None
+    assert bits_of(np.array(["text"])) is None
