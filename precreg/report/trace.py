@@ -97,6 +97,8 @@ def _operations(
     yield f"{title}, errors {'in ' if unit == 'ulp' else ''}{unit_name(trace, unit)}"
     yield from _table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows], width)
     yield from (f"  {meaning}" for meaning in legend_of([names[at] for at in kept]))
+    if unit == "tolerance" and not any(name.startswith("tolerance") for name in names):
+        yield "  no parts of a tolerance: no output has a share and an elementwise tolerance above 0"
     if left_out:
         yield f"  not shown at this width: {', '.join(left_out)}"
 

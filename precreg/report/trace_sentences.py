@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
+from typing import NamedTuple
 
 from precreg.arithmetic import COMPLEX_PARTS, FORMATS
 from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
+    Coverage,
     FirstLoss,
     coverage_of,
     find_first_loss,
+    find_flip,
     is_complete,
     is_formula_dominant,
     normal_error,
@@ -24,6 +27,7 @@ from precreg.types import (
     Operation,
     OperationPlace,
     OrderDifference,
+    Site,
     Trace,
     TracedOutput,
     TraceEvent,
@@ -97,7 +101,7 @@ def _loss_words(loss: FirstLoss, trace: Trace, unit: ErrorUnit) -> str:
         parts.append(f": {loss.times:,} times on its own result, own errors together {together}")
     elif operation.own is not None:
         parts.append(f": own error {error_words(operation.own.relative, trace, unit)}")
-    return "".join([*parts, _cause_words(loss), _explained(operation)])
+    return "".join([*parts, _cause_words(loss), _explained(trace, operation)])
 
 
 def _cause_words(loss: FirstLoss) -> str:
@@ -119,22 +123,68 @@ def _cause_words(loss: FirstLoss) -> str:
             return ""
 
 
-def _explained(operation: Operation) -> str:
+def _explained(trace: Trace, operation: Operation) -> str:
     if not operation.shares:
         return ""
-    output, share = max(operation.shares.items(), key=lambda each: abs(each[1]))
-    return f"; {share_text(share)} of the error of {output}" if abs(share) >= MIN_SHARE_IN_WORDS else ""
+    line = [line for name in operation.shares for line in _lines_of(trace, name) if line.site == operation.site]
+    found = max(line, key=lambda each: abs(each.share))
+    share = operation.shares[found.output]
+    if _is_joint(share, found) and abs(found.share) >= MIN_SHARE_IN_WORDS:
+        return f"; its line explains {share_text(found.share)} of the error of {found.output}"
+    return f"; {share_text(share)} of the error of {found.output}" if abs(share) >= MIN_SHARE_IN_WORDS else ""
+
+
+class _Line(NamedTuple):
+    """Hold the operations of one line or module, and the sum of their shares of an output's error."""
+
+    site: Site
+    output: str
+    operations: Sequence[Operation]
+    count: int
+    share: float
+
+
+def _lines_of(trace: Trace, output: str) -> list[_Line]:
+    """Return the lines that have a share of an output's error, the largest first, and so are their operations.
+
+    Operations that a stored trace leaves out count.
+    """
+    members: dict[object, list[Operation]] = {}
+    for each in rank_by_share(trace, output):
+        # Operations of unknown places have nothing in common.
+        members.setdefault(each.site if each.site != Site() else each.number, []).append(each)
+    left = {each.site: each for each in trace.left_out_sites if each.site != Site()}
+    lines = []
+    for key, operations in members.items():
+        beyond = left.get(key) if isinstance(key, Site) else None
+        share = sum(each.shares[output] for each in operations)
+        share += 0.0 if beyond is None else beyond.shares.get(output, 0.0)
+        count = len(operations) + (0 if beyond is None else beyond.operations)
+        lines.append(_Line(operations[0].site, output, operations, count, share))
+    return sorted(lines, key=lambda each: -abs(each.share))
 
 
 def _largest(trace: Trace, unit: ErrorUnit) -> str:
     output = main_output(trace)
-    ranked = rank_by_share(trace, output.name) if output is not None else []
-    if not ranked or output is None:
+    lines = _lines_of(trace, output.name) if output is not None else []
+    if not lines:
         return ""
-    first = ranked[0]
-    own = "" if first.own is None else f": own error {error_words(first.own.relative, trace, unit)}"
-    share = share_text(first.shares[output.name])
-    return f"largest share: {format_site(first.site)}, {first.name}{own}; {share} of the error of {output.name}"
+    line, first = lines[0], lines[0].operations[0]
+    if not _is_joint(first.shares[line.output], line):
+        own = "" if first.own is None else f": own error {error_words(first.own.relative, trace, unit)}"
+        share = share_text(first.shares[line.output])
+        return f"largest share: {format_site(first.site)}, {first.name}{own}; {share} of the error of {line.output}"
+    names = {each.name for each in line.operations}
+    counted = f"{names.pop()} {line.count:,} times" if len(names) == 1 else f"{line.count:,} operations"
+    errors = [each.own.relative for each in line.operations if each.own is not None]
+    own = f": own errors up to {error_words(max(errors), trace, unit)}" if errors else ""
+    share = share_text(line.share)
+    return f"largest share: {format_site(line.site)}, {counted}{own}; {share} of the error of {line.output}"
+
+
+def _is_joint(share: float, line: _Line) -> bool:
+    """Return whether the operations of a line explain more together than one of them: a loop runs a line many times."""
+    return abs(share) < abs(line.share) / 2
 
 
 _OTHERS = {"reference": "the reference", "golden": "the golden", "version": "the other version"}
@@ -245,8 +295,7 @@ def describe_dumps(found: DumpComparison, trace: Trace, unit: ErrorUnit) -> list
 def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Split the error of an output into rounding and formula, as far as they are known."""
     if output.rounding is None and COMPLEX_PARTS.get(output.dtype, output.dtype) not in FORMATS:
-        whole = "" if output.whole is None else f": relative error {format_number(output.whole.relative, 3)}"
-        return f"{output.name}{whole}; {output.dtype} has no rounding"
+        return "; ".join([f"{output.name}: {_integer_words(output, trace, unit)}", f"{output.dtype} has no rounding"])
     sizes = [("error", output.whole), ("rounding", output.rounding), ("formula", output.formula)]
     known = [(name, size.relative) for name, size in sizes if size is not None]
     if not known:
@@ -258,6 +307,23 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
     used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
     split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
     return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output, trace)]))}"
+
+
+def _integer_words(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> str:
+    """Count the integers or truth values that the exact computation chooses otherwise, or give the relative error."""
+    flip = find_flip(trace, output)
+    if flip is None:
+        return (
+            "error not known" if output.whole is None else f"relative error {format_number(output.whole.relative, 3)}"
+        )
+    counted = (
+        f"{flip.event.changed:,} of {flip.event.elements:,} elements differ from the exact choice of {flip.event.name}"
+    )
+    mover = flip.largest
+    if mover is None or mover.own is None:
+        return counted
+    size = error_words(mover.own.relative, trace, unit)
+    return f"{counted}; the largest own error before it: {_placed(mover)}: {size}"
 
 
 def _dominance(output: TracedOutput, trace: Trace) -> str:
@@ -281,9 +347,33 @@ def describe_coverage(trace: Trace) -> str:
     # Rarer events follow only if they happened. Zeros of the others are printed: nothing was cut.
     rare = [(found.shares_cut, "without a derivative"), (found.weakened, "run in another way than plainly")]
     counted = ", ".join(f"{number:,} {name}" for number, name in (*counts, *(each for each in rare if each[0])))
-    sums = [f"shares of {name} add up to {format_number(sum, 3)}" for name, sum in found.sums.items()]
+    sums = [sentence for output in trace.outputs if (sentence := _sum_words(output, found))]
     operations = f"{found.operations:,} operation{'' if found.operations == 1 else 's'}"
     return f"coverage: {'; '.join([f'{operations}, {counted}', *(sums or ['no shares'])])}"
+
+
+def _sum_words(output: TracedOutput, coverage: Coverage) -> str:
+    """Write the sum of an output's shares, or the reason why there is none; empty if it is not known."""
+    name, gap = output.name, coverage.no_sums.get(output.name)
+    special = _non_finite(output)
+    if gap is None:
+        found = f"shares of {name} add up to {format_number(coverage.sums[name], 3)}"
+        return f"{found}, {name} has {special}" if special else found
+    match gap:
+        case "not finite":
+            return f"no sum of shares of {name}: {f'it has {special}' if special else 'its exact value is not finite'}"
+        case "no rounding":
+            return f"no shares of {name}: {output.dtype} has no rounding"
+        case "exact":
+            return f"no shares of {name}: its rounding error is 0{f', and it has {special}' if special else ''}"
+        case "unknown":
+            return f"no shares of {name}" if coverage.sums else ""
+
+
+def _non_finite(output: TracedOutput) -> str:
+    found = output.range
+    counts = [] if found is None else [(found.nan, "NaN"), (found.inf, "Inf")]
+    return " and ".join(f"{count:,} {word}" for count, word in counts if count)
 
 
 def trace_warnings(trace: Trace) -> list[str]:
@@ -301,7 +391,7 @@ def _warnings(trace: Trace) -> Iterator[str]:
             limits = f"{COMPLETE_SHARES[0]} to {COMPLETE_SHARES[1]}"
             yield (
                 f"the shares of {output.name} add up to {format_number(sum, 3)}, outside {limits}: "
-                "the ranking is not complete"
+                f"the ranking is not complete{_overflow_words(trace)}"
             )
         if _is_doubtful(output):
             yield f"the shadow of {output.name} is not exact enough: two shadows differ by {_shadow_error(output)}"
@@ -309,6 +399,12 @@ def _warnings(trace: Trace) -> Iterator[str]:
         yield f"{trace.left_out:,} operations are not in this stored trace"
     if trace.watched_left_out:
         yield f"{trace.watched_left_out:,} watched values are not in this trace"
+
+
+def _overflow_words(trace: Trace) -> str:
+    # The gradient of an infinite value is 0 or NaN.
+    times = sum(each.times for each in trace.events if each.kind == "overflow")
+    return f", because {times:,} operation{'' if times == 1 else 's'} overflowed" if times else ""
 
 
 def _other_bits(trace: Trace) -> Iterator[str]:

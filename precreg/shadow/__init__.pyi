@@ -5,10 +5,12 @@ from .case_trace import trace_case as trace_case
 from .dumps import DumpReader as DumpReader
 from .dumps import StoredTensor as StoredTensor
 from .ledger import COMPLETE_SHARES as COMPLETE_SHARES
+from .ledger import Coverage as Coverage
 from .ledger import FirstLoss as FirstLoss
 from .ledger import TraceGroup as TraceGroup
 from .ledger import coverage_of as coverage_of
 from .ledger import find_first_loss as find_first_loss
+from .ledger import find_flip as find_flip
 from .ledger import group_by_module as group_by_module
 from .ledger import group_by_site as group_by_site
 from .ledger import is_complete as is_complete

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from precreg.arithmetic import COMPLEX_PARTS, FORMATS
-from precreg.types import ErrorSize, EventKind, Operation, Site, Trace, TracedOutput
+from precreg.types import ErrorSize, EventKind, Operation, Site, Trace, TracedOutput, TraceEvent
 
 # A correctly rounded operation has an own error of at most half a unit roundoff per element, and a good library's sum
 # of a thousand terms has a few. On ResNet-50, BERT and GPT-2 in float32, float16 and bfloat16 no operation reached 16.
@@ -78,6 +78,13 @@ class FirstLoss(NamedTuple):
     together: float = 0.0
 
 
+class Flip(NamedTuple):
+    """The event at which the exact computation chooses other integers, and the largest own error on the way to it."""
+
+    event: TraceEvent
+    largest: Operation | None
+
+
 class TraceGroup(NamedTuple):
     """The operations of one site or module: their count, largest errors, and shares of each output's error."""
 
@@ -90,11 +97,16 @@ class TraceGroup(NamedTuple):
     first: int
 
 
+# Why an output has no sum of shares: its error is infinite, or 0; its dtype has no rounding; or nothing computed it.
+NoSum = Literal["not finite", "exact", "no rounding", "unknown"]
+
+
 class Coverage(NamedTuple):
     """The parts of a computation that a trace covers: the operations, and those it does not know.
 
     `without_own` and `without_share` count operations that compute. `not_shadowed` are among those without own error.
-    Events are counted as often as they happened. `sums` has the sum of the shares by output.
+    Events are counted as often as they happened. `sums` has the sum of the shares by output, and `no_sums` the reason
+    why there is none.
     """
 
     operations: int
@@ -107,6 +119,7 @@ class Coverage(NamedTuple):
     weakened: int
     shares_cut: int
     sums: dict[str, float]
+    no_sums: dict[str, NoSum]
 
     @property
     def adds_up(self) -> bool:
@@ -139,12 +152,31 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
     chains: dict[tuple[Site, str], _Chain] = {}
     for operation in trace.operations:
         if reason := _loss_reason(operation, normal, unit):
-            return FirstLoss(operation, reason, suggest_cause(operation))
+            origin = _overflow_origin(trace, operation) if reason == "overflow" else operation
+            return FirstLoss(origin, reason, "overflow" if reason == "overflow" else suggest_cause(operation))
         chain = _continued(chains.get((operation.site, operation.name)), operation)
         chains[operation.site, operation.name] = chain
         if chain.times >= MIN_CHAIN and chain.together > normal:
             return FirstLoss(operation, "accumulated", "accumulator", chain.times, chain.together)
     return None
+
+
+def _overflow_origin(trace: Trace, operation: Operation) -> Operation:
+    """Return the first operation on the way to an infinite error that overflowed.
+
+    Infinities beside huge exact values have no error, so the error may appear at an operation behind them.
+    """
+    overflowed = {(each.name, each.site) for each in trace.events if each.kind == "overflow"}
+    by_number = {each.number: each for each in trace.operations}
+    seen, waiting = {operation.number: operation}, [operation]
+    while waiting:
+        for number in waiting.pop().sources or ():
+            each = by_number.get(number)
+            is_new = each is not None and number not in seen and (each.name, each.site) in overflowed
+            if is_new and each is not None and each.range is not None and (each.range.inf or each.range.nan):
+                seen[number] = each
+                waiting.append(each)
+    return seen[min(seen)]
 
 
 def normal_error(dtype: str) -> float:
@@ -254,6 +286,32 @@ def _group(key: str, operations: Sequence[Operation]) -> TraceGroup:
     return TraceGroup(key, operations[0].site, len(operations), own, total, shares, operations[0].number)
 
 
+def find_flip(trace: Trace, output: TracedOutput) -> Flip | None:
+    """Return the flip that an output of integers or truth values shows; None if there is none, or several fit."""
+    flips = [each for each in trace.events if each.kind == "flip" and each.elements == prod(output.shape)]
+    maker = next((each for each in trace.operations if each.number == output.number), None)
+    if maker is not None and maker.dtype == output.dtype:
+        flips = [each for each in flips if (each.name, each.site) == (maker.name, maker.site)] or flips
+    if len(flips) != 1:
+        return None
+    before = _leading_to(trace, flips[0].number)
+    own = [each for each in before if each.own is not None and each.own.relative > 0]
+    return Flip(flips[0], max(own, key=lambda each: each.own.relative if each.own is not None else 0.0, default=None))
+
+
+def _leading_to(trace: Trace, number: int) -> list[Operation]:
+    """Return an operation and those whose results it uses; all before it where an engine knows no sources."""
+    by_number = {each.number: each for each in trace.operations}
+    seen, waiting = {number}, [number]
+    while waiting:
+        last = by_number.get(waiting.pop())
+        sources = () if last is None else range(1, last.number) if last.sources is None else last.sources
+        new = set(sources) - seen - {0}
+        seen |= new
+        waiting.extend(new)
+    return [each for each in trace.operations if each.number in seen]
+
+
 def only_output(trace: Trace, name: str) -> Trace:
     """Return the trace with one of its outputs, and the shares of its error alone."""
     operations = tuple(
@@ -306,4 +364,15 @@ def coverage_of(trace: Trace) -> Coverage:
         weakened=events["eager"] + events["rerouted"] + events["untraced"],
         shares_cut=events["shares_cut"],
         sums={each.name: each.sum_of_shares for each in trace.outputs if each.sum_of_shares is not None},
+        no_sums={each.name: _no_sum(each) for each in trace.outputs if each.sum_of_shares is None},
     )
+
+
+def _no_sum(output: TracedOutput) -> NoSum:
+    if not _is_floating(output.dtype):
+        return "no rounding"
+    if output.rounding is None:
+        return "unknown"
+    if not isfinite(output.rounding.relative):
+        return "not finite"
+    return "exact" if output.rounding.relative == 0 else "unknown"

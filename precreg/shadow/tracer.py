@@ -12,7 +12,7 @@ from precreg.arithmetic import dtype_name
 from precreg.shadow.dumps import DumpReader
 from precreg.shadow.engines import RunningEngines
 from precreg.shadow.recorder import Detail, Recorder
-from precreg.shadow.sizes import error_size
+from precreg.shadow.sizes import error_size, value_range
 from precreg.subject import output_leaves
 from precreg.types import TracedOutput
 
@@ -77,6 +77,7 @@ class Tracer:
                     shape=actual.shape,
                     rounding=rounding,
                     sum_of_shares=sums.get(name),
+                    range=value_range(actual),
                 )
             )
         self.outputs = tuple(found)

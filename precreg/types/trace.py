@@ -160,6 +160,8 @@ class TracedOutput(Struct, frozen=True, kw_only=True):
     sum_of_shares: float | None = None
     # The shadow against a shadow of yet higher precision, as a relative difference; None where there was no second.
     shadow_error: float | None = None
+    # Of the low result: it counts NaN and infinities.
+    range: ValueRange | None = None
     # The digest of the low result's bits, as runs have it; empty where no run made it.
     digest: str = ""
 

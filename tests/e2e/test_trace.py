@@ -370,3 +370,88 @@ def test_dumps_of_another_machine_are_compared_in_order(project):
 def test_a_folder_without_tensors_is_refused(project):
     (project / "dumps").mkdir()
     assert "error[not-comparable]" in refused(project, "block/float32", "--dumps", "dumps")
+
+
+CHOICE = """\
+suite: choice
+about: A classifier, a loop and a logarithm
+subject: c:FUNCTION
+reference: c:FUNCTION_exact
+matrix:
+  dtype: [float32]
+inputs:
+  x: {shape: [64, 128], dtype: $dtype, normal: {mean: 0.5, std: 1}}
+tolerance: {rtol: 1e-3, atol: 1e-5}
+"""
+
+CHOICES = """\
+import numpy as np
+
+
+def classes(x):
+    scores = (x @ x.T - 64).astype(np.float16) * np.float16(1e-3)
+    return scores.argmax(-1)
+
+
+def classes_exact(x):
+    return ((x @ x.T - 64) * np.float16(1e-3)).argmax(-1)
+
+
+def loop(x):
+    total = np.zeros(128, x.dtype)
+    for row in x:
+        total = total + row
+    return total
+
+
+def loop_exact(x):
+    return x.sum(0)
+
+
+def logarithm(x):
+    narrow = x.astype(np.float16)
+    return np.log(narrow - narrow)
+
+
+def logarithm_exact(x):
+    return np.log(x - x + 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (
+            "loop",
+            r"largest share: suites/unit/c.py:16 `total = total \+ row`, add 64 times: own errors up to 0.\d+ ULP",
+        ),
+        ("loop", r"ULP of float32; 100 % of the error of out"),
+        ("logarithm", r"no shares of out: its rounding error is 0, and it has 8,192 Inf"),
+    ],
+)
+def test_answers_are_of_lines_and_sums_that_are_missing_have_a_reason(project, function, expected):
+    (project / "suites" / "unit" / "c.py").write_text(CHOICES)
+    (project / "suites" / "unit" / "choice.yaml").write_text(CHOICE.replace("FUNCTION", function))
+    assert re.search(expected, traced(project, "choice")[1])
+
+
+def test_flipped_classes_are_counted_and_the_error_that_moved_them_is_named(project):
+    """Scores of distinct sizes that float16 rounds to one: plain numpy counts the classes that differ."""
+    (project / "suites" / "unit" / "c.py").write_text(CHOICES)
+    suite = CHOICE.replace("FUNCTION", "classes").replace(
+        "normal: {mean: 0.5, std: 1}", "uniform: {low: 1, high: 1.0001}"
+    )
+    (project / "suites" / "unit" / "choice.yaml").write_text(suite)
+    from precreg.run import draw_inputs
+    from precreg.suite import load_cases
+
+    (case,) = [case for case in load_cases(project) if case.suite == "choice"]
+    x = draw_inputs(case, 0, project / "suites" / "unit", project)["x"]
+    wide = x.astype(np.float64)
+    exact = (wide @ wide.T - 64) * float(np.float16(1e-3))
+    rounded = ((x @ x.T - 64).astype(np.float16) * np.float16(1e-3)).argmax(-1)
+    differ = int(np.sum(rounded != exact.argmax(-1)))
+    assert differ > 10
+    text = traced(project, "choice")[1]
+    counted = rf"out: {differ} of 64 elements differ from the exact choice of argmax; the largest own error before it: "
+    assert re.search(counted + r"suites/unit/c.py:5 .*, (astype|multiply): [\d.]+ ULP of float32", text)

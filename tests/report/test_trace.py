@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from precreg.report.trace import render_trace_terminal
 from precreg.report.trace_rows import short_files
-from precreg.types import ErrorSize, Site, SiteTotals, TracedArray, TracedOutput, ValueRange
+from precreg.types import (
+    ErrorSize,
+    OperationPlace,
+    OrderDifference,
+    Site,
+    SiteTotals,
+    TracedArray,
+    TracedOutput,
+    ValueRange,
+)
 from tests.report.traced import (
     CUT,
     EPS16,
@@ -327,3 +336,129 @@ def test_operations_that_a_stored_trace_leaves_out_count_in_their_lines():
     assert "93 %  870    900         100  kernels.py:41 `scores = q @ k.T`" in " ".join(lines)
     assert any(line.split()[:4] == ["-", "0.2", "0.3", "5"] for line in lines)
     assert "warning: 103 operations are not in this stored trace" in lines
+
+
+ORDER = OrderDifference(
+    other="golden",
+    output="out",
+    changed=34,
+    elements=1024,
+    first=OperationPlace(2, "multiply", Site("adam.py", 47, "return (rate * m) / d"), "float32", (8, 128)),
+    counterpart=OperationPlace(3, "divide", Site("oracle.py", 33, "q = m / d"), "float32", (8, 128)),
+    own_steps=1,
+    other_steps=1,
+)
+
+
+def test_another_order_than_the_golden_s_is_named_before_the_loss():
+    lines = shown(attention(order=ORDER, oracle="golden"))
+    assert lines[2:4] == [
+        "the order of operations differs from the golden's: adam.py:47 `return (rate * m) / d`, multiply; "
+        "34 of 1,024 elements of out differ (3.3 %)",
+        "the golden has there: oracle.py:33 `q = m / d`, divide",
+    ]
+    assert lines[4].startswith("first loss: ")
+    assert not any("order" in line for line in shown(attention()))
+
+
+def test_steps_of_one_side_alone_are_named():
+    assert shown(attention(order=replace(ORDER, counterpart=None, other_steps=0)))[2].endswith(
+        "elements of out differ (3.3 %), and the golden has no step in its place"
+    )
+    lines = shown(attention(order=replace(ORDER, first=None, own_steps=0, other_steps=2)))
+    assert lines[2] == (
+        "the order of operations differs: the golden takes 2 steps more: oracle.py:33 `q = m / d`, divide; "
+        "34 of 1,024 elements of out differ (3.3 %)"
+    )
+
+
+def test_another_order_than_a_version_s_replaces_its_new_operation():
+    order = replace(ORDER, other="version", commit="0123456789", changed=0, elements=0)
+    version = replace(grown().against, order=order, kind="new", counterpart=None)
+    lines = shown(attention(against=version))
+    assert lines[2] == (
+        "the order of operations differs from the other version at 01234567's: adam.py:47 `return (rate * m) / d`, "
+        "multiply; out has other bits"
+    )
+    assert not any(line.startswith("first new operation") for line in lines)
+    # A loss that explains the growth of an output's error stays the answer.
+    lines = shown(attention(against=replace(version, explained=0.9, output="out")))
+    assert lines[2].startswith("first new operation")
+    assert lines[3].startswith("the order of operations differs")
+
+
+def test_an_output_beyond_a_tolerance_of_0_comes_first():
+    met = replace(OUTPUT, name="met", tolerances=0.0)
+    assert "largest shares of the error of out, errors in ULP of float16" in shown(
+        attention(outputs=(met, replace(OUTPUT, tolerances=inf)))
+    )
+
+
+def looped(count=50):
+    """Return the operations of a loop over one line, each of which explains a small part."""
+    return tuple(operation(number, "add", 41, 0.3, 0.2 * number**0.5, 1 / count) for number in range(1, count + 1))
+
+
+def test_a_line_that_runs_often_is_named_as_a_whole():
+    assert shown(attention(operations=looped()))[2].startswith(
+        "largest share: kernels.py:41 `scores = q @ k.T`, add 50 times: own errors up to 0.3 ULP of float16; "
+        "100 % of the error of out; no known own error"
+    )
+    loss = replace(looped()[30], own=ErrorSize(5 * EPS16))
+    assert shown(attention(operations=(*looped()[:30], loss, *looped()[31:])))[2].endswith(
+        "add: own error 5 ULP of float16 (approximation of add?); its line explains 100 % of the error of out"
+    )
+    left = SiteTotals(site=looped()[0].site, operations=950, shares={"out": 0.5})
+    many = attention(operations=looped(100)[:50], left_out=950, left_out_sites=(left,))
+    assert "add 1,000 times: own errors up to 0.3 ULP of float16; 100 % of the error of out" in shown(many)[2]
+
+
+def test_one_operation_that_explains_most_of_its_line_is_named_alone():
+    operations = (operation(1, "matmul", 41, 0.4, 0.4, 0.8), operation(2, "multiply", 41, 0.3, 0.5, 0.2))
+    answer = shown(attention(operations=operations))[2]
+    place = "kernels.py:41 `scores = q @ k.T`"
+    assert answer.startswith(f"largest share: {place}, matmul: own error 0.4 ULP of float16; 80 % of the error of out")
+
+
+def test_flipped_integers_are_counted_with_the_largest_own_error_before_them():
+    best = TracedOutput(name="best", dtype="int64", shape=(64,), whole=ErrorSize(0.19), tolerances=inf)
+    flip = replace(FLIP, number=4)
+    assert shown(attention(outputs=(OUTPUT, best), events=(flip,)))[4] == (
+        "best: 2 of 64 elements differ from the exact choice of argmax; the largest own error before it: "
+        "kernels.py:41 `scores = q @ k.T`, matmul: 870 ULP of float16; int64 has no rounding"
+    )
+    # Another shape, or two events that fit, name none.
+    other = replace(flip, elements=8)
+    twice = (flip, replace(flip, site=Site("kernels.py", 51)))
+    for events in ((other,), twice):
+        assert shown(attention(outputs=(OUTPUT, best), events=events))[4].startswith("best: relative error 0.19;")
+
+
+def test_an_output_without_a_sum_of_shares_says_why():
+    def coverage(**changes):
+        lines = shown(attention(outputs=(replace(OUTPUT, sum_of_shares=None, **changes),)))
+        return line_of(lines, "coverage: ").rpartition("; ")[2]
+
+    infinite = ErrorSize(inf)
+    assert coverage(rounding=infinite, range=ValueRange(nan=12)) == "no sum of shares of out: it has 12 NaN"
+    assert coverage(rounding=infinite, range=ValueRange(nan=1, inf=3)).endswith("it has 1 NaN and 3 Inf")
+    assert coverage(rounding=infinite, range=ValueRange()).endswith("its exact value is not finite")
+    assert coverage(rounding=ErrorSize(0.0)) == "no shares of out: its rounding error is 0"
+    assert coverage(dtype="int64", rounding=None) == "no shares of out: int64 has no rounding"
+    assert coverage() == "no shares"
+    lines = shown(attention(outputs=(replace(OUTPUT, range=ValueRange(inf=5)),)))
+    assert line_of(lines, "coverage: ").endswith("shares of out add up to 0.998, out has 5 Inf")
+
+
+def test_an_overflow_explains_a_sum_that_is_not_complete():
+    overflow = replace(CUT, kind="overflow", times=4)
+    lines = shown(attention(outputs=(replace(OUTPUT, sum_of_shares=0.0),), events=(overflow,)))
+    assert line_of(lines, "warning: the shares").endswith(
+        "the ranking is not complete, because 4 operations overflowed"
+    )
+
+
+def test_a_tolerance_without_parts_is_named_as_such():
+    lines = shown(attention(outputs=(replace(OUTPUT, tolerances=inf),)), unit="tolerance")
+    assert "  no parts of a tolerance: no output has a share and an elementwise tolerance above 0" in lines
+    assert not any("no parts of" in line for line in shown(attention(), unit="tolerance"))

@@ -5,12 +5,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from precreg.shadow.ledger import (
     FIRST_LOSS_EPS,
     NARROW_LOSS_EPS,
     coverage_of,
     find_first_loss,
+    find_flip,
     group_by_module,
     group_by_site,
     is_formula_dominant,
@@ -20,7 +22,7 @@ from precreg.shadow.ledger import (
     suggest_cause,
     unit_of,
 )
-from precreg.types import ErrorSize, Site, TraceEvent
+from precreg.types import ErrorSize, Site, TraceEvent, ValueRange
 from tests.shadow.made import operation, output, trace
 
 EPS32, EPS16 = 2.0**-23, 2.0**-10
@@ -220,3 +222,49 @@ def test_one_output_keeps_its_own_shares():
     one = only_output(trace(operations, outputs=(output("a"), output("b"))), "a")
     assert [each.shares for each in one.operations] == [{"a": 0.5}, {}]
     assert [each.name for each in one.outputs] == ["a"]
+
+
+def test_an_overflow_is_named_where_it_begins():
+    """Infinities beside exact values that a float32 cannot hold have no error, and their root has one."""
+    line, infinite = Site("k.py", 2), ValueRange(inf=3)
+    operations = [
+        operation(1, "multiply", sources=(0,), range=ValueRange(1.0, 1e30)),
+        operation(2, "multiply", sources=(1,), site=line, range=infinite),
+        operation(3, "where", sources=(0, 2), range=infinite),
+        operation(4, "sum", sources=(2,), site=line, range=infinite),
+        operation(5, "sqrt", own=math.inf, sources=(4, 3), range=infinite),
+    ]
+    events = (TraceEvent("overflow", 1, "multiply", line), TraceEvent("overflow", 3, "sum", line))
+    loss = find_first_loss(trace(operations, events=events))
+    assert (loss.operation.number, loss.reason, loss.cause) == (2, "overflow", "overflow")
+    # The mask of `where` did not overflow, and without an event nothing did before the root.
+    assert find_first_loss(trace(operations)).operation.number == 5
+
+
+def test_the_flip_of_an_output_has_the_largest_own_error_on_its_way():
+    operations = [
+        operation(1, "matmul", own=3 * EPS32, sources=(0,)),
+        operation(2, "exp", own=9 * EPS32, sources=(0,)),
+        operation(3, "add", own=EPS32, sources=(1,)),
+    ]
+    best = output("best", dtype="int64", shape=(4,))
+    flip = TraceEvent("flip", 3, "argmax", Site("k.py", 9), 1, 2, 4)
+    found = find_flip(trace(operations, events=(flip,)), best)
+    assert (found.event, found.largest.number) == (flip, 1)
+    assert find_flip(trace(operations), best) is None
+    exact = [operation(1, "add", sources=(0,))]
+    assert find_flip(trace(exact, events=(replace(flip, number=1),)), best).largest is None
+
+
+def test_outputs_without_a_sum_of_shares_have_a_reason():
+    outputs = (
+        output("whole", rounding=ErrorSize(0.1), sum_of_shares=1.0),
+        output("infinite", rounding=ErrorSize(math.inf)),
+        output("exact", rounding=ErrorSize(0.0)),
+        output("best", dtype="int64"),
+        output("lost"),
+    )
+    coverage = coverage_of(trace(outputs=outputs))
+    assert coverage.sums == {"whole": 1.0}
+    reasons = {"infinite": "not finite", "exact": "exact", "best": "no rounding", "lost": "unknown"}
+    assert coverage.no_sums == reasons

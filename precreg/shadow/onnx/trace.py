@@ -413,6 +413,7 @@ class _Run:
                 ),
                 number=self._makers.get(name),
                 sum_of_shares=sums.get(name),
+                range=value_range(array),
             )
             for name, array in arrays.items()
         )
