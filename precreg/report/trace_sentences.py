@@ -46,7 +46,7 @@ def answer_trace(trace: Trace, unit: ErrorUnit = "ulp") -> list[str]:
     formula = [sentence for output in trace.outputs if (sentence := _formula_sentence(output, trace, unit))]
     others = [
         *([] if trace.formula is None else describe_formula(trace.formula)),
-        *([] if trace.order is None else describe_order(trace.order)),
+        *([] if trace.order is None else describe_reordering(trace.order)),
         *([] if trace.against is None else describe_version(trace.against, trace, unit)),
         *([] if trace.dumps is None else describe_dumps(trace.dumps, trace, unit)),
     ]
@@ -140,7 +140,7 @@ class _Line(NamedTuple):
     site: Site
     output: str
     operations: Sequence[Operation]
-    count: int
+    times: int
     share: float
 
 
@@ -175,7 +175,7 @@ def _largest(trace: Trace, unit: ErrorUnit) -> str:
         share = share_text(first.shares[line.output])
         return f"largest share: {format_site(first.site)}, {first.name}{own}; {share} of the error of {line.output}"
     names = {each.name for each in line.operations}
-    counted = f"{names.pop()} {line.count:,} times" if len(names) == 1 else f"{line.count:,} operations"
+    counted = f"{names.pop()} {line.times:,} times" if len(names) == 1 else f"{line.times:,} operations"
     errors = [each.own.relative for each in line.operations if each.own is not None]
     own = f": own errors up to {error_words(max(errors), trace, unit)}" if errors else ""
     share = share_text(line.share)
@@ -204,7 +204,7 @@ def describe_formula(found: FormulaDifference) -> list[str]:
     return sentences
 
 
-def describe_order(found: OrderDifference) -> list[str]:
+def describe_reordering(found: OrderDifference) -> list[str]:
     """Name the first operation of another order, how much of the output it changes, and the other's operation there."""
     other = _OTHERS[found.other] + (f" at {found.commit[:8]}" if found.commit else "")
     bits = f"{found.output} has other bits"
@@ -230,7 +230,7 @@ def describe_version(found: VersionDifference, trace: Trace, unit: ErrorUnit) ->
     """Name the first operation whose own error grew over another version's, and the errors of its outputs."""
     version = found.revision if found.commit.startswith(found.revision) else f"{found.revision} ({found.commit[:8]})"
     formula = [] if found.formula is None else describe_formula(found.formula)
-    order = [] if found.order is None else describe_order(found.order)
+    order = [] if found.order is None else describe_reordering(found.order)
     # A step of another order rounds, too: its sentence says more than a new operation without a loss.
     is_order = found.order is not None and found.kind == "new" and found.explained is None
     growth = [] if is_order else [_growth(found, version, trace, unit)]
