@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 STDOUT = Path("-")
 
 _PATH = click.Path(path_type=Path)
+
+# Few enough that their own collections take no time, and many enough that freezing takes none.
+_PAIRS_TO_FREEZE = 256
 
 
 def parse_shape(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -241,6 +245,10 @@ def _compare_with_progress(work: ComparisonWork, jobs: int) -> list[ComparedPair
     try:
         for pair in show_pair_progress(compare_pairs(work.pairs, work.terms, jobs), len(work.pairs)):
             done.append(pair)  # one by one: an interrupt reports their number
+            # Pairs live to the end. The collector would look at all of them again and again, for half of the time that
+            # this process takes (10,000 pairs, -j 2).
+            if len(done) % _PAIRS_TO_FREEZE == 0:
+                gc.freeze()
     except KeyboardInterrupt:
         click.echo(f"interrupted: {len(done)} of {len(work.pairs)} pairs were compared", err=True)
         sys.exit(130)

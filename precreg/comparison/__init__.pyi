@@ -8,7 +8,7 @@ from .pairing import pair_arrays as pair_arrays
 from .pairing import read_side as read_side
 from .pairing import unknown_array as unknown_array
 from .session import ComparisonWork as ComparisonWork
-from .session import compare_pairs as compare_pairs
 from .session import finish_comparison as finish_comparison
 from .session import plan_comparison as plan_comparison
+from .sharing import compare_pairs as compare_pairs
 from .terminal import render_comparison_terminal as render_comparison_terminal

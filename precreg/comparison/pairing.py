@@ -65,7 +65,8 @@ class ArrayPlace(NamedTuple):
     @property
     def _is_raw(self) -> bool:
         # The end of the text: pathlib would take its name apart for each of thousands of files.
-        return suffix_of(str(self.path)) == RAW
+        text = str(self.path)
+        return text.endswith(RAW) and suffix_of(text) == RAW
 
     def find(self) -> StoredArray | NpzMember:
         """Return the header of the array; raw bytes without a shape have one axis.

@@ -1,19 +1,16 @@
 """How does a comparison happen, from its settings to its record?
 
-The session reads the settings, pairs the arrays, and has each pair loaded, measured and judged, in this process or in
-workers. A file that cannot be read gives a verdict, not an error. The tolerance has the shipped defaults, the project's
+The session reads the settings, pairs the arrays, and makes the record of all pairs. Each pair is loaded, measured and
+judged. A file that cannot be read gives a verdict, not an error. The tolerance has the shipped defaults, the project's
 own layers if the user names a project, and the options above both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import inf
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple
 
-from msgspec import msgpack
 from msgspec.structs import replace
 
 from precreg import __version__
@@ -41,7 +38,6 @@ from precreg.measure import (
     require_benchmark,
 )
 from precreg.report import add_finding_message, add_verdict_messages
-from precreg.run import run_in_workers
 from precreg.storage import Array, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
@@ -66,7 +62,6 @@ from precreg.types import (
     ComparisonWarning,
     Execution,
     ExecutionOrder,
-    Failure,
     Finding,
     Layer,
     Location,
@@ -117,40 +112,6 @@ class ComparisonTerms(NamedTuple):
     regression: bool = False
 
 
-class PairTask(NamedTuple):
-    """The pairs of a comparison, as the task of workers."""
-
-    terms: ComparisonTerms
-
-    def prepare(self) -> None:
-        """Import nothing: a worker that has this class has all modules."""
-
-    def run(self, pair: StoredPair, printed: Callable[[], str]) -> ComparedPair:
-        """Load, measure and judge a pair, and drop the text that analyzers print."""
-        return compare_pair(pair, self.terms)
-
-    def decoder(self) -> msgpack.Decoder[ComparedPair]:
-        """Return the decoder of compared pairs."""
-        return msgpack.Decoder(ComparedPair)
-
-    def item_key(self, pair: StoredPair) -> str:
-        """Return the name of a pair."""
-        return pair.name
-
-    def answer_key(self, compared: ComparedPair) -> str:
-        """Return the name of a compared pair."""
-        return compared.name
-
-    def timeout_s(self, pair: StoredPair) -> float:
-        """Return infinity: a pair may take any time."""
-        return inf
-
-    def give_up(self, pair: StoredPair, failure: Failure) -> ComparedPair:
-        """Return the verdict on a pair whose worker died."""
-        message = f"{failure.message}; compare it alone to see why: --select {quote(pair.name)}"
-        return _unmeasured(pair, failure.reason, message)
-
-
 class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -167,12 +128,12 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
             reference = _load(pair.reference, Reason.REFERENCE_ERROR, actual)
         # After the loads: an unreadable file is an error, and must not be reported as a missing array.
         if actual is None:
-            return _unmeasured(pair, Reason.MISSING_OUTPUT, AbsentArray("actual", pair.name))
+            return unmeasured_pair(pair, Reason.MISSING_OUTPUT, AbsentArray("actual", pair.name))
         if reference is None:
-            return _unmeasured(pair, Reason.MISSING_OUTPUT, AbsentArray(terms.role, pair.name))
+            return unmeasured_pair(pair, Reason.MISSING_OUTPUT, AbsentArray(terms.role, pair.name))
         return _judged(pair, actual, reference, terms)
     except _Unmeasurable as event:
-        return _unmeasured(pair, event.reason, event.message)
+        return unmeasured_pair(pair, event.reason, event.message)
 
 
 def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) -> Array | None:
@@ -188,7 +149,8 @@ def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) 
         raise _Unmeasurable(reason, f"{place.shown}: expected enough memory to unpack it") from None
 
 
-def _unmeasured(pair: StoredPair, reason: Reason, cause: AbsentArray | str) -> ComparedPair:
+def unmeasured_pair(pair: StoredPair, reason: Reason, cause: AbsentArray | str) -> ComparedPair:
+    """Return the verdict on a pair that could not be measured, for a missing side or the message of an error."""
     return _answer(pair, unmeasured_verdict(reason, cause))
 
 
@@ -471,17 +433,3 @@ def _on_tolerances(pairs: Sequence[ComparedPair], terms: ComparisonTerms) -> lis
 def _on_benchmarks(pairs: Sequence[ComparedPair]) -> list[UnmeasuredBenchmark]:
     problems = [UnmeasuredBenchmark(pair.name, pair.benchmark_problem) for pair in pairs if pair.benchmark_problem]
     return problems[:MAX_NAMES]
-
-
-# Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
-MIN_PAIRS_TO_SHARE = 64
-
-
-def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
-    """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
-
-    A process that dies costs the pair that it compared. Raises UserError (no-workers) if a process cannot start.
-    """
-    if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
-        return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
-    return run_in_workers(pairs, PairTask(terms), jobs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,10 +64,12 @@ def find_array(path: Path, shown: str) -> StoredArray:
 
     Raises UserError as the reader of the format does.
     """
-    found: StoredArray = _reader(_SINGLES.get(path.suffix, _SINGLES[".npy"]))(path, shown)
+    found: StoredArray = _reader(_SINGLES.get(suffix_of(path.name), _SINGLES[".npy"]))(path, shown)
     return found
 
 
+# Looking up a module takes as long as parsing a header, and a folder has thousands of files.
+@cache
 def _reader(target: str) -> Callable[[Path, str], Any]:
     module, _, function = target.partition(":")
     reader: Callable[[Path, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)

@@ -72,9 +72,13 @@ def find_npy(path: Path, shown: str) -> StoredArray:
             header = read_npy_header(stream, shown)
             start = stream.tell()
     else:
-        size, beginning = len(content), BytesIO(content)
-        header = read_npy_header(beginning, shown)
-        start = beginning.tell()
+        size, start = len(content), 10 + int.from_bytes(content[8:10], "little")
+        if plain := _plain_header(content[:start]):
+            header = plain
+        else:
+            beginning = BytesIO(content)
+            header = read_npy_header(beginning, shown)
+            start = beginning.tell()
     check_npy_size(header, size - start, shown)
     return StoredArray(path, shown, header.dtype, header.shape, header.order, start, content)
 
@@ -111,6 +115,19 @@ def _parse_header(version: tuple[int, int], text: bytes) -> tuple[tuple[int, ...
     """Parse a header, from its length field on, with numpy's own reader."""
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
     return read(BytesIO(text))
+
+
+# Most files of a folder have the header of another one, byte for byte.
+@lru_cache(maxsize=256)
+def _plain_header(text: bytes) -> NpyHeader | None:
+    """Return the header of a file of version 1 by its first bytes; None for one that depends on more, or is bad."""
+    stream = BytesIO(text)
+    try:
+        header = read_npy_header(stream, "")
+    # Its message needs the name of the file, as does the dtype of raw bytes.
+    except UserError:
+        return None
+    return header if stream.tell() == len(text) and text[6] == 1 else None
 
 
 def check_npy_size(header: NpyHeader, available: int, shown: str) -> None:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from precreg.comparison import session as sharing
+from precreg.comparison import sharing
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair
-from precreg.comparison.session import MIN_PAIRS_TO_SHARE, ComparisonTerms, compare_pairs, comparison_layers
+from precreg.comparison.session import ComparisonTerms, comparison_layers
+from precreg.comparison.sharing import MIN_PAIRS_TO_SHARE, compare_pairs
 from precreg.errors import UserError
 from precreg.types.verdict import Reason, Status
 from tests.processes import workers_of

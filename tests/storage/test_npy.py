@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from precreg.errors import UserError
 from precreg.storage.array_formats import suffix_of
 from precreg.storage.files import read_small_file
-from precreg.storage.npy import read_npy, read_npz
+from precreg.storage.npy import find_npy, read_npy, read_npz
 
 PLAIN = st.sampled_from(["?", "i1", "<u8", ">i4", "<f2", "<f4", ">f8", "<c8", "<c16"])
 
@@ -184,6 +184,41 @@ def test_a_small_file_is_read_and_a_large_one_is_not(tmp_path):
     assert read_small_file(file, 2) == (3, None)
     file.write_bytes(b"")
     assert read_small_file(file, 3) == (0, b"")
+
+
+def test_many_files_of_one_header_are_checked_one_by_one(tmp_path):
+    whole = saved(np.arange(6, dtype=np.float32))
+    for name, content in {
+        "a": whole,
+        "b": whole[:-4] + b"\0\0\0\x40",
+        "short": whole[:-1],
+        "long": whole + b"0",
+    }.items():
+        (tmp_path / f"{name}.npy").write_bytes(content)
+    assert read_npy(tmp_path / "a.npy", "a").tolist() == [0, 1, 2, 3, 4, 5]
+    assert read_npy(tmp_path / "b.npy", "b").tolist() == [0, 1, 2, 3, 4, 2]
+    assert "the file has 23" in refusal(read_npy, tmp_path / "short.npy").message
+    assert "the file has 25" in refusal(read_npy, tmp_path / "long.npy").message
+
+
+def test_one_header_of_raw_bytes_gets_its_dtype_from_each_name(tmp_path):
+    numbers = np.arange(3).astype(ml_dtypes.bfloat16)
+    for name in ("y.bfloat16.npy", "y.npy", "y.float16.npy"):
+        np.save(tmp_path / name, numbers.view("V2"))
+    for _ in range(2):
+        assert read_npy(tmp_path / "y.bfloat16.npy", "y.bfloat16.npy").dtype == ml_dtypes.bfloat16
+        assert "raw bytes" in refusal(read_npy, tmp_path / "y.npy").message
+        assert "raw bytes" in refusal(read_npy, tmp_path / "y.float16.npy").message
+
+
+@pytest.mark.parametrize("padding", range(17))
+def test_numbers_of_a_small_file_are_aligned_wherever_its_header_ends(tmp_path, padding):
+    text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }" + b" " * padding
+    header = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+    (tmp_path / "y.npy").write_bytes(header + np.array([1.5, -2.0]).tobytes())
+    array = find_npy(tmp_path / "y.npy", "y").load()
+    assert array.tolist() == [1.5, -2.0]
+    assert array.flags.aligned
 
 
 def test_what_is_no_regular_file_is_not_read(tmp_path):

@@ -1,0 +1,102 @@
+"""How do processes share the pairs of a comparison?
+
+Workers take pairs in batches, and answer each batch at once: small pairs take less time than their messages. If a
+process dies, its batch runs again pair by pair, so that one pair alone gets the blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from shlex import quote
+from typing import NamedTuple
+
+from msgspec import Struct, msgpack
+
+from precreg.comparison.pairing import StoredPair
+from precreg.comparison.session import ComparisonTerms, compare_pair, unmeasured_pair
+from precreg.run import run_in_workers
+from precreg.types import ComparedPair, Failure
+
+# Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
+MIN_PAIRS_TO_SHARE = 64
+
+# A message takes as long as a small pair, and a batch of so many makes it a small part.
+MAX_PAIRS_OF_BATCH = 32
+# Each process gets at least so many batches, so that all finish together.
+BATCHES_OF_PROCESS = 8
+# Failing pairs keep all their positions. A batch of pairs with more would come near the limit of a message.
+MAX_POSITIONS_OF_BATCH = 10_000
+
+PairBatch = tuple[StoredPair, ...]
+
+
+class ComparedBatch(Struct, frozen=True):
+    """The pairs of a batch that starts with the pair `first`; no pair if the process of several pairs died."""
+
+    first: str
+    pairs: tuple[ComparedPair, ...]
+
+
+class PairTask(NamedTuple):
+    """The pairs of a comparison in batches, as the task of workers."""
+
+    terms: ComparisonTerms
+
+    def prepare(self) -> None:
+        """Import nothing: a worker that has this class has all modules."""
+
+    def run(self, batch: PairBatch, printed: Callable[[], str]) -> ComparedBatch:
+        """Load, measure and judge the pairs of a batch, and drop the text that analyzers print."""
+        return ComparedBatch(batch[0].name, tuple([compare_pair(pair, self.terms) for pair in batch]))
+
+    def decoder(self) -> msgpack.Decoder[ComparedBatch]:
+        """Return the decoder of compared batches."""
+        return msgpack.Decoder(ComparedBatch)
+
+    def item_key(self, batch: PairBatch) -> str:
+        """Return the name of the first pair of a batch."""
+        return batch[0].name
+
+    def answer_key(self, compared: ComparedBatch) -> str:
+        """Return the name of the first pair of a compared batch."""
+        return compared.first
+
+    def timeout_s(self, batch: PairBatch) -> float:
+        """Return infinity: a pair may take any time."""
+        return inf
+
+    def give_up(self, batch: PairBatch, failure: Failure) -> ComparedBatch:
+        """Return the verdict on a pair whose worker died; no pair of several, because any of them may be the cause."""
+        if len(batch) > 1:
+            return ComparedBatch(batch[0].name, ())
+        message = f"{failure.message}; compare it alone to see why: --select {quote(batch[0].name)}"
+        return ComparedBatch(batch[0].name, (unmeasured_pair(batch[0], failure.reason, message),))
+
+
+def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
+    """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
+
+    A process that dies costs the pair that it compared. Raises UserError (no-workers) if a process cannot start.
+    """
+    if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
+        return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
+    return _shared(pairs, terms, jobs)
+
+
+def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
+    batches = {batch[0].name: batch for batch in _batches(pairs, terms, jobs)}
+    lost: list[PairBatch] = []
+    for compared in run_in_workers(list(batches.values()), PairTask(terms), jobs):
+        yield from compared.pairs
+        if not compared.pairs:
+            lost += [(pair,) for pair in batches[compared.first]]
+    if lost:
+        for compared in run_in_workers(lost, PairTask(terms), jobs):
+            yield from compared.pairs
+
+
+def _batches(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> list[PairBatch]:
+    most = max(1, min(MAX_PAIRS_OF_BATCH, MAX_POSITIONS_OF_BATCH // max(terms.worst, 1)))
+    size = max(1, min(most, len(pairs) // (jobs * BATCHES_OF_PROCESS)))
+    return [tuple(pairs[start : start + size]) for start in range(0, len(pairs), size)]
