@@ -21,7 +21,7 @@ from precreg.shadow.torch.rules import Exact, compute_exact
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
 from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, twin_dtype, upcast
-from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
+from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray, ValueRange
 
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
@@ -56,6 +56,7 @@ class _Sizes(NamedTuple):
     own: ErrorSize | None
     inherited: ErrorSize | None
     total: ErrorSize | None
+    range: ValueRange | None = None
 
 
 class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
@@ -258,10 +259,10 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Return the errors of the results, after the tape and the twins have noted them."""
         measured = self._meter.measure(results, keeps_own=self.tape is not None and note != "moved")
         sizes = []
-        for result, (total, own, inherited, _) in zip(results, measured, strict=True):
+        for result, (total, own, inherited, _, spread) in zip(results, measured, strict=True):
             if note == "moved" and self._own:
                 own, inherited = self._meter.no_error, total
-            size = self._honest(call, before, result.low, _Sizes(own, inherited, total), note)
+            size = self._honest(call, before, result.low, _Sizes(own, inherited, total, spread), note)
             self._keep_error(result, size)
             sizes.append(size)
         if any(self.twins.has(each.low) for each in results):
@@ -284,7 +285,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if not is_wide or note == "moved":
             return sizes
         self._recorder.note_event("not_shadowed", str(low.dtype).removeprefix("torch."), Site())
-        return _Sizes(None, None if before.is_exact else sizes.inherited, None if before.is_exact else sizes.total)
+        inherited, total = (None, None) if before.is_exact else (sizes.inherited, sizes.total)
+        return _Sizes(None, inherited, total, sizes.range)
 
     def _keep_error(self, result: OpResult, size: _Sizes) -> None:
         if size.total is None or (size.total.max_abs == 0.0 and size.total.relative == 0.0):
@@ -319,7 +321,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if self._recorder.detail == Detail.OUTPUTS:
             return
         low, exact, own_exact = worst
-        values = measure_range(low, exact)
+        values = sizes.range or measure_range(low, exact)
         gain = None
         if before is not None and before.error > 0.0 and sizes.inherited is not None:
             gain = sizes.inherited.relative / before.error
