@@ -50,8 +50,10 @@ def _choose() -> _Measure | None:
         return None
 
     def measure(low: Any, exact: Any, own: Any, kept: Any, columns: int) -> ArrayErrors:
-        total, inherited, alone, *rest, zeros = _core.measure(low, exact, own, kept, low.itemsize, columns)
-        return ArrayErrors(ErrorSums(*total), ErrorSums(*inherited), ErrorSums(*alone), *rest, int(zeros))
+        total, inherited, alone, *facts = _core.measure(low, exact, own, kept, low.itemsize, columns)
+        scale, own_scale, smallest, largest, zeros = facts
+        sums = ErrorSums(*total), ErrorSums(*inherited), ErrorSums(*alone)
+        return ArrayErrors(*sums, scale, own_scale, smallest, largest, int(zeros))
 
     return measure
 
