@@ -35,7 +35,8 @@ class OpResult(NamedTuple):
 class Measured(NamedTuple):
     """The errors of one result. `own_errors` are the elements of the own error, if they were asked for.
 
-    `range` is the range of the low-precision values, if it was measured with them.
+    `range` is the range of the low-precision values, if it was measured with them, and `own_norm` the 2-norm of the own
+    error.
     """
 
     total: ErrorSize
@@ -43,6 +44,7 @@ class Measured(NamedTuple):
     inherited: ErrorSize | None
     own_errors: Any
     range: ValueRange | None = None
+    own_norm: float = 0.0
 
 
 class _Norms(NamedTuple):
@@ -65,9 +67,14 @@ class Meter:
         self._elements = elements
         self._memory: dict[tuple[str, Any, Any], Any] = {}
 
+    @property
+    def is_fast(self) -> bool:
+        """Return whether the core measures, and no element counts alone."""
+        return measure_errors is not None and not self._elements
+
     def measure(self, results: Sequence[OpResult], *, keeps_own: bool) -> list[Measured]:
         """Return the errors of each result."""
-        if measure_errors is not None and not self._elements and all(map(_is_plain, results)):
+        if self.is_fast and all(map(_is_plain, results)):
             return [self._by_core(each, keeps_own) for each in results]
         return self._by_torch(results, keeps_own)
 
@@ -91,7 +98,8 @@ class Meter:
         if own_exact is exact:
             return Measured(total, total, self.no_error, kept, spread)
         own = self._size_of(errors.own, errors.own_scale, low, own_exact)
-        return Measured(total, own, self._size_of(errors.inherited, errors.scale, own_exact, exact), kept, spread)
+        inherited = self._size_of(errors.inherited, errors.scale, own_exact, exact)
+        return Measured(total, own, inherited, kept, spread, math.sqrt(errors.own.squares))
 
     def _size_of(self, sums: ErrorSums, scale: float, actual: Any, exact: Any) -> ErrorSize:
         """Return the size of one difference; infinities, NaN, masks and underflow need a look at each element."""
