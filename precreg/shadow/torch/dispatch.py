@@ -17,12 +17,14 @@ from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import bits_lost
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
-from precreg.shadow.torch.rules import Exact, compute_exact
+from precreg.shadow.torch.rules import Exact, compute_exact, linear_part
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
 from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, twin_dtype, upcast
-from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
+from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray, ValueRange
 
+# Own errors have three digits at least, whichever way they were computed.
+_MAX_NOISE = 1e-3
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
 
@@ -42,8 +44,8 @@ class _Before(NamedTuple):
     """The state of a call's inputs before it runs: float64 values by the id of a tensor, and the errors so far."""
 
     wide: dict[int, Any]
-    # The inputs as they are; None if the own error is not measured, or if they equal `wide`.
-    alone: dict[int, Any] | None
+    # The inputs as they are, of an operation that writes some of them.
+    alone: dict[int, Any]
     is_exact: bool
     error: float
     inputs: tuple[TracedArray, ...]
@@ -52,10 +54,18 @@ class _Before(NamedTuple):
     reads: Reads | None
 
 
+class _Alone(NamedTuple):
+    """The exact operation on the inputs as they are; None if it is not known. `noise` bounds the norm of its error."""
+
+    result: Any
+    noise: float = 0.0
+
+
 class _Sizes(NamedTuple):
     own: ErrorSize | None
     inherited: ErrorSize | None
     total: ErrorSize | None
+    range: ValueRange | None = None
 
 
 class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
@@ -116,11 +126,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         wide = twin_dtype(low.dtype)
         exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
         reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
-        before = _Before({}, None, True, 0.0, (), None, (), reads)
+        before = _Before({}, {}, True, 0.0, (), None, (), reads)
         self.twins.put(low, exact, set())
         shadow = self.twins.of(low)
         result = OpResult(low, shadow, shadow)
-        (sizes,) = self._measure(call, before, low, [result], "created")
+        (sizes,) = self._measure(call, before, low, [result], "created", 0.0)
         self._record(call, self._places.find(), (), result, [low], sizes, "created")
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
@@ -144,8 +154,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         before = before or self._look(call)
         exact = compute_exact(call.func, call.facts, call.args, call.kwargs, before.wide, low)
         own = self._run_alone(call, before, low, exact)
-        results = self._take(call, before, place, low, exact, own)
-        self._finish(call, before, place, results, low, exact)
+        results = self._take(call, before, place, low, exact, own.result)
+        self._finish(call, before, place, results, low, exact, own.noise)
         return low
 
     def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
@@ -174,33 +184,51 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         reads = None
         if self.tape is not None:
             reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
-        known = {id(each) for each in call.inputs if self.twins.has(each)}
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
-        alone = None
-        if self._own and not is_exact:
-            # An exact input that stays as it is has one float64 form.
-            alone = {
-                id(each): upcast(each, copy=id(each) in written)
-                if id(each) in known or id(each) in written
-                else wide[id(each)]
-                for each in call.inputs
-            }
+        alone = {}
+        if self._own and not is_exact and written:
+            alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
         return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
 
-    def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> Any:
-        """Return the exact operation on the inputs as they are; None if it is not known."""
+    def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> _Alone:
+        """Run the exact operation on the inputs as they are."""
         if not self._own or exact.reason:
-            return None
-        if before.alone is None:
-            return exact.result
+            return _Alone(None)
+        if before.is_exact:
+            return _Alone(exact.result)
         if _only_moves(call, low):
+            return _Alone(None)
+        return self._add_difference(call, before, exact) or _Alone(self._run_upcast(call, before, low))
+
+    def _run_upcast(self, call: OpCall, before: _Before, low: Any) -> Any:
+        """Run the exact operation on the upcasts of the inputs. An exact one that stays as it is has one float64 form."""
+        alone = before.alone or {
+            id(each): upcast(each) if self.twins.has(each) else before.wide[id(each)] for each in call.inputs
+        }
+        return compute_exact(call.func, call.facts, call.args, call.kwargs, alone, low).result
+
+    def _add_difference(self, call: OpCall, before: _Before, exact: Exact) -> _Alone | None:
+        """Return a linear operation on an input as the shadow, and the operation on the input's error, in float32.
+
+        This error is small, so float32 is as good as float64 for it, and takes half the time. Return None for others.
+        """
+        if call.written or not self._meter.is_fast:
             return None
-        return compute_exact(call.func, call.facts, call.args, call.kwargs, before.alone, low).result
+        linear = linear_part(call.facts, call.args, call.kwargs, self.twins.has)
+        if linear is None:
+            return None
+        error = upcast(linear.operand) - before.wide[id(linear.operand)]
+        factor = linear.factor.detach().float()
+        inherited = linear.apply(error.float(), factor)
+        # Roundoff of sums of products by their norms; and products that underflow.
+        sizes = torch.stack([torch.linalg.vector_norm(each, dtype=torch.float64) for each in (error, factor)]).tolist()
+        noise = 2.0**-23 * sizes[0] * sizes[1] + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + sizes[1])
+        return _Alone(exact.result + inherited, noise)
 
     def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
-        alone = before.wide if before.alone is None else before.alone
+        alone = before.alone or before.wide
         shadows = [(each, self.twins.of(each)) for each in call.written]
         results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
@@ -235,7 +263,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self._recorder.note_event("flip", name, site, changed, low.numel())
 
     def _finish(
-        self, call: OpCall, before: _Before, place: Place, results: list[OpResult], low: Any, exact: Exact
+        self, call: OpCall, before: _Before, place: Place, results: list[OpResult], low: Any, exact: Exact, noise: float
     ) -> None:
         """Measure the errors of the results, and record the operation with those of the worst one."""
         note: OperationNote = "not_shadowed" if exact.reason else "moved" if _moves(call, results) else ""
@@ -245,7 +273,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._recorder.note_event("eager", "torch.compile", place.compiled)
         if not results or self._recorder.detail == Detail.OUTPUTS:
             return
-        sizes = self._measure(call, before, low, results, note)
+        sizes = self._measure(call, before, low, results, note, noise)
         seen = len(call.written) + 1 if call.facts.keeps_for_backward else len(sizes)
         worst = max(range(min(seen, len(sizes))), key=lambda at: _rank(sizes[at]))
         self._note_jumps(call, place, results[worst], sizes[worst])
@@ -253,15 +281,19 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
 
     def _measure(
-        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], note: OperationNote
+        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], note: OperationNote, noise: float
     ) -> list[_Sizes]:
         """Return the errors of the results, after the tape and the twins have noted them."""
-        measured = self._meter.measure(results, keeps_own=self.tape is not None and note != "moved")
+        keeps_own = self.tape is not None and note != "moved"
+        measured = self._meter.measure(results, keeps_own=keeps_own)
+        if noise and not noise < _MAX_NOISE * measured[0].own_norm:
+            results[0] = results[0]._replace(own_exact=self._run_upcast(call, before, low))
+            measured = self._meter.measure(results, keeps_own=keeps_own)
         sizes = []
-        for result, (total, own, inherited, _) in zip(results, measured, strict=True):
+        for result, (total, own, inherited, _, spread, _) in zip(results, measured, strict=True):
             if note == "moved" and self._own:
                 own, inherited = self._meter.no_error, total
-            size = self._honest(call, before, result.low, _Sizes(own, inherited, total), note)
+            size = self._honest(call, before, result.low, _Sizes(own, inherited, total, spread), note)
             self._keep_error(result, size)
             sizes.append(size)
         if any(self.twins.has(each.low) for each in results):
@@ -284,7 +316,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if not is_wide or note == "moved":
             return sizes
         self._recorder.note_event("not_shadowed", str(low.dtype).removeprefix("torch."), Site())
-        return _Sizes(None, None if before.is_exact else sizes.inherited, None if before.is_exact else sizes.total)
+        inherited, total = (None, None) if before.is_exact else (sizes.inherited, sizes.total)
+        return _Sizes(None, inherited, total, sizes.range)
 
     def _keep_error(self, result: OpResult, size: _Sizes) -> None:
         if size.total is None or (size.total.max_abs == 0.0 and size.total.relative == 0.0):
@@ -319,7 +352,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if self._recorder.detail == Detail.OUTPUTS:
             return
         low, exact, own_exact = worst
-        values = measure_range(low, exact)
+        values = sizes.range or measure_range(low, exact)
         gain = None
         if before is not None and before.error > 0.0 and sizes.inherited is not None:
             gain = sizes.inherited.relative / before.error
@@ -368,7 +401,7 @@ def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
     """Return the exact operation on the inputs as they are: the shadow itself, if these are exact."""
     if own is None:
         return None
-    return exact if before.alone is None else alone
+    return exact if before.is_exact else alone
 
 
 def _only_moves(call: OpCall, low: Any) -> bool:

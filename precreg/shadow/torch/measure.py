@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
+from precreg.arithmetic import ArrayErrors, ErrorSums, measure_errors
 from precreg.shadow.sizes import MASK_LIMIT, error_size, value_range
 from precreg.shadow.torch.twins import twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
+
+# The watch on ways out of the shadow replaces this method later, and costs time.
+_AS_ARRAY = torch.Tensor.numpy
+
+# Sums of squares below it may have lost terms to underflow.
+_LEAST_SQUARES = 1e-250
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -25,12 +33,18 @@ class OpResult(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The errors of one result. `own_errors` are the elements of the own error, if they were asked for."""
+    """The errors of one result. `own_errors` are the elements of the own error, if they were asked for.
+
+    `range` is the range of the low-precision values, if it was measured with them, and `own_norm` the 2-norm of the own
+    error.
+    """
 
     total: ErrorSize
     own: ErrorSize | None
     inherited: ErrorSize | None
     own_errors: Any
+    range: ValueRange | None = None
+    own_norm: float = 0.0
 
 
 class _Norms(NamedTuple):
@@ -53,8 +67,54 @@ class Meter:
         self._elements = elements
         self._memory: dict[tuple[str, Any, Any], Any] = {}
 
+    @property
+    def is_fast(self) -> bool:
+        """Return whether the core measures, and no element counts alone."""
+        return measure_errors is not None and not self._elements
+
     def measure(self, results: Sequence[OpResult], *, keeps_own: bool) -> list[Measured]:
-        """Return the errors of each result; the norms of all reach the host in one transfer."""
+        """Return the errors of each result."""
+        if self.is_fast and all(map(_is_plain, results)):
+            return [self._by_core(each, keeps_own) for each in results]
+        return self._by_torch(results, keeps_own)
+
+    def _by_core(self, result: OpResult, keeps_own: bool) -> Measured:
+        """Measure a result in one pass over its values."""
+        low, exact, own_exact = result
+        beside = None if own_exact is None or own_exact is exact else _AS_ARRAY(own_exact.contiguous())
+        kept = torch.empty(low.shape, dtype=torch.float32) if keeps_own and own_exact is not None else None
+        errors = measure_errors(  # type: ignore[misc]
+            _AS_ARRAY(_in_core(low)),
+            _AS_ARRAY(exact.detach().contiguous()),
+            beside,
+            None if kept is None else _AS_ARRAY(kept),
+            low.shape[-1] if low.dim() > 1 else low.numel(),
+        )
+        kept = kept if kept is None or low.dtype.itemsize > 2 else kept.to(torch.bfloat16)
+        spread = _range_of(low.dtype, errors)
+        total = self._size_of(errors.total, errors.scale, low, exact)
+        if own_exact is None:
+            return Measured(total, None, None, None, spread)
+        if own_exact is exact:
+            return Measured(total, total, self.no_error, kept, spread)
+        own = self._size_of(errors.own, errors.own_scale, low, own_exact)
+        inherited = self._size_of(errors.inherited, errors.scale, own_exact, exact)
+        return Measured(total, own, inherited, kept, spread, math.sqrt(errors.own.squares))
+
+    def _size_of(self, sums: ErrorSums, scale: float, actual: Any, exact: Any) -> ErrorSize:
+        """Return the size of one difference; infinities, NaN, masks and underflow need a look at each element."""
+        if not sums.squares < math.inf or not scale < MASK_LIMIT**2:
+            return _on_host(actual, exact)
+        if sums.largest == 0.0:
+            return self.no_error
+        if min(scale, sums.squares) < _LEAST_SQUARES:
+            return _on_host(actual, exact)
+        rows = exact.numel() // exact.shape[-1] if exact.dim() > 1 else 1
+        worst = math.sqrt(sums.worst_row * rows / scale)
+        return ErrorSize(math.sqrt(sums.squares / scale), worst, sums.largest)
+
+    def _by_torch(self, results: Sequence[OpResult], keeps_own: bool) -> list[Measured]:
+        """Measure results by single passes; the norms of all reach the host in one transfer."""
         pending = [self._norms(each, keeps_own) for each in results]
         flat = [value for norms, _ in pending for one in norms for value in one]
         found = iter(torch.stack(flat).tolist() if flat else ())
@@ -119,6 +179,38 @@ class Meter:
             return ErrorSize(math.inf, math.inf, largest)
         rows = exact.numel() // exact.shape[-1] if exact.dim() > 1 else 1
         return ErrorSize(error / scale, worst * math.sqrt(rows) / scale, largest)
+
+
+def _is_plain(result: OpResult) -> bool:
+    """Return whether the core can read the values of a result."""
+    low, exact, _ = result
+    return (
+        low.device.type == "cpu"
+        and exact.dtype == torch.float64
+        and low.dtype.is_floating_point
+        and exact.numel() > 0
+        and not low.is_neg()
+    )
+
+
+def _in_core(low: Any) -> Any:
+    """Return values in a dtype of the core, which has all values of narrower ones."""
+    low = low.detach().contiguous()
+    return low.float() if low.dtype.itemsize < 4 else low
+
+
+def _range_of(dtype: Any, errors: ArrayErrors) -> ValueRange | None:
+    """Return the range of values of a dtype; None if they need a look at each element."""
+    least, most = _limits(dtype)
+    if not errors.largest < most or (errors.largest > 0.0 and errors.smallest < least):
+        return None
+    return ValueRange(errors.smallest if errors.largest else 0.0, errors.largest, zeros=errors.zeros)
+
+
+@cache
+def _limits(dtype: Any) -> tuple[float, float]:
+    found = torch.finfo(dtype)
+    return found.smallest_normal, found.max
 
 
 def _zeros_and_least(sizes: Any) -> tuple[int, float]:

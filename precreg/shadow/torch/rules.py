@@ -50,6 +50,69 @@ def compute_exact(
     return Exact(result)
 
 
+class Linear(NamedTuple):
+    """An operation that is linear in one tensor, and has one other factor: `apply` takes values of both."""
+
+    operand: Any
+    factor: Any
+    apply: Callable[[Any, Any], Any]
+
+
+def linear_part(
+    facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], is_inexact: Callable[[Any], bool]
+) -> Linear | None:
+    """Return the part of an operation that passes the error of its one inexact input on; None for any other."""
+    find = _LINEAR.get(facts.name)
+    linear = None if find is None else find(facts.given(args, kwargs), is_inexact)
+    if linear is None or not all(_is_narrow(each) for each in linear[:2]) or not _multiplies_in_float32():
+        return None
+    return linear
+
+
+def _is_narrow(tensor: Any) -> bool:
+    return is_shadowed(tensor) and tensor.device.type == "cpu" and tensor.dtype in _NARROW
+
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _multiplies_in_float32() -> bool:
+    """Return whether products of float32 have all its bits: users may allow bfloat16 inside."""
+    allowed = torch.backends.mkldnn
+    precisions = (allowed.fp32_precision, allowed.matmul.fp32_precision, allowed.conv.fp32_precision)
+    return all(each in ("none", "ieee") for each in precisions)
+
+
+def _of_product(a: Any, b: Any, is_inexact: Callable[[Any], bool]) -> Linear | None:
+    if is_inexact(a) == is_inexact(b):
+        return None
+    if is_inexact(a):
+        return Linear(a, b, torch.mm)
+    return Linear(b, a, lambda error, factor: torch.mm(factor, error))
+
+
+def _of_addmm(given: dict[str, Any], is_inexact: Callable[[Any], bool]) -> Linear | None:
+    found = None if is_inexact(given["self"]) else _of_product(given["mat1"], given["mat2"], is_inexact)
+    alpha = given.get("alpha", 1)
+    if found is None or alpha == 1:
+        return found
+    return found._replace(apply=lambda error, factor: found.apply(error, factor) * alpha)
+
+
+def _of_convolution(given: dict[str, Any], is_inexact: Callable[[Any], bool]) -> Linear | None:
+    operand, weight, bias, *options = given.values()
+    if is_inexact(weight) or (bias is not None and is_inexact(bias)):
+        return None
+    return Linear(operand, weight, lambda error, factor: torch.convolution(error, factor, None, *options))
+
+
+_LINEAR: dict[str, Callable[[dict[str, Any], Callable[[Any], bool]], Linear | None]] = {
+    "mm": lambda given, is_inexact: _of_product(given["self"], given["mat2"], is_inexact),
+    "addmm": _of_addmm,
+    "convolution": _of_convolution,
+}
+
+
 def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
     """Return nested lists, tuples and mappings with changed leaves."""
     if isinstance(tree, list | tuple):
