@@ -144,7 +144,7 @@ def _norms_of(errors: Any, scale: Any) -> _Norms:
 
 def _stored(errors: Any, dtype: Any) -> Any:
     """Return a copy of own errors in a dtype that keeps two digits, and takes no more memory than the result."""
-    narrow = torch.bfloat16 if dtype.itemsize <= 2 else torch.complex64 if dtype.is_complex else torch.float32
+    narrow = torch.complex64 if dtype.is_complex else torch.bfloat16
     return errors.to(twin_dtype(dtype) if dtype.itemsize >= 16 else narrow, copy=True)
 
 
