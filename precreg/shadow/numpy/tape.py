@@ -33,6 +33,7 @@ _MEMORY_BYTES = 2**30
 ARRAYS = Codec(
     lambda array: (np.ascontiguousarray(array).view(np.uint8), (array.dtype, array.shape)),
     lambda packed, form: np.frombuffer(packed, form[0]).reshape(form[1]),
+    np.ndarray.copy,
 )
 
 
@@ -106,7 +107,7 @@ class NumpyTape:
 
     def _copy(self, memory: Memory, region: Region, array: Plain) -> Kept:
         if region not in memory.copies:
-            memory.copies[region] = self._keep(array.copy())
+            memory.copies[region] = self._keep(array)
         return memory.copies[region]
 
     def _keep(self, array: Plain) -> Kept:

@@ -13,6 +13,7 @@ from precreg.shadow.torch.twins import twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
 
+_MANY = 2**12
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -143,8 +144,8 @@ def _norms_of(errors: Any, scale: Any) -> _Norms:
 
 
 def _stored(errors: Any, dtype: Any) -> Any:
-    """Return a copy of own errors in a dtype that keeps two digits, and takes no more memory than the result."""
-    narrow = torch.complex64 if dtype.is_complex else torch.bfloat16
+    """Return a copy of own errors: float32 at least for a few, and 16 bits for many, whose sum keeps three digits."""
+    narrow = torch.complex64 if dtype.is_complex else torch.bfloat16 if errors.numel() >= _MANY else torch.float32
     return errors.to(twin_dtype(dtype) if dtype.itemsize >= 16 else narrow, copy=True)
 
 

@@ -36,7 +36,7 @@ def _unpack(packed: bytearray, form: Any) -> Any:
     return flat.view(shape) if stride is None else flat.as_strided(shape, stride)
 
 
-TENSORS = Codec(_pack, _unpack)
+TENSORS = Codec(_pack, _unpack, torch.clone)
 
 
 class _Region(NamedTuple):
@@ -69,7 +69,8 @@ class _Alias:
     """The values of an exact tensor: its own memory as long as nothing writes there, and a copy afterwards."""
 
     def __init__(self, tensor: Any) -> None:
-        self.kept = Kept(tensor.detach())
+        values = tensor.detach()
+        self.kept = Kept(lambda: values)
 
     def get(self) -> Any:
         """Return the values."""
@@ -161,7 +162,8 @@ class TorchTape:
         needed = {id(each) for name, each in given.items() if way is None or way.needs(name, inexact)}
         reads = []
         for each in inputs:
-            region, value = self._region(each), None
+            region = self._region(each)
+            value: Kept | _Alias | None = None
             if way is not None and way.keep is not None:
                 value = self._keep(way.keep(each))
             elif id(each) in needed if way is not None else facts.name not in LINEAR:
@@ -222,7 +224,7 @@ class TorchTape:
         """Return the values of an input. An alias would keep the storage, and with it the twin, alive."""
         copies = self._copies.setdefault(region.storage, {})
         if is_inexact and region not in copies:
-            copies[region] = self._keep(tensor.detach().clone())
+            copies[region] = self._keep(tensor.detach())
         if region in copies:
             return copies[region]
         alias = _Alias(tensor)
@@ -232,7 +234,7 @@ class TorchTape:
     def _protect(self, storage: int) -> None:
         """Copy the kept values of a storage, before an operation writes it."""
         for alias in self._aliases.pop(storage, ()):
-            alias.kept = self._keep(alias.get().clone())
+            alias.kept = self._keep(alias.get())
         self._copies.pop(storage, None)
 
     def attribute(self, output: Any, exact: Any) -> Attribution:
