@@ -1,9 +1,10 @@
 """How much time and memory does a trace of a network take over the plain run, and does its shadow equal a float64 run?
 
 `python -m benchmarks.shadow.networks [ROUNDS]` prints a table. Each figure is from a process of its own with one
-thread: processor time over the plain run's, and the peak of resident memory over its own start, in MB. `dump` keeps a
-copy of each layer's output, as tools that dump and compare do. Goals: 6 times the time for own errors; less memory than
-a dump.
+thread: processor time over the plain run's, and the growth of the peak of resident memory, in MB. Tools that dump and
+compare keep copies. `layers` copies the output of each module, containers included. For a backward pass it copies the
+gradients of these outputs and of all weights, too. `operations` copies each result that is no view, of both passes: a
+trace sees these values. Goals: 6 times the time for own errors; less memory than a dump.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from __future__ import annotations
 import copy
 import json
 import os
-import resource
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 NETWORKS = ("resnet50", "encoder", "decoder with backward pass")
-WAYS = ("plain", "dump", "outputs", "totals", "own", "shares")
+WAYS = ("plain", "layers", "operations", "outputs", "totals", "own", "shares")
 
 
 def make(name: str) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
@@ -74,22 +76,25 @@ def run(name: str, way: str) -> dict[str, Any]:
     with TorchEngine(Recorder()):
         # The first dispatch mode of a process imports torch._dynamo.
         torch.ones(2) * 2
-    before, started = peak_mb(), time.process_time()
+    before, started = resident_mb(), time.process_time()
     found: dict[str, Any] = {}
     if way == "plain":
         compute(module, x)
-    elif way == "dump":
+    elif way in DUMPS:
         kept: list[Any] = []
-        hooks = [each.register_forward_hook(lambda _m, _i, out: keep(kept, out)) for each in module.modules()]
-        compute(module, x)
-        for hook in hooks:
-            hook.remove()
+        with DUMPS[way](module, kept):
+            compute(module, x)
+        if way == "layers":
+            kept += [each.grad.clone() for each in module.parameters() if each.grad is not None]
+        found["kept MB"] = sum(each.nbytes for each in kept) / 1e6
     else:
         detail = {"outputs": Detail.OUTPUTS, "totals": Detail.TOTALS}.get(way, Detail.OWN)
         with TorchEngine(Recorder(detail), module, shares=way == "shares") as engine:
             result = compute(module, x)
         if way == "shares":
+            traced = time.process_time()
             found["sum of shares"] = sum(engine.shares({"out": result})["out"].values())
+            found["way back"] = (time.process_time() - traced) / (traced - started)
         found["twins MB"] = engine.twins.peak_bytes / 1e6
     found |= {"time": time.process_time() - started, "memory": peak_mb() - before}
     if way == "own":
@@ -100,15 +105,54 @@ def run(name: str, way: str) -> dict[str, Any]:
     return found
 
 
-def keep(kept: list[Any], out: Any) -> None:
-    """Copy the output of a layer."""
-    if hasattr(out, "clone"):
-        kept.append(out.detach().clone())
+@contextmanager
+def dump_layers(module: Any, kept: list[Any]) -> Iterator[None]:
+    """Copy the tensor that each module returns, containers included, and its gradient when that is known."""
+
+    def keep(_module: Any, _inputs: Any, out: Any) -> None:
+        if hasattr(out, "clone"):
+            kept.append(out.detach().clone())
+            if out.requires_grad:
+                out.register_hook(lambda gradient: kept.append(gradient.clone()))
+
+    hooks = [each.register_forward_hook(keep) for each in module.modules()]
+    yield
+    for hook in hooks:
+        hook.remove()
+
+
+@contextmanager
+def dump_operations(_module: Any, kept: list[Any]) -> Iterator[None]:
+    """Copy each floating result of an operation of torch, those of a backward pass included, apart from views."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Dump(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if not func.is_view:
+                made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+                kept.extend(each.detach().clone() for each in made if each.is_floating_point())
+            return result
+
+    with Dump():
+        yield
+
+
+DUMPS = {"layers": dump_layers, "operations": dump_operations}
+
+
+def resident_mb() -> float:
+    """Return the resident memory in MB, which is the peak from now on: imports have higher ones by chance."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak_mb()
 
 
 def peak_mb() -> float:
-    """Return the peak of this process's resident memory in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the peak of resident memory in MB."""
+    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found) / 1024
 
 
 def main() -> None:
@@ -129,7 +173,7 @@ def main() -> None:
             found = {key: median(each[key] for each in all_found) for key in all_found[0]}
             plain = found["time"] if way == "plain" else plain
             further = "  ".join(f"{key} {value:.3g}" for key, value in found.items() if key not in ("time", "memory"))
-            shown = f"{name:27} {way:8} {found['time'] / plain:5.1f}x  {found['memory']:7.0f} MB  {further}"
+            shown = f"{name:27} {way:10} {found['time'] / plain:5.1f}x  {found['memory']:7.0f} MB  {further}"
             print(shown, flush=True)
 
 

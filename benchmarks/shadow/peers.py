@@ -41,7 +41,8 @@ ONNX_MODEL = "resnet50.onnx"
 ONNX_WAYS = ("plain", "Polygraphy", "totals", "own", "shares")
 TORCH_WAYS = (
     "plain",
-    "dump",
+    "layers",
+    "operations",
     "msprobe L1 statistics",
     "msprobe mix statistics",
     "msprobe L1 tensor",
@@ -76,18 +77,6 @@ def silence() -> Iterator[None]:
     """Drop what a peer prints, as all of them print much."""
     with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
         yield
-
-
-def resident_mb() -> float:
-    """Return the resident memory in MB, which is the peak from now on: imports have higher ones by chance."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return peak_mb()
-
-
-def peak_mb() -> float:
-    """Return the peak of resident memory in MB."""
-    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found) / 1024
 
 
 # ONNX
@@ -164,14 +153,14 @@ def measure_onnx(folder: Path, way: str) -> Found:
     """Return the time and memory of one way."""
     for module in ("onnxruntime", "polygraphy.comparator" if way == "Polygraphy" else "precreg.shadow.onnx"):
         importlib.import_module(module)
-    before, started = resident_mb(), time.process_time()
+    before, started = networks.resident_mb(), time.process_time()
     if way == "plain":
         run_onnx(folder)
     elif way == "Polygraphy":
         run_polygraphy(folder)
     else:
         trace_onnx(folder, Recorder(DETAILS[way]), shares=way == "shares")
-    return {"time": time.process_time() - started, "memory": peak_mb() - before, "files": 0.0}
+    return {"time": time.process_time() - started, "memory": networks.peak_mb() - before, "files": 0.0}
 
 
 # torch
@@ -207,9 +196,9 @@ def measure_torch(folder: Path, name: str, way: str) -> Found:
     module, x, compute = prepared(name)
     _, level, task = way.split()
     step = dump_msprobe(folder, level, task, lambda: (module, lambda: compute(module, x)))
-    before, started = resident_mb(), time.process_time()
+    before, started = networks.resident_mb(), time.process_time()
     step()
-    took, memory = time.process_time() - started, peak_mb() - before
+    took, memory = time.process_time() - started, networks.peak_mb() - before
     return {"time": took, "memory": memory, "files": written_bytes(folder) / 1e6}
 
 

@@ -448,7 +448,7 @@ _SMALL = 512
 def is_small(step: Any) -> bool:
     """Return whether differences can serve for an operation: it has values, and few of them."""
     sizes = [int(np.prod(each.region.shape)) for each in step.operands]
-    return sum(sizes) <= _SMALL and all(each.value is not None for each in step.operands) and ".at" not in step.name
+    return sum(sizes) <= _SMALL and all(each.kept is not None for each in step.operands) and ".at" not in step.name
 
 
 def by_differences(derived: Derived, gradients: list[Plain]) -> list[Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import FORMATS
+from precreg.shadow.shelf import Kept
 
 Plain = NDArray[Any]
 
@@ -49,7 +50,7 @@ class Memory:
         # The number of the operation that wrote last; 0 for values from outside.
         self.maker = 0
         # Values of this version that the tape has kept, by region.
-        self.copies: dict[Region, Plain] = {}
+        self.copies: dict[Region, Kept] = {}
         # The relative errors of views of this version, and their largest absolute values.
         self.errors: dict[Region, float] = {}
         self.largest: dict[Region, float] = {}

@@ -19,21 +19,37 @@ from precreg.shadow.numpy.contractions import CONTRACTIONS, rule_of_norm
 from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, Rule, by_differences, is_small
 from precreg.shadow.numpy.memory import Memory, Region
 from precreg.shadow.numpy.values import Values, replace_leaves
+from precreg.shadow.shelf import Codec, Kept, Shelf
 
 Plain = NDArray[Any]
 
-# A trace of 10,000 operations on 64x256 float32 needs about as much: 64 KiB for a value and as much for its error.
-TAPE_BYTES = 2**30
+# A trace of 160,000 operations on 64x256 float32 needs about as much: 64 KiB for a value and as much for its error.
+# Most of it is in temporary files.
+TAPE_BYTES = 2**34
+# Without room for such files.
+_MEMORY_BYTES = 2**30
+
+# Arrays on a shelf.
+ARRAYS = Codec(
+    lambda array: (np.ascontiguousarray(array).view(np.uint8), (array.dtype, array.shape)),
+    lambda packed, form: np.frombuffer(packed, form[0]).reshape(form[1]),
+    np.ndarray.copy,
+)
 
 
 class Operand:
     """An input of an operation: its place, and a copy of its values if the derivative needs them."""
 
     # No tuple: conversions look for values inside of tuples.
-    __slots__ = ("region", "units", "value")
+    __slots__ = ("kept", "region", "units")
 
-    def __init__(self, region: Region, units: int, value: Plain | None) -> None:
-        self.region, self.units, self.value = region, units, value
+    def __init__(self, region: Region, units: int, kept: Kept | None) -> None:
+        self.region, self.units, self.kept = region, units, kept
+
+    @property
+    def value(self) -> Plain | None:
+        """Return the copy of the values."""
+        return None if self.kept is None else self.kept.get()
 
 
 class Written(NamedTuple):
@@ -41,8 +57,13 @@ class Written(NamedTuple):
 
     region: Region
     units: int
-    error: Plain | None
+    kept_error: Kept | None
     where: Plain | None = None
+
+    @property
+    def error(self) -> Plain | None:
+        """Return the own error."""
+        return None if self.kept_error is None else self.kept_error.get()
 
 
 class Step(NamedTuple):
@@ -63,6 +84,7 @@ class NumpyTape:
     def __init__(self, values: Values, limit: int = TAPE_BYTES) -> None:
         self.memories, self._widen = values.memories, values.wide
         self.limit, self.bytes = limit, 0
+        self.shelf = Shelf(ARRAYS)
         self.steps: deque[tuple[Step, int]] = deque()
         self.dropped = 0
         self._fresh = 0
@@ -81,26 +103,31 @@ class NumpyTape:
             operands.append(Operand(region, memory.twin.size, self._copy(memory, region, array) if keeps else None))
             return operands[-1]
 
-        self._fresh = 0
         return self._widen(replace_leaves(arguments, keep)), self._widen(replace_leaves(options, keep)), operands
 
-    def _copy(self, memory: Memory, region: Region, array: Plain) -> Plain:
+    def _copy(self, memory: Memory, region: Region, array: Plain) -> Kept:
         if region not in memory.copies:
-            memory.copies[region] = array.copy()
-            self._fresh += array.nbytes
+            memory.copies[region] = self._keep(array)
         return memory.copies[region]
+
+    def _keep(self, array: Plain) -> Kept:
+        self._fresh += array.nbytes
+        return self.shelf.keep(array, array.nbytes)
 
     def written(self, array: Plain, error: Plain | None, where: Plain | None = None) -> Written:
         """Return a result with its own error for a step; the error of a large array is rounded to float32."""
         memory = self.memories.memory_of(array)
-        return Written(self.memories.region(array, memory), memory.twin.size, _narrow(error), where)
+        narrow = _narrow(error)
+        kept = None if narrow is None else self._keep(narrow)
+        return Written(self.memories.region(array, memory), memory.twin.size, kept, where)
 
     def add(self, step: Step) -> None:
         """Append a step. The oldest ones make room."""
-        size = self._fresh + sum(each.error.nbytes for each in step.written if each.error is not None)
-        self.steps.append((step, size))
-        self.bytes += size
-        while self.bytes > self.limit and len(self.steps) > 1:
+        self.steps.append((step, self._fresh))
+        self.bytes += self._fresh
+        self._fresh = 0
+        limit = min(self.limit, _MEMORY_BYTES) if self.shelf.is_full else self.limit
+        while self.bytes > limit and len(self.steps) > 1:
             self.bytes -= self.steps.popleft()[1]
             self.dropped += 1
 

@@ -125,7 +125,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
         wide = twin_dtype(low.dtype)
         exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
-        reads = None if self.tape is None else self.tape.read(call.args, call.kwargs, (), (), self.twins.has)
+        reads = (
+            None if self.tape is None else self.tape.read(call.facts, call.args, call.kwargs, (), (), self.twins.has)
+        )
         before = _Before({}, {}, True, 0.0, (), None, (), reads)
         self.twins.put(low, exact, set())
         shadow = self.twins.of(low)
@@ -183,7 +185,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         sources = tuple(self.twins.maker_of(each) for each in call.inputs)
         reads = None
         if self.tape is not None:
-            reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
+            reads = self.tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self.twins.has)
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
         alone = {}
         if self._own and not is_exact and written:
@@ -303,7 +305,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def _tape_operation(
         self, call: OpCall, before: _Before, low: Any, results: list[OpResult], measured: list[Measured]
     ) -> None:
-        owns = {id(each.low): one.own_errors for each, one in zip(results, measured, strict=True)}
+        owns = {
+            id(each.low): one.own_errors
+            for each, one in zip(results, measured, strict=True)
+            if one.own is None or one.own.relative > 0.0
+        }
         if self.tape is not None and before.reads is not None:
             number = self._recorder.next_number()
             self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)

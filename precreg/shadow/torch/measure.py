@@ -21,6 +21,8 @@ _AS_ARRAY = torch.Tensor.numpy
 # Sums of squares below it may have lost terms to underflow.
 _LEAST_SQUARES = 1e-250
 
+# The rounding of so many errors to 16 bits averages out in their sum.
+_MANY = 2**12
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -235,8 +237,8 @@ def _norms_of(errors: Any, scale: Any) -> _Norms:
 
 
 def _stored(errors: Any, dtype: Any) -> Any:
-    """Return a copy of own errors in a dtype that keeps two digits, and takes no more memory than the result."""
-    narrow = torch.bfloat16 if dtype.itemsize <= 2 else torch.complex64 if dtype.is_complex else torch.float32
+    """Return a copy of own errors: float32 at least for a few, and 16 bits for many, whose sum keeps three digits."""
+    narrow = torch.complex64 if dtype.is_complex else torch.bfloat16 if errors.numel() >= _MANY else torch.float32
     return errors.to(twin_dtype(dtype) if dtype.itemsize >= 16 else narrow, copy=True)
 
 

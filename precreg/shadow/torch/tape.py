@@ -15,9 +15,28 @@ from typing import Any, NamedTuple
 
 import torch
 
-from precreg.shadow.torch.rules import apply_rule, derivable_form, map_leaves
+from precreg.shadow.shelf import Codec, Kept, Shelf
+from precreg.shadow.torch.rules import LINEAR, Way, apply_rule, derivable_form, map_leaves, way_back
 from precreg.shadow.torch.schema import Facts
 from precreg.shadow.torch.twins import is_shadowed, upcast
+
+
+def _pack(tensor: Any) -> tuple[Any, Any]:
+    """Return the bytes of a tensor with its dtype, shape, strides (none if it does not fill its memory) and device."""
+    host = tensor.resolve_conj().resolve_neg()
+    is_dense = host.nbytes == host.untyped_storage().nbytes()
+    flat = host.as_strided((host.numel(),), (1,), 0) if is_dense else host.reshape(-1)
+    form = (host.dtype, host.shape, host.stride() if is_dense else None, host.device)
+    return flat.cpu().view(torch.uint8).numpy(), form
+
+
+def _unpack(packed: bytearray, form: Any) -> Any:
+    dtype, shape, stride, device = form
+    flat = torch.frombuffer(packed, dtype=torch.uint8).view(dtype).to(device)
+    return flat.view(shape) if stride is None else flat.as_strided(shape, stride)
+
+
+TENSORS = Codec(_pack, _unpack, torch.clone)
 
 
 class _Region(NamedTuple):
@@ -46,19 +65,34 @@ class _Slot:
         self.at = at
 
 
-class _Value:
-    """A tensor's values at one time: its own memory as long as nothing writes there, and a copy afterwards."""
+class _Alias:
+    """The values of an exact tensor: its own memory as long as nothing writes there, and a copy afterwards."""
 
-    def __init__(self, tensor: Any, *, copy: bool) -> None:
-        self.tensor = tensor.detach().clone() if copy else tensor.detach()
+    def __init__(self, tensor: Any) -> None:
+        values = tensor.detach()
+        self.kept = Kept(lambda: values)
+
+    def get(self) -> Any:
+        """Return the values."""
+        return self.kept.get()
 
 
 class _Read(NamedTuple):
-    """An input of an operation. An inexact one passes errors of earlier operations on."""
+    """An input of an operation; no value if no derivative reads it. An inexact one passes earlier errors on."""
 
     region: _Region
-    value: _Value
+    dtype: Any
+    device: Any
+    value: Kept | _Alias | None
     is_inexact: bool
+
+    def load(self) -> Any:
+        """Return the values in a dtype for gradients, and 0 in the place of values that are not needed."""
+        if self.value is not None:
+            value = self.value.get()
+            return value if value.dtype is torch.bool else value.to(_gradient_dtype(value.dtype))
+        zero = torch.zeros((), dtype=_gradient_dtype(self.dtype), device=self.device)
+        return zero.expand(self.region.shape)
 
 
 class Reads(NamedTuple):
@@ -68,6 +102,9 @@ class Reads(NamedTuple):
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     written: list[int]
+    way: Way | None
+    # The names of the arguments that pass errors on.
+    inexact: set[str]
 
 
 class _Made(NamedTuple):
@@ -76,7 +113,7 @@ class _Made(NamedTuple):
     region: _Region
     at: int | None
     written: int | None
-    own: Any
+    own: Kept | None
 
 
 class _Entry(NamedTuple):
@@ -102,12 +139,14 @@ class TorchTape:
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
         self._storages: dict[int, tuple[int, Any]] = {}
-        self._aliases: dict[int, list[_Value]] = {}
-        self._copies: dict[_Region, _Value] = {}
+        self._aliases: dict[int, list[_Alias]] = {}
+        self._copies: dict[int, dict[_Region, Kept]] = {}
         self._last = 0
+        self.shelf = Shelf(TENSORS)
 
     def read(
         self,
+        facts: Facts,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         inputs: Sequence[Any],
@@ -116,10 +155,20 @@ class TorchTape:
     ) -> Reads:
         """Keep the inputs of an operation, before it writes some of them."""
         places = {id(each): at for at, each in enumerate(inputs)}
+        given = facts.given(args, kwargs)
+        passing = {id(each) for each in inputs if is_inexact(each)}
+        inexact = {name for name, each in given.items() if id(each) in passing}
+        way = way_back(facts, given, inexact)
+        needed = {id(each) for name, each in given.items() if way is None or way.needs(name, inexact)}
         reads = []
         for each in inputs:
             region = self._region(each)
-            reads.append(_Read(region, self._value(each, region, is_inexact(each)), is_inexact(each)))
+            value: Kept | _Alias | None = None
+            if way is not None and way.keep is not None:
+                value = self._keep(way.keep(each))
+            elif id(each) in needed if way is not None else facts.name not in LINEAR:
+                value = self._value(each, region, id(each) in passing)
+            reads.append(_Read(region, each.dtype, each.device, value, id(each) in passing))
         for each in written:
             self._protect(self._region(each).storage)
 
@@ -128,7 +177,11 @@ class TorchTape:
                 return _Slot(places[id(leaf)]) if id(leaf) in places else leaf.detach().clone()
             return leaf
 
-        return Reads(reads, map_leaves(slot, args), map_leaves(slot, kwargs), [places[id(each)] for each in written])
+        order = [places[id(each)] for each in written]
+        return Reads(reads, map_leaves(slot, args), map_leaves(slot, kwargs), order, way, inexact)
+
+    def _keep(self, tensor: Any) -> Kept:
+        return self.shelf.keep(tensor, tensor.nbytes)
 
     def add(
         self,
@@ -141,14 +194,15 @@ class TorchTape:
         owns: dict[int, Any],
     ) -> None:
         """Add an operation that ran, with the own errors of its results by their id."""
+        kept_owns = {key: self._keep(own) for key, own in owns.items() if own is not None}
         made = [
-            _Made(self._region(each), None, place, owns.get(id(each)))
+            _Made(self._region(each), None, place, kept_owns.get(id(each)))
             for place, each in zip(inputs.written, written, strict=True)
         ]
         known = {each.region.storage for each in made}
         for at, each in enumerate(flat_leaves(low)):
             if is_shadowed(each) and (region := self._region(each)).storage not in known:
-                made.append(_Made(region, at, None, owns.get(id(each))))
+                made.append(_Made(region, at, None, kept_owns.get(id(each))))
         kept = map_leaves(lambda leaf: None if is_shadowed(leaf) else leaf, low)
         self._entries.append(_Entry(number, func, facts, inputs, made, kept))
 
@@ -163,25 +217,25 @@ class TorchTape:
         return _Region(number, count, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
 
     def _end(self, key: int, _storage: object) -> None:
-        self._storages.pop(key, None)
+        number, _ = self._storages.pop(key, (0, None))
+        self._copies.pop(number, None)
 
-    def _value(self, tensor: Any, region: _Region, is_inexact: bool) -> _Value:
+    def _value(self, tensor: Any, region: _Region, is_inexact: bool) -> Kept | _Alias:
         """Return the values of an input. An alias would keep the storage, and with it the twin, alive."""
-        if region in self._copies:
-            return self._copies[region]
-        value = _Value(tensor, copy=is_inexact)
-        if is_inexact:
-            self._copies[region] = value
-        else:
-            self._aliases.setdefault(region.storage, []).append(value)
-        return value
+        copies = self._copies.setdefault(region.storage, {})
+        if is_inexact and region not in copies:
+            copies[region] = self._keep(tensor.detach())
+        if region in copies:
+            return copies[region]
+        alias = _Alias(tensor)
+        self._aliases.setdefault(region.storage, []).append(alias)
+        return alias
 
     def _protect(self, storage: int) -> None:
         """Copy the kept values of a storage, before an operation writes it."""
-        for value in self._aliases.pop(storage, ()):
-            value.tensor = value.tensor.clone()
-        for region in [each for each in self._copies if each.storage == storage]:
-            del self._copies[region]
+        for alias in self._aliases.pop(storage, ()):
+            alias.kept = self._keep(alias.get())
+        self._copies.pop(storage, None)
 
     def attribute(self, output: Any, exact: Any) -> Attribution:
         """Return the shares of the error of a tensor against its exact values."""
@@ -236,11 +290,7 @@ class _Back:
             return
         for made, gradient in zip(entry.made, gradients, strict=True):
             if gradient is not None and made.own is not None and not behind:
-                product = (
-                    torch.sum(gradient.double() * made.own.conj().double())
-                    if not gradient.is_complex()
-                    else (torch.sum(gradient.conj() * made.own).real.double())
-                )
+                product = _product(gradient, made.own.get())
                 self.products[entry.number] = self.products.get(entry.number, 0.0) + product
         if not any(read.is_inexact for read in entry.inputs.reads):
             return
@@ -266,15 +316,29 @@ class _Back:
         self._behind_cut |= {read.region.storage for read in entry.inputs.reads if read.is_inexact}
 
     def _add_inputs(self, entry: _Entry, gradients: Sequence[Any]) -> None:
+        inputs = entry.inputs
+        if inputs.way is None:
+            self._run_again(entry, gradients)
+        elif gradients[0] is not None:
+            slots = entry.facts.given(inputs.args, inputs.kwargs)
+            given = {
+                name: inputs.reads[each.at].load() if isinstance(each, _Slot) else each for name, each in slots.items()
+            }
+            for name, gradient in inputs.way.back(given, gradients[0], inputs.inexact).items():
+                self.add(inputs.reads[slots[name].at].region, gradient)
+
+    def _run_again(self, entry: _Entry, gradients: Sequence[Any]) -> None:
         reads = entry.inputs.reads
         given = entry.facts.given(entry.inputs.args, entry.inputs.kwargs)
         fixed = {given[name].at for name in entry.facts.statistics}
         wants = [read.is_inexact and at not in fixed for at, read in enumerate(reads)]
-        leaves = [_leaf(read.value.tensor, want) for read, want in zip(reads, wants, strict=True)]
+        leaves = [read.load().contiguous() if read.value is None else read.load() for read in reads]
+        # An alias of a tensor must not change that one's flag.
+        leaves = [leaf.detach().requires_grad_(want) for leaf, want in zip(leaves, wants, strict=True)]
         with torch.enable_grad():
             # torch refuses to write a tensor whose gradient is wanted, and takes a copy of it.
             passed = [leaf.clone() if at in entry.inputs.written else leaf for at, leaf in enumerate(leaves)]
-            results = flat_leaves(_run(entry, passed))
+            results = flat_leaves(_run(entry, passed, is_first=all(each is None for each in gradients[1:])))
         outs = [passed[made.written] if made.written is not None else results[made.at] for made in entry.made]  # type: ignore[index]
         known = [(out, each) for out, each in zip(outs, gradients, strict=True) if each is not None]
         if not all(out.requires_grad for out, _ in known):
@@ -291,14 +355,16 @@ class _Back:
                 self.add(read.region, gradient)
 
 
-def _leaf(tensor: Any, wants_gradient: bool) -> Any:
-    leaf = tensor.detach().to(_gradient_dtype(tensor.dtype))
-    # An alias of a tensor must not change that one's flag.
-    return leaf.detach().requires_grad_(wants_gradient)
+def _product(gradient: Any, own: Any) -> Any:
+    """Return the inner product of a gradient and an own error, added up in float64."""
+    if gradient.is_complex():
+        return torch.sum(gradient.conj() * own).real.double()
+    real = own.real if own.is_complex() else own
+    return torch.dot(gradient.double().reshape(-1), real.double().reshape(-1))
 
 
-def _run(entry: _Entry, passed: Sequence[Any]) -> Any:
-    """Run an operation again on values that note its derivative."""
+def _run(entry: _Entry, passed: Sequence[Any], *, is_first: bool) -> Any:
+    """Run an operation again on values that note its derivative; `is_first` asks for that of the first result alone."""
 
     def leaf(value: Any) -> Any:
         if isinstance(value, _Slot):
@@ -307,7 +373,8 @@ def _run(entry: _Entry, passed: Sequence[Any]) -> Any:
 
     args, kwargs = map_leaves(leaf, entry.inputs.args), map_leaves(leaf, entry.inputs.kwargs)
     ruled = apply_rule(entry.facts, args, kwargs, entry.low)
-    ruled = derivable_form(entry.facts, args, kwargs) if ruled is None else ruled
+    if ruled is None and not (is_first and entry.facts.keeps_for_backward):
+        ruled = derivable_form(entry.facts, args, kwargs)
     return entry.func(*args, **kwargs) if ruled is None else ruled
 
 

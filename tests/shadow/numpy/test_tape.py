@@ -8,6 +8,7 @@ from precreg.shadow import Detail, Recorder
 from precreg.shadow.numpy import NumpyEngine
 from precreg.shadow.numpy.derivatives import Derived, by_differences
 from precreg.shadow.numpy.tape import NumpyTape, rule_of_step
+from precreg.shadow.shelf import Kept
 from precreg.shadow.tracer import Tracer
 from tests.shadow.numpy import test_engine as kernels
 from tests.shadow.numpy.traced import trace
@@ -157,7 +158,8 @@ def test_a_rule_gives_the_gradient_of_differences(function):
     gradients = [np.random.default_rng(1).standard_normal(each.region.shape) for each in step.written]
     if any(operand.value is None for operand in step.operands):
         for operand in step.operands:
-            operand.value = np.random.default_rng(2).standard_normal(operand.region.shape)
+            values = np.random.default_rng(2).standard_normal(operand.region.shape)
+            operand.kept = Kept(lambda values=values: values)
     derived = Derived(step.function, step.arguments, step.options, step.operands)
     for one, other in zip(rule_of_step(step)(derived, gradients), by_differences(derived, gradients), strict=True):
         np.testing.assert_allclose(np.broadcast_to(one, other.shape), other, rtol=1e-5, atol=1e-6)
