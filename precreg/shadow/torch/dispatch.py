@@ -138,7 +138,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if not call.written and self._is_view(call, place, low):
             return low
         if call.facts.name == "_local_scalar_dense":
-            if self.twins.has(call.inputs[0]):
+            if self.twins.differs(call.inputs[0]):
                 self._recorder.note_event("cut", "item", place.site, elements=1)
             return low
         before = before or self._look(call)
@@ -201,6 +201,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
         alone = before.wide if before.alone is None else before.alone
+        self._follow_decisions(call, place)
         shadows = [(each, self.twins.of(each)) for each in call.written]
         results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
@@ -219,6 +220,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 kept = self.twins.of(each)
                 results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))
         return results
+
+    def _follow_decisions(self, call: OpCall, place: Place) -> None:
+        """Take the decisions of the run, and note where the computation in higher precision decides otherwise."""
+        given = call.facts.given(call.args, call.kwargs) if call.facts.decides else {}
+        for each in (given[name] for name in call.facts.decides):
+            if self.twins.differs(each):
+                self._recorder.note_event("flip", call.facts.name, place.site, 1, 1)
+            self.twins.forget(each)
 
     def _check_discrete(self, call: OpCall, place: Place, low: Any, exact: Any) -> None:
         """Note where the computation in higher precision would have chosen other integers or truth values."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.site import user_site
 from precreg.shadow.torch.twins import Twins, is_shadowed
@@ -71,7 +72,10 @@ class Exits:
         asks = sys._getframe(3).f_code.co_filename
         if threading.current_thread() is not self._thread or asks.startswith(libraries):
             return False
-        return is_shadowed(tensor) and self._twins.has(tensor)
+        if not is_shadowed(tensor):
+            return False
+        with _disable_current_modes():
+            return self._twins.differs(tensor)
 
     def _to_array(self, _name: str, usual: Any, tensor: Any, args: Any, kwargs: Any) -> Any:
         array = usual(tensor, *args, **kwargs)

@@ -76,6 +76,10 @@ class Twins:
         """Return whether a tensor's storage differs from its upcast."""
         return storage_key(tensor) in self._twins
 
+    def differs(self, tensor: Any) -> bool:
+        """Return whether a tensor's own elements differ from their twins: a view may be exact in an inexact storage."""
+        return self.has(tensor) and not torch.allclose(self.of(tensor), upcast(tensor), 0.0, 0.0, equal_nan=True)
+
     def of(self, tensor: Any) -> Any:
         """Return the twin of a tensor as a view with the tensor's shape and strides, or the upcast of an exact one."""
         twin = self._fitting(tensor)
