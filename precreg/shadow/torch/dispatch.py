@@ -219,6 +219,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self.twins.put(each, shadow, used)
                 kept = self.twins.of(each)
                 results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))
+        if self.twins.is_unknown(call.inputs):
+            for result in results:
+                self.twins.mark_unknown(result.low)
         return results
 
     def _follow_decisions(self, call: OpCall, place: Place) -> None:
@@ -286,7 +289,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
 
     def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
-        """Withdraw the errors of an operation in float64, whose shadow has the same precision."""
+        """Withdraw errors that are not known: of unknown inputs, and of float64, the shadow's own dtype."""
+        if self.twins.is_unknown(call.inputs):
+            sizes = _Sizes(sizes.own, None, None)
         is_wide = low.dtype == twin_dtype(low.dtype) and all(
             each.dtype == twin_dtype(each.dtype) for each in call.inputs
         )
@@ -299,7 +304,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if size.total is None or (size.total.max_abs == 0.0 and size.total.relative == 0.0):
             # The twin equals the upcast, which is made on demand.
             if result.low.numel() * result.low.element_size() == result.low.untyped_storage().nbytes():
-                self.twins.drop(storage_key(result.low))
+                self.twins.settle(result.low)
         else:
             self.twins.errors[storage_key(result.low)] = size.total.relative
 
