@@ -78,12 +78,13 @@ class RunningEngines:
     def _front_ends(self) -> list[Engine]:
         from precreg.shadow.numpy import NumpyEngine
 
-        engines: list[Engine] = [NumpyEngine(self._recorder, self._arithmetic, self._wide, shares=self._shares)]
+        arrays = NumpyEngine(self._recorder, self._arithmetic, self._wide, shares=self._shares)
+        engines: list[Engine] = [arrays]
         # A function that computes with torch has imported it before it is called.
         if "torch" in sys.modules:
             from precreg.shadow.torch import TorchEngine
 
-            engines.append(TorchEngine(self._recorder, self._module, shares=self._shares))
+            engines.append(TorchEngine(self._recorder, self._module, shares=self._shares, arrays=arrays))
         return engines
 
     @property

@@ -5,6 +5,7 @@ Engines record. Listeners (watches, breakpoints) see each operation with its val
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -85,7 +86,18 @@ class Recorder:
         self.operations: list[Operation] = []
         self._listeners = listeners
         self._is_shown = False
+        # Arrays that code without a trace computed, by their identity.
+        self._foreign: dict[int, weakref.ref[Any]] = {}
         self._events: dict[tuple[EventKind, str, Site, str], TraceEvent] = {}
+
+    def note_foreign(self, array: NDArray[Any]) -> None:
+        """Note an array whose exact values nobody knows, as long as it lives."""
+        key = id(array)
+        self._foreign[key] = weakref.ref(array, lambda _: self._foreign.pop(key, None))
+
+    def is_foreign(self, array: NDArray[Any]) -> bool:
+        """Return whether an array was noted so."""
+        return id(array) in self._foreign
 
     def next_number(self) -> int:
         """Return the number of the operation that is recorded next, from 1."""

@@ -12,10 +12,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy import asarray
 
 from precreg.shadow.numpy.array import listed_names
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.site import is_library_file
+from precreg.subject import is_tensor
 
 _MADE = listed_names(
     "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter frombuffer "
@@ -120,6 +122,8 @@ class Creators:
             if not self._is_watching():
                 return original(value, *arguments, **options)
             operations = self.engine.operations
+            # A tensor hands its shadow to an array of its memory.
+            value = self.engine.wrap(asarray(value)) if is_tensor(value) else value
             given = (value, *_with_dtypes(arguments))
             if next(leaves_of(value), None) is None:
                 return operations.create(name, original, given, options)

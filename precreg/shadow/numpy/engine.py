@@ -93,6 +93,25 @@ class NumpyEngine:
         is_number = array.dtype.kind in "biu" or self.values.wide_of(array.dtype) is not None
         return self.given(array) if is_number else array
 
+    def take(self, array: NDArray[Any], shadow: NDArray[Any]) -> Any:
+        """Return an array of another engine as a watched one. It shares the memory of its shadow if it can."""
+        watched = self.wrap(array)
+        if self.memories.find(array) is None:
+            self.memories.adopt(array, shadow, shares=True)
+        return watched
+
+    def exact_of(self, array: NDArray[Any]) -> NDArray[Any] | None:
+        """Return the shadow of an array, as a view if it has one; None if the engine does not know the array."""
+        plain = plain_array_of(array)
+        if plain is None or not (type(array) is ShadowArray or self.knows(plain)) or self.is_foreign(plain):
+            return None
+        exact: NDArray[Any] = self.values.exact(array)
+        return exact
+
+    def is_foreign(self, array: NDArray[Any]) -> bool:
+        """Return whether code without a trace computed an array."""
+        return self.recorder.is_foreign(owner_of(array))
+
     def _view(self, array: NDArray[Any], is_simulated: bool) -> ShadowArray:
         view = np.ndarray.view(array, ShadowArray)
         view.engine, view.is_simulated = self, is_simulated

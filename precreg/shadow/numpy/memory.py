@@ -72,9 +72,12 @@ class Memories:
         """Return the memory of an array, with a shadow that equals the present values if it had none."""
         return self.find(array) or self._begin(array)
 
-    def adopt(self, array: Plain, shadow: Any) -> Memory:
-        """Give a new array its shadow, without a copy if the shadow can serve as it is."""
-        flat = self._flat(array, shadow)
+    def adopt(self, array: Plain, shadow: Any, *, shares: bool = False) -> Memory:
+        """Give a new array its shadow, without a copy if the shadow can serve as it is.
+
+        `shares` takes the memory of another owner, too.
+        """
+        flat = self._flat(array, shadow, shares)
         if flat is not None:
             memory = self._keep(array, array.dtype, flat)
         else:
@@ -83,9 +86,11 @@ class Memories:
         memory.is_exact = False
         return memory
 
-    def _flat(self, array: Plain, shadow: Any) -> Plain | None:
+    def _flat(self, array: Plain, shadow: Any, shares: bool) -> Plain | None:
         """Return the memory of a shadow if it is its own and laid out as the array's; None otherwise."""
-        if owner_of(array) is not array or type(shadow) is not np.ndarray or not shadow.flags.owndata:
+        if owner_of(array) is not array or type(shadow) is not np.ndarray:
+            return None
+        if not shares and not shadow.flags.owndata:
             return None
         if shadow.dtype != dtype_of_shadow(array.dtype, self.wide) or shadow.shape != array.shape:
             return None

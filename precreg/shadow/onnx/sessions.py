@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.site import user_site
 
@@ -35,6 +37,10 @@ def sessions_noted(recorder: Recorder) -> Iterator[None]:
 def _noted(method: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     def noted(session: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.note_event("untraced", "onnxruntime", user_site(depth=2))
-        return method(session, *args, **kwargs)
+        results = method(session, *args, **kwargs)
+        for each in results if isinstance(results, list) else ():
+            if isinstance(each, np.ndarray):
+                recorder.note_foreign(each)
+        return results
 
     return noted

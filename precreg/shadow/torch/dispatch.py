@@ -150,7 +150,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if not call.written and self._is_view(call, place, low):
             return low
         if call.facts.name == "_local_scalar_dense":
-            if self.twins.has(call.inputs[0]):
+            if self.twins.differs(call.inputs[0]):
                 self._recorder.note_event("cut", "item", place.site, elements=1)
             return low
         before = before or self._look(call)
@@ -204,7 +204,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         return self._add_difference(call, before, exact) or _Alone(self._run_upcast(call, before, low))
 
     def _run_upcast(self, call: OpCall, before: _Before, low: Any) -> Any:
-        """Run the exact operation on the upcasts of the inputs. An exact one that stays as it is has one float64 form."""
+        """Run the exact operation on the upcasts of the inputs. An exact one has one float64 form."""
         alone = before.alone or {
             id(each): upcast(each) if self.twins.has(each) else before.wide[id(each)] for each in call.inputs
         }
@@ -231,6 +231,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
         alone = before.alone or before.wide
+        self._follow_decisions(call, place)
         shadows = [(each, self.twins.of(each)) for each in call.written]
         results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
@@ -248,7 +249,18 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self.twins.put(each, shadow, used)
                 kept = self.twins.of(each)
                 results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))
+        if self.twins.is_unknown(call.inputs):
+            for result in results:
+                self.twins.mark_unknown(result.low)
         return results
+
+    def _follow_decisions(self, call: OpCall, place: Place) -> None:
+        """Take the decisions of the run, and note where the computation in higher precision decides otherwise."""
+        given = call.facts.given(call.args, call.kwargs) if call.facts.decides else {}
+        for each in (given[name] for name in call.facts.decides):
+            if self.twins.differs(each):
+                self._recorder.note_event("flip", call.facts.name, place.site, 1, 1)
+            self.twins.forget(each)
 
     def _check_discrete(self, call: OpCall, place: Place, low: Any, exact: Any) -> None:
         """Note where the computation in higher precision would have chosen other integers or truth values."""
@@ -315,7 +327,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
 
     def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
-        """Withdraw the errors of an operation in float64, whose shadow has the same precision."""
+        """Withdraw errors that are not known: of unknown inputs, and of float64, the shadow's own dtype."""
+        if self.twins.is_unknown(call.inputs):
+            sizes = _Sizes(sizes.own, None, None)
         is_wide = low.dtype == twin_dtype(low.dtype) and all(
             each.dtype == twin_dtype(each.dtype) for each in call.inputs
         )
@@ -329,7 +343,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if size.total is None or (size.total.max_abs == 0.0 and size.total.relative == 0.0):
             # The twin equals the upcast, which is made on demand.
             if result.low.numel() * result.low.element_size() == result.low.untyped_storage().nbytes():
-                self.twins.drop(storage_key(result.low))
+                self.twins.settle(result.low)
         else:
             self.twins.errors[storage_key(result.low)] = size.total.relative
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.recorder import Recorder
 from precreg.shadow.torch.dispatch import ShadowMode
-from precreg.shadow.torch.exits import Exits
+from precreg.shadow.torch.exits import ArrayShadows, Exits
 from precreg.shadow.torch.places import OperationPlaces
 from precreg.shadow.torch.twins import Twins, is_shadowed, twin_dtype
 from precreg.subject import is_tensor, tensor_to_array
@@ -22,13 +22,15 @@ MAX_OUTPUTS = 8
 
 
 class TorchEngine:
-    """Compute shadows beside tensors; a module gives the names of layers."""
+    """Compute shadows beside tensors; a module gives the names of layers, and another engine the shadows of arrays."""
 
-    def __init__(self, recorder: Recorder, module: object = None, *, shares: bool = True) -> None:
+    def __init__(
+        self, recorder: Recorder, module: object = None, *, shares: bool = True, arrays: ArrayShadows | None = None
+    ) -> None:
         self._recorder = recorder
         self._places = OperationPlaces(recorder, module)
         self._mode = ShadowMode(recorder, self._places, shares=shares)
-        self._exits = Exits(recorder, self._mode.twins)
+        self._exits = Exits(recorder, self._mode.twins, arrays)
         self._stack = ExitStack()
 
     @property
@@ -60,7 +62,7 @@ class TorchEngine:
         """
         tensor = self._exits.tensor_of(value)
         value = value if tensor is None else tensor
-        if not is_tensor(value) or not is_shadowed(value):
+        if not is_tensor(value) or not is_shadowed(value) or self.twins.is_unknown([value]):
             return None
         if value.dtype == twin_dtype(value.dtype) and not self.twins.has(value):
             return None
@@ -72,7 +74,9 @@ class TorchEngine:
         tape = self._mode.tape
         if tape is None:
             return {}
-        known = {name: each for name, each in outputs.items() if is_shadowed(each) and self.twins.has(each)}
+        tensors = {name: self._exits.output_of(each) for name, each in outputs.items()}
+        known = {name: each for name, each in tensors.items() if is_shadowed(each) and self.twins.has(each)}
+        known = {name: each for name, each in known.items() if not self.twins.is_unknown([each])}
         found = {}
         with _disable_current_modes():
             for name, output in islice(known.items(), MAX_OUTPUTS):

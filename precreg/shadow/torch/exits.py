@@ -1,4 +1,4 @@
-"""Which values leave the sight of torch's dispatch: as arrays, lists, memory, or into other threads?"""
+"""Which values leave the sight of torch's dispatch, or come into it: arrays, lists, memory, other threads?"""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.site import user_site
-from precreg.shadow.torch.twins import Twins, is_shadowed
+from precreg.shadow.torch.twins import Twins, is_shadowed, upcast
 from precreg.types import EventKind, Site
 
 # Methods of tensors that hand their memory out, by the name that the user wrote.
 _HAND_OUT = ("data_ptr", "__dlpack__", "tolist")
+# Functions of torch that make tensors of arrays.
+_TAKE_IN = ("from_numpy", "as_tensor", "tensor", "asarray", "from_dlpack")
 _PRECREG = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
@@ -30,11 +33,27 @@ class EventNotes(Protocol):
         """Add an event."""
 
 
-class Exits:
-    """Watch these ways out inside a `with` block. An array that becomes an output has the tensor's shadow."""
+class ArrayShadows(Protocol):
+    """Know the shadows of arrays, as the engine of numpy does."""
 
-    def __init__(self, recorder: EventNotes, twins: Twins) -> None:
-        self._recorder, self._twins = recorder, twins
+    def take(self, array: Any, shadow: Any) -> Any:
+        """Return an array of another engine as a watched one, which shares the memory of its shadow if it can."""
+
+    def exact_of(self, array: Any) -> Any:
+        """Return the shadow of an array, as a view if it has one in float64; None if the engine does not know it."""
+
+    def is_foreign(self, array: Any) -> bool:
+        """Return whether code without a trace computed an array."""
+
+
+class Exits:
+    """Watch these ways out inside a `with` block. An array that becomes an output has the tensor's shadow.
+
+    With `arrays` shadows go along: those of tensors into arrays, and back.
+    """
+
+    def __init__(self, recorder: EventNotes, twins: Twins, arrays: ArrayShadows | None = None) -> None:
+        self._recorder, self._twins, self._engine = recorder, twins, arrays
         self._thread = threading.current_thread()
         self._replaced: list[tuple[Any, str, Any]] = []
         # Arrays share the memory of their tensors, which stay alive here.
@@ -46,6 +65,8 @@ class Exits:
         for name in _HAND_OUT:
             self._replace(torch.Tensor, name, self._out)
         self._replace(threading.Thread, "start", self._start)
+        for name in _TAKE_IN if self._engine is not None else ():
+            self._replace(torch, name, self._take_in)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -54,7 +75,8 @@ class Exits:
             # Tensors inherit most methods.
             delattr(owner, name) if usual is None else setattr(owner, name, usual)
         for _, tensor, site in self._arrays.values():
-            self._recorder.note_event("cut", "numpy", site, elements=tensor.numel())
+            kind: EventKind = "cut" if self._engine is None else "shares_cut"
+            self._recorder.note_event(kind, "numpy", site, elements=tensor.numel())
         self._arrays.clear()
 
     def _replace(self, owner: Any, name: str, watch: Callable[..., Any]) -> None:
@@ -66,22 +88,59 @@ class Exits:
         self._replaced.append((owner, name, vars(owner).get(name)))
         setattr(owner, name, watched)
 
-    def _loses(self, tensor: Any, libraries: tuple[str, ...]) -> bool:
-        """Return whether a tensor loses a shadow here, and no library's own code asks for it."""
+    def _is_asked(self, libraries: tuple[str, ...]) -> bool:
+        """Return whether the traced thread asks, and no library's own code."""
         asks = sys._getframe(3).f_code.co_filename
-        if threading.current_thread() is not self._thread or asks.startswith(libraries):
+        return threading.current_thread() is self._thread and not asks.startswith(libraries)
+
+    def _loses(self, tensor: Any) -> bool:
+        """Return whether a tensor's values differ from its shadow, which it loses here."""
+        if not is_shadowed(tensor):
             return False
-        return is_shadowed(tensor) and self._twins.has(tensor)
+        with _disable_current_modes():
+            return self._twins.differs(tensor)
 
     def _to_array(self, _name: str, usual: Any, tensor: Any, args: Any, kwargs: Any) -> Any:
         array = usual(tensor, *args, **kwargs)
         # numpy.asarray(tensor) arrives here through torch.
-        if self._loses(tensor, (_PRECREG,)):
+        if not is_shadowed(tensor) or not self._is_asked((_PRECREG,)):
+            return array
+        loses = self._loses(tensor)
+        if self._engine is not None:
+            with _disable_current_modes():
+                # Both shadows have one memory, so that a write to either is seen by both.
+                self._twins.share(tensor)
+                array = self._engine.take(array, self._twins.of(tensor.detach()).resolve_conj().numpy())
+        if loses:
             self._arrays.setdefault(id(array), (array, tensor.detach(), user_site(depth=3)))
         return array
 
+    def _take_in(self, name: str, usual: Any, value: Any, args: Any, kwargs: Any) -> Any:
+        tensor = usual(value, *args, **kwargs)
+        if self._engine is None or not isinstance(value, np.ndarray) or not self._is_asked((_PRECREG,)):
+            return tensor
+        if is_shadowed(tensor) and value.dtype.kind in "fc":
+            with _disable_current_modes():
+                self._give_twin(name, value, tensor)
+        return tensor
+
+    def _give_twin(self, name: str, array: Any, tensor: Any) -> None:
+        """Give the tensor of an array the array's shadow; note an array that no engine knows."""
+        assert self._engine is not None
+        site, count = user_site(depth=4), tensor.numel()
+        exact = self._engine.exact_of(array)
+        if exact is None:
+            self._recorder.note_event("untraced", name, site, count, count, "plain array")
+            if self._engine.is_foreign(array):
+                self._twins.mark_unknown(tensor)
+            return
+        shadow = torch.from_numpy(exact.astype(exact.dtype.str.replace("f16", "f8").replace("c32", "c16"), copy=False))
+        if not torch.equal(shadow, upcast(tensor)):
+            self._twins.put(tensor, shadow, set())
+            self._recorder.note_event("shares_cut", name, site, elements=count)
+
     def _out(self, name: str, usual: Any, tensor: Any, args: Any, kwargs: Any) -> Any:
-        if self._loses(tensor, (_PRECREG, _TORCH)):
+        if self._is_asked((_PRECREG, _TORCH)) and self._loses(tensor):
             self._recorder.note_event("cut", name, user_site(depth=3), elements=tensor.numel())
         return usual(tensor, *args, **kwargs)
 
@@ -89,6 +148,11 @@ class Exits:
         if threading.current_thread() is self._thread:
             self._recorder.note_event("untraced", "thread", user_site(depth=3))
         return usual(thread, *args, **kwargs)
+
+    def output_of(self, value: object) -> Any:
+        """Return the tensor of an array that is an output; any other value unchanged."""
+        tensor = self.tensor_of(value) if self._engine is not None else None
+        return value if tensor is None else tensor
 
     def tensor_of(self, value: object) -> Any:
         """Return the tensor whose memory an array is, and take the array as an output; None for any other value."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from precreg.shadow.torch.schema import Facts
-from precreg.shadow.torch.twins import is_shadowed, twin_dtype
+from precreg.shadow.torch.twins import is_shadowed, tensors_in, twin_dtype
 
 
 class Exact(NamedTuple):
@@ -22,13 +22,15 @@ class Exact(NamedTuple):
 
 
 def compute_exact(
-    func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], wide: Mapping[int, Any], low: Any
+    func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], wide: dict[int, Any], low: Any
 ) -> Exact:
     """Return the results of an operation on float64 values, which stand for the tensors of the call by id.
 
     Written arguments are written in their float64 values. `low` has the low-precision results, whose indices, masks and
     random draws apply here, too.
     """
+    # Written integers are the run's own: a second operation must not write them again.
+    wide = wide | {id(each): each.clone() for each in tensors_in(facts.written(args, kwargs)) if id(each) not in wide}
 
     def widen(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
@@ -174,11 +176,65 @@ def _lstm(given: dict[str, Any], low: Any) -> Any:
     return out.flip(0) if given["reverse"] else out, last_h.view(h.shape), last_c.view(c.shape), low[3]
 
 
+def _lstm_backward(given: dict[str, Any], low: Any) -> Any:
+    """Return the gradients of one layer in one direction by the chain rule, from the last step to the first."""
+    w_x, w_h, turned = given["weight1"], given["weight2"], given["reverse"]
+    x = given["input"].flip(0) if turned else given["input"]
+    h, c = given["hx_"].reshape(-1, w_h.shape[1]), given["cx_tmp"].reshape(-1, w_h.shape[1])
+    bias = given["weight3"] + given["weight4"] if given["has_biases"] else 0.0
+    steps = []
+    for now in x:
+        i, f, g, o = (now @ w_x.t() + h @ w_h.t() + bias).chunk(4, -1)
+        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+        steps.append((h, c, i, f, g, o))
+        c = f * c + i * g
+        h = o * c.tanh()
+    outer = given["grad_output"]
+    outer = [None] * len(x) if outer is None else outer.flip(0) if turned else outer
+    to_h, to_c = (
+        torch.zeros_like(h) if each is None else each.reshape(h.shape) for each in (given["grad_hy"], given["grad_cy"])
+    )
+    gates, after = [], c
+    for (_, c, i, f, g, o), own in zip(reversed(steps), reversed([*outer]), strict=True):
+        to_h = to_h if own is None else to_h + own
+        to_c = to_c + to_h * o * (1 - after.tanh().square())
+        parts = (to_c * g * i * (1 - i), to_c * c * f * (1 - f), to_c * i * (1 - g * g))
+        gates.append(torch.cat([*parts, to_h * after.tanh() * o * (1 - o)], -1))
+        to_h, to_c, after = gates[-1] @ w_h, to_c * f, c
+    all_gates = torch.stack(gates[::-1])
+    of_x, of_bias = all_gates @ w_x, all_gates.sum((0, 1))
+    of_w_h = torch.einsum("tbg,tbh->gh", all_gates, torch.stack([each[0] for each in steps]))
+    found = (of_x.flip(0) if turned else of_x, torch.einsum("tbg,tbi->gi", all_gates, x), of_w_h, of_bias, of_bias)
+    return *found, to_h.reshape(given["hx_"].shape), to_c.reshape(given["cx_tmp"].shape)
+
+
+def _unscale(given: dict[str, Any], low: Any) -> Any:
+    """Divide gradients by the scale of a loss. Gradients of a low-precision run that overflow are its decision."""
+    finite = [each.isfinite().all() for each in given["self"]]
+    if finite and not torch.stack(finite).all():
+        given["found_inf"].fill_(1.0)
+    for each in given["self"]:
+        each.mul_(given["inv_scale"])
+    return ()
+
+
+def _update_scale(given: dict[str, Any], low: Any) -> Any:
+    """Change the scale of a loss as the run did, which set its count of good steps back if the scale has grown."""
+    scale = given["self"]
+    if bool(given["found_inf"]):
+        return scale.mul_(given["scale_backoff_factor"])
+    has_grown = int(given["growth_tracker"]) == 0
+    return scale.mul_(given["scale_growth_factor"]) if has_grown else scale
+
+
 _RULES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
     "native_dropout": _dropout,
     "quantized::linear_dynamic": _quantized_linear,
     "quantized::linear_relu_dynamic": _quantized_linear_relu,
     "mkldnn_rnn_layer": _lstm,
+    "mkldnn_rnn_layer_backward": _lstm_backward,
+    "_amp_foreach_non_finite_check_and_unscale_": _unscale,
+    "_amp_update_scale_": _update_scale,
 }
 
 

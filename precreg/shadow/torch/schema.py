@@ -91,6 +91,8 @@ _KEEP_FOR_BACKWARD = {
     "native_group_norm",
     "native_layer_norm",
 }
+# Numbers that they write stand for a decision, which the shadow follows.
+_DECIDE = {"_amp_foreach_non_finite_check_and_unscale_": ("found_inf",)}
 # torch computes their second derivative with respect to the input, and counts the way through these statistics there.
 _STATISTICS = {"native_group_norm_backward": ("mean", "rstd")}
 
@@ -113,6 +115,7 @@ class Facts(NamedTuple):
     jumps: bool
     adds: bool
     keeps_for_backward: bool
+    decides: tuple[str, ...]
     # Arguments that depend on others, and have no derivative of their own.
     statistics: tuple[str, ...]
 
@@ -156,5 +159,6 @@ def facts_of(func: Any) -> Facts:
         jumps=known.rstrip("_") in _JUMP,
         adds=known.rstrip("_") in _ADD,
         keeps_for_backward=known in _KEEP_FOR_BACKWARD,
+        decides=_DECIDE.get(known, ()),
         statistics=_STATISTICS.get(known, ()),
     )

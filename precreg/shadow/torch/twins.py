@@ -7,7 +7,7 @@ tensors, gradients and caches need no rules: each sees its part of one twin.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,6 +68,9 @@ class Twins:
         self._twins: dict[int, Any] = {}
         self._storages: dict[int, Any] = {}
         self._makers: dict[int, tuple[int, Any]] = {}
+        # Storages whose twins have the memory of an array's shadow, and those whose exact values nobody knows.
+        self._shared: dict[int, Any] = {}
+        self._unknown: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self._twins)
@@ -75,6 +78,10 @@ class Twins:
     def has(self, tensor: Any) -> bool:
         """Return whether a tensor's storage differs from its upcast."""
         return storage_key(tensor) in self._twins
+
+    def differs(self, tensor: Any) -> bool:
+        """Return whether a tensor's own elements differ from their twins: a view may be exact in an inexact storage."""
+        return self.has(tensor) and not torch.allclose(self.of(tensor), upcast(tensor), 0.0, 0.0, equal_nan=True)
 
     def of(self, tensor: Any) -> Any:
         """Return the twin of a tensor as a view with the tensor's shape and strides, or the upcast of an exact one."""
@@ -128,14 +135,40 @@ class Twins:
     def _forget_maker(self, key: int, _storage: object) -> None:
         self._makers.pop(key, None)
 
+    def share(self, tensor: Any) -> None:
+        """Give a tensor a twin whose memory stays the same as long as the tensor lives."""
+        self.make(tensor)
+        self._note(self._shared, tensor)
+
+    def mark_unknown(self, tensor: Any) -> None:
+        """Note that nobody knows the exact values of a tensor: code without a trace computed it."""
+        self._note(self._unknown, tensor)
+
+    def is_unknown(self, tensors: Sequence[Any]) -> bool:
+        """Return whether nobody knows the exact values of one of the tensors."""
+        return bool(self._unknown) and any(storage_key(each) in self._unknown for each in tensors)
+
+    def _note(self, notes: dict[int, Any], tensor: Any) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        notes[key] = weakref.ref(storage, lambda _: notes.pop(key, None))
+
     def forget(self, tensor: Any) -> None:
         """Take the values of a tensor as exact from now on."""
+        key, fills = storage_key(tensor), tensor.numel() == _count(tensor)
+        if fills:
+            self._unknown.pop(key, None)
         if not self.has(tensor):
             return
-        if tensor.numel() == _count(tensor) or self._fitting(tensor) is None:
+        if (fills and key not in self._shared) or self._fitting(tensor) is None:
             self.drop(storage_key(tensor))
         else:
             self.of(tensor).copy_(tensor)
+
+    def settle(self, tensor: Any) -> None:
+        """Remove a twin that equals its tensor, which fills its storage."""
+        if storage_key(tensor) not in self._shared:
+            self.drop(storage_key(tensor))
 
     def drop(self, key: int) -> None:
         """Remove the twin of a storage."""

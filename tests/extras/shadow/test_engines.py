@@ -77,3 +77,77 @@ def test_own_errors_of_single_roundings_agree(dtype):
     expected = np.linalg.norm((x + y).astype(np.float64) - wide) / np.linalg.norm(wide)
     assert found[0][0][0] == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-2)
+
+
+def exact_chain(x):
+    """Return the chain of the tests below in float64."""
+    return np.tanh(np.exp(x.astype(np.float64)) * 1.5)
+
+
+CROSSINGS = {
+    "from torch": lambda x: np.tanh((torch.from_numpy(x).exp() * 1.5).numpy()),
+    "from torch by asarray": lambda x: np.tanh(np.asarray(torch.from_numpy(x).exp() * 1.5)),
+    "from torch by a copy": lambda x: np.tanh(np.array(torch.from_numpy(x).exp() * 1.5)),
+    "from torch by a view": lambda x: np.tanh((torch.from_numpy(x).exp() * 1.5).view(2, -1).t().numpy().T.reshape(-1)),
+    "there and back": lambda x: torch.tanh(torch.from_numpy((torch.from_numpy(x).exp()).numpy() * np.float32(1.5))),
+    "an exact tensor": lambda x: torch.from_numpy(np.exp(torch.from_numpy(x).numpy())).mul(1.5).tanh(),
+    **{
+        name: lambda x, name=name: getattr(torch, name)(np.exp(x)).mul(1.5).tanh()
+        for name in ("from_numpy", "as_tensor", "tensor", "asarray", "from_dlpack")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CROSSINGS)
+def test_shadows_go_along_between_arrays_and_tensors(name):
+    x = np.random.default_rng(3).standard_normal(24).astype(np.float32)
+    plain = CROSSINGS[name](x)
+    recorder = Recorder()
+    with RunningEngines(recorder) as engines:
+        result = CROSSINGS[name](engines.wrap(x))
+        low, shadow = engines.plain_array("out", result), engines.shadow_of(result)
+    np.testing.assert_array_equal(low, np.asarray(plain))
+    np.testing.assert_allclose(shadow, exact_chain(x), rtol=1e-14)
+    assert np.linalg.norm(low - shadow) > 0
+    assert not [each for each in recorder.events if each.kind in ("cut", "untraced")]
+    # The way of shares ends where values change hands.
+    assert {each.kind for each in recorder.events} <= {"shares_cut"}
+
+
+def test_an_array_of_a_tensor_that_is_an_output_has_shares():
+    recorder = Recorder()
+    with RunningEngines(recorder) as engines:
+        result = (torch.linspace(0.1, 1, 9).exp() * 1.5).numpy()
+        assert engines.shares({"out": result}) == {"out": pytest.approx(1, abs=0.01)}
+        assert engines.shadow_of(result) is not None
+    assert recorder.events == ()
+
+
+def test_writes_on_one_side_are_seen_on_the_other():
+    """A tensor and its array have one memory, and so have their shadows."""
+    x = torch.linspace(0.1, 1, 6)
+    with RunningEngines(Recorder()) as engines:
+        tensor = torch.zeros(6)
+        array = tensor.numpy()
+        array[:3] = np.exp(x.numpy()[:3])
+        tensor[3:] = x[3:].tanh()
+        found, other = engines.shadow_of(tensor * 1), engines.shadow_of(array * np.float32(1))
+    wide = x.numpy().astype(np.float64)
+    expected = np.concatenate([np.exp(wide[:3]), np.tanh(wide[3:])])
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_array_equal(found, other)
+
+
+def test_an_array_that_no_engine_knows_is_named():
+    def plain():
+        return np.sqrt(np.linspace(1, 2, 4, dtype=np.float32))
+
+    hidden = plain()
+    recorder = Recorder()
+    with RunningEngines(recorder) as engines:
+        result = torch.from_numpy(engines.unwrap(hidden)) * 1.1
+        # numpy converts a tensor in C code, and makes a tensor of the result.
+        np.exp(result)
+        assert engines.shadow_of(result) is not None
+    events = [(each.kind, each.name, each.detail) for each in recorder.events if each.kind != "shares_cut"]
+    assert events == [("untraced", "from_numpy", "plain array")] * 2

@@ -49,9 +49,18 @@ def test_a_run_of_a_session_is_untraced_and_its_result_is_not_exact(way):
     assert t.trace.outputs[0].rounding is None
 
 
-def test_a_tensor_around_a_session_has_the_event_too():
+def test_a_tensor_of_a_session_is_not_exact():
     network = session()
     with precreg.trace() as t:
         hidden = torch.linspace(0.1, 1, 8) * 3
-        t.output("y", torch.from_numpy(by_run(network, hidden.numpy())) * 2)
+        late = torch.from_numpy(by_run(network, hidden.numpy())[2:])
+        scaled = late * 1.1
+        t.output("y", scaled + torch.ones(6))
+        t.output("known", hidden * 1.1)
     assert ("untraced", "onnxruntime") in {(each.kind, each.name) for each in t.trace.events}
+    assert [each.rounding is None for each in t.trace.outputs] == [True, False]
+    assert all(each.sum_of_shares is None for each in t.trace.outputs[:1])
+    product = t.operations[[each.site.code for each in t.operations].index("scaled = late * 1.1")]
+    # Its own error needs no exact input.
+    assert product.own.relative > 0
+    assert (product.total, product.inherited) == (None, None)

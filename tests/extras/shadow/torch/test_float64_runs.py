@@ -158,6 +158,82 @@ def test_recurrent_layers(trace, draw, kind, options):
         assert not traced.events("not_shadowed")
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}]
+)
+def test_gradients_of_an_lstm(trace, draw, options):
+    torch.manual_seed(0)
+    module, x = nn.LSTM(4, 6, **options), draw(3, 5, 4)
+    wide, plain = copy.deepcopy(module).double(), copy.deepcopy(module)
+
+    def train(module, x):
+        x = x.clone().requires_grad_()
+        out, (h, c) = module(x * 2)
+        (out.square().mean() + h.sum() + c.exp().sum()).backward()
+        return x.grad
+
+    expected, low = train(wide, x.double()), train(plain, x)
+    traced = trace(train, module, x, module=module)
+    assert torch.equal(traced.result, low)
+    assert relative(traced.twin(traced.result), expected) < 1e-14
+    for own, high in zip(module.parameters(), wide.parameters(), strict=True):
+        assert relative(traced.twin(own.grad), high.grad) < 1e-14
+    assert not traced.events("not_shadowed")
+    assert not traced.events("flip")
+    assert all(each.own is not None and each.own.relative < 1e-5 for each in traced.named("aten.mkldnn_rnn_layer"))
+
+
+def scaled_training(module, x, steps, scale=2.0**8):
+    """Train with a dynamic scale of the loss that grows at every second good step."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=2)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        scaler.scale(module(x).float().square().mean()).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    return scaler.get_scale(), [each.detach().clone() for each in module.parameters()]
+
+
+def test_a_dynamic_scale_of_the_loss(trace, draw):
+    torch.manual_seed(0)
+    module, x = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)), draw(3, 4)
+    wide, plain = copy.deepcopy(module).double(), copy.deepcopy(module)
+    _, expected = scaled_training(wide, x.double(), 5)
+    scale, low = scaled_training(plain, x, 5)
+    traced = trace(scaled_training, module, x, 5, module=module)
+    assert traced.result[0] == scale == 2.0**10
+    for own, same, high in zip(traced.result[1], low, expected, strict=True):
+        assert torch.equal(own, same)
+        assert 0 < relative(own.double(), traced.twin(own)) < 1e-5
+        # The loss itself is cast to float32 in the run in float64.
+        assert relative(traced.twin(own), high) < 1e-6
+    # torch computes the reciprocal of the scale in float64.
+    assert {each.name for each in traced.events("not_shadowed")} == {"float64"}
+    assert not traced.events("flip")
+    assert not traced.events("cut")
+
+
+class HalfLinear(nn.Linear):
+    def forward(self, x):
+        return functional.linear(x.half(), self.weight.half(), self.bias.half())
+
+
+def test_a_scale_that_overflows_is_a_decision(trace, draw):
+    torch.manual_seed(0)
+    module, x = HalfLinear(4, 2), draw(3, 4)
+    plain = copy.deepcopy(module)
+    scale, _ = scaled_training(plain, x, 1, scale=2.0**20)
+    traced = trace(scaled_training, module, x, 1, 2.0**20, module=module)
+    assert traced.result[0] == scale == 2.0**19
+    (flip,) = traced.events("flip")
+    assert flip.name == "_amp_foreach_non_finite_check_and_unscale_"
+    assert traced.events("overflow")
+    # The step is left out in both computations.
+    assert all(torch.equal(traced.twin(each), each.double()) for each in module.parameters())
+
+
 def test_a_cache_of_keys_and_values(trace, draw):
     torch.manual_seed(0)
     layer, x = nn.Linear(8, 24), draw(1, 6, 8)

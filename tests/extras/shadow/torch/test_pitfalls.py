@@ -136,6 +136,35 @@ def test_exact_values_may_leave(trace, draw):
     assert traced.events("cut") == []
 
 
+def test_exact_elements_of_inexact_tensors_may_leave(trace, draw):
+    def leave(x):
+        y = x.exp()
+        y[0] = 2.0
+        return y[0, 0].item(), y[0].tolist(), (y[1] * 0 + 1).sum().item()
+
+    assert trace(leave, draw(2, 2)).events("cut") == []
+
+
+def test_integers_that_an_operation_writes_are_written_once(trace, draw):
+    """The exact form of an operation must not write the results of the run again."""
+
+    def choose(x):
+        values, indices = torch.empty(2, 3), torch.empty(2, 3, dtype=torch.long)
+        torch.topk((1 + x * 2**-9).bfloat16().float(), 3, out=(values, indices))
+        return values, indices
+
+    def count():
+        scale, tracker = torch.tensor(4.0), torch.tensor(0, dtype=torch.int32)
+        torch._amp_update_scale_(scale, tracker, torch.tensor(0.0), 2.0, 0.5, 9)
+        return tracker
+
+    x = draw(2, 40)
+    traced, plain = trace(choose, x), choose(x)
+    assert torch.equal(traced.result[1], plain[1])
+    assert traced.events("flip")
+    assert int(trace(count).result) == int(count()) == 1
+
+
 def test_an_array_of_a_tensor_that_is_an_output_is_no_cut(trace, draw):
     from precreg.shadow.recorder import Recorder
     from precreg.shadow.torch import TorchEngine
