@@ -32,7 +32,8 @@ _WIDE_INPUTS = frozenset(np.dtype(each).name for each in (np.float64, np.complex
 class NumpyEngine:
     """Compute shadows beside numpy arrays; an arithmetic computes the low-precision operations, if there is one.
 
-    The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
+    Shadows are float64, and those of float64 are longdouble. All are longdouble if no floating-point input has a lower
+    precision than float64. `wide` is the dtype of all shadows.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class NumpyEngine:
         self.recorder, self.arithmetic = recorder, arithmetic
         self.memories = Memories(LONG if wide is None else np.dtype(wide))
         self._is_fixed = wide is not None
+        # A function had no longdouble, and float64 was wide enough for its result.
+        self.is_narrowed = False
         self.values = Values(self.memories, arithmetic)
         self.tape = NumpyTape(self.values) if shares and recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
@@ -84,9 +87,10 @@ class NumpyEngine:
 
     @property
     def shadow_dtype(self) -> str:
-        """Return the name of the dtype of shadows."""
+        """Return the name of the dtype of shadows: of the least precise ones."""
         # A longdouble of 53 bits is float64 by another name.
-        return "longdouble" if np.finfo(self.memories.wide).nmant > np.finfo(np.float64).nmant else "float64"
+        is_long = np.finfo(self.memories.wide).nmant > np.finfo(np.float64).nmant and not self.is_narrowed
+        return "longdouble" if is_long else "float64"
 
     def wrap_constant(self, array: NDArray[Any]) -> Any:
         """Return an array of a module as a watched constant; a simulated device does not compute on it."""

@@ -56,11 +56,21 @@ class Memory:
 
 
 class Memories:
-    """Find the shadow of each array; `wide` is the dtype of real shadows, and its complex twin that of complex ones."""
+    """Find the shadow of each array. Shadows of complex numbers are the complex twins of real ones.
 
-    def __init__(self, wide: np.dtype[Any]) -> None:
-        self.wide = wide
+    `wide` is the dtype of real shadows, and `widest` that of shadows of float64 and wider, which float64 cannot shadow.
+    """
+
+    def __init__(self, wide: np.dtype[Any], widest: np.dtype[Any] | None = None) -> None:
+        self.wide, self.widest = wide, widest or wide
         self._by_owner: dict[int, Memory] = {}
+
+    def wide_of(self, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+        """Return the dtype of shadows of a dtype; None for integers and the like."""
+        return dtype_of_shadow(dtype, self._real(_unit(dtype)))
+
+    def _real(self, unit: int) -> np.dtype[Any]:
+        return self.widest if unit >= 8 else self.wide
 
     def find(self, array: Plain) -> Memory | None:
         """Return the memory of an array if it has a shadow."""
@@ -86,19 +96,19 @@ class Memories:
         """Return the memory of a shadow if it is its own and laid out as the array's; None otherwise."""
         if owner_of(array) is not array or type(shadow) is not np.ndarray or not shadow.flags.owndata:
             return None
-        if shadow.dtype != dtype_of_shadow(array.dtype, self.wide) or shadow.shape != array.shape:
+        if shadow.dtype != self.wide_of(array.dtype) or shadow.shape != array.shape:
             return None
         if array.flags.c_contiguous and shadow.flags.c_contiguous:
-            return shadow.reshape(-1).view(self.wide)
+            return shadow.reshape(-1).view(self._real(_unit(array.dtype)))
         if array.flags.f_contiguous and shadow.flags.f_contiguous:
-            return shadow.T.reshape(-1).view(self.wide)
+            return shadow.T.reshape(-1).view(self._real(_unit(array.dtype)))
         return None
 
     def _begin(self, array: Plain) -> Memory:
         owner = owner_of(array)
         size, unit = _span(owner)[1], _unit(array.dtype)
-        memory = self._keep(owner, array.dtype, np.zeros(-(-size // unit), self.wide))
-        if _unit(owner.dtype) == unit and dtype_of_shadow(owner.dtype, self.wide) is not None:
+        memory = self._keep(owner, array.dtype, np.zeros(-(-size // unit), self._real(unit)))
+        if _unit(owner.dtype) == unit and self.wide_of(owner.dtype) is not None:
             self.view(owner, memory)[...] = owner
         else:
             self.view(array, memory)[...] = array
@@ -113,10 +123,10 @@ class Memories:
 
     def view(self, array: Plain, memory: Memory) -> Plain:
         """Return the shadow of an array as a view: a write to it changes the shadow."""
-        scale = self.wide.itemsize // memory.unit
+        scale = memory.twin.itemsize // memory.unit
         offset = (address(array) - memory.start) * scale
         strides = tuple(stride * scale for stride in array.strides)
-        dtype = dtype_of_shadow(array.dtype, self.wide)
+        dtype = dtype_of_shadow(array.dtype, memory.twin.dtype)
         return np.ndarray(array.shape, dtype, memory.twin, offset, strides)
 
     def shadow(self, array: Plain) -> Plain:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
 from precreg.shadow.numpy.measure import Measurer
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
-from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
+from precreg.shadow.numpy.values import Values, in_float64, leaves_of, plain_array_of, without_integers
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
@@ -121,20 +121,55 @@ class Operations:
     ) -> tuple[list[Any], list[Any] | None, OperationNote, str]:
         """Return the shadows of the results, and the exact results on the same inputs if the level asks for them."""
         values = self.values
+        is_moved = self.moves_exactly(name, (arguments, options), parts)
         try:
-            exact = _matching(wide(*values.exact(arguments), **values.exact(options)), parts)
+            exact, reason = self._in_wide(wide, values.exact((arguments, options)), parts)
         except Exception as error:
             return self._rounded_parts(low, arguments, options, parts), None, "not_shadowed", _first_line(error)
-        if self.moves_exactly(name, (arguments, options), parts):
+        if is_moved:
             return exact, None, "moved", ""
+        if reason:
+            return exact, None, "not_shadowed", reason
         if self.recorder.detail < Detail.OWN:
             return exact, None, "", ""
         if self._are_exact((arguments, options)):
             return exact, exact, "", ""
         try:
-            return exact, _matching(wide(*values.wide(arguments), **values.wide(options)), parts), "", ""
+            return exact, self._in_wide(wide, values.wide((arguments, options)), parts)[0], "", ""
         except Exception as error:
             return exact, None, "not_shadowed", _first_line(error)
+
+    def _in_wide(self, wide: Function, given: Any, parts: list[Any]) -> tuple[list[Any], str]:
+        """Return the results of a function on wide values, and the dtype that is too narrow for a shadow, if any."""
+        arguments, options = given
+        try:
+            found = _matching(wide(*arguments, **options), parts)
+        except TypeError:
+            # LAPACK has no longdouble.
+            arguments, options = in_float64(given)
+            found = _matching(wide(*arguments, **options), parts)
+        narrow = self._too_narrow(parts, found)
+        if narrow:
+            # Integers become float64 where floating-point numbers of float64 would stay longdouble.
+            arguments, options = without_integers(given, self.memories.widest)
+            try:
+                again = _matching(wide(*arguments, **options), parts)
+            except Exception:
+                return found, narrow
+            return (found, narrow) if self._too_narrow(parts, again) else (again, "")
+        return found, ""
+
+    def _too_narrow(self, parts: list[Any], found: list[Any]) -> str:
+        """Return the dtype of a result that cannot be the shadow of its part; empty if each can."""
+        for part, one in zip(parts, found, strict=True):
+            dtype, exact = getattr(part, "dtype", _NO_DTYPE), np.result_type(one)
+            wide = self.values.wide_of(dtype)
+            if wide is None or exact.kind not in "fc" or exact.itemsize >= wide.itemsize:
+                continue
+            if exact.itemsize <= dtype.itemsize:
+                return exact.name
+            self.engine.is_narrowed = True
+        return ""
 
     def moves_exactly(self, name: str, given: Any, parts: Sequence[Any]) -> bool:
         """Return whether an operation only moves numbers, or chooses among them, and rounds none."""
