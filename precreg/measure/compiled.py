@@ -93,8 +93,8 @@ class ShadowTotals(NamedTuple):
     zeros: int
 
 
-# core/job.hpp, core/shadows.hpp and core/module.cpp declare these names in this order. A core of other names is refused: the ImportError
-# says that it was built from other sources, and numpy serves.
+# core/job.hpp, core/shadows.hpp and core/module.cpp declare these names in this order. A core of other names is
+# refused: the ImportError says that it was built from other sources, and numpy serves.
 STRUCTS = structs_of(
     _core,
     {

@@ -213,7 +213,10 @@ class ShadowSums:
         errors: Array | None = None,
         has_own: bool,
     ) -> None:
-        """Compute one of SHADOW_OPERATIONS on shadows into `exact`, and add it. `own` takes the results on low values."""
+        """Compute one of SHADOW_OPERATIONS on shadows into `exact`, and add the results.
+
+        `own` takes the results on low-precision values, which are computed if `has_own`.
+        """
         first, second = operands[0], operands[-1]
         _core.compute_shadows(
             _OPERATION_NUMBERS[operation],

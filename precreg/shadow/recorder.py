@@ -87,6 +87,11 @@ class Recorder:
         self._is_shown = False
         self._events: dict[tuple[EventKind, str, Site, str], TraceEvent] = {}
 
+    @property
+    def has_listeners(self) -> bool:
+        """Return whether listeners see the values of operations."""
+        return bool(self._listeners)
+
     def next_number(self) -> int:
         """Return the number of the operation that is recorded next, from 1."""
         return len(self.operations) + 1

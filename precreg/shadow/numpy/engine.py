@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
 from precreg.shadow.numpy.creators import Creators
+from precreg.shadow.numpy.elementwise import Elementwise
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
 from precreg.shadow.numpy.memory import Memories, owner_of
 from precreg.shadow.numpy.operations import Operations
@@ -53,6 +54,7 @@ class NumpyEngine:
         self.tape = NumpyTape(self.values) if shares and recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
+        self.elementwise = Elementwise(self.operations)
         self.is_active = False
         self._creators = Creators(self)
         # The owners of inputs and constants: their shadows equal them, and need no memory until they are written.
@@ -139,6 +141,10 @@ class NumpyEngine:
 
         return replace_leaves(value, round_leaf)
 
+    def is_given(self, array: NDArray[Any]) -> bool:
+        """Return whether an array is an input or a constant."""
+        return id(owner_of(array)) in self._given
+
     def knows(self, array: NDArray[Any]) -> bool:
         """Return whether an array has a shadow, or is an input or constant."""
         return id(owner_of(array)) in self._given or self.memories.find(array) is not None
@@ -195,7 +201,8 @@ class NumpyEngine:
         out = options.pop("out", None)
         targets = [each for each in out or () if each is not None]
         if not targets:
-            return self.operations.run(name, function, function, inputs, options)
+            fast = self.elementwise.run(name, ufunc, inputs) if method == "__call__" and not options else None
+            return self.operations.run(name, function, function, inputs, options) if fast is None else fast
         if len(targets) == 1 and ufunc.nout == 1:
             self.writes.out(name, function, inputs, options, targets[0])
             return targets[0]

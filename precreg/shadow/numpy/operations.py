@@ -11,7 +11,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
-from precreg.shadow.numpy.measure import Measurer
+from precreg.shadow.numpy.measure import Figures, Measurer
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
 from precreg.shadow.numpy.values import Values, in_float64, leaves_of, plain_array_of, without_integers
 from precreg.shadow.recorder import Detail, Recorder
@@ -82,9 +82,9 @@ class Operations:
                 Found(watched[at].view_plain(), asarray(exact[at]), None if own is None else asarray(own[at]))
                 for at in new
             ]
-            operation = self._record(name, site, found, given, note)
+            operation = self.record(name, site, found, given, note)
             if kept is not None:
-                self._keep(operation, name, site, mover or wide, kept, found)
+                self.keep(operation, name, site, mover or wide, kept, found)
         return _rebuilt(result, watched)
 
     def _check_choices(self, name: str, wide: Function, arguments: Any, options: Any, parts: list[Any]) -> None:
@@ -206,14 +206,22 @@ class Operations:
         exact = asarray(exact)
         return self.engine.adopt(part, array, exact if exact.dtype == wide else exact.astype(wide))
 
-    def _record(self, name: str, site: Site, found: list[Found], given: Any, note: OperationNote) -> Operation | None:
+    def record(self, name: str, site: Site, found: list[Found], given: Any, note: OperationNote) -> Operation | None:
         """Record an operation by the result with the largest own error, and return it."""
         if self.recorder.detail == Detail.OUTPUTS or not found:
             return None
         error = self.measurer.input_error(leaves_of(given)) if self.recorder.detail >= Detail.OWN else None
         chosen = found[0] if len(found) == 1 else max(found, key=_size_of_own)
         operation = self.measurer.record(
-            name, site, chosen.array, chosen.exact, chosen.own, given, note=note, input_error=error
+            name,
+            site,
+            chosen.array,
+            chosen.exact,
+            chosen.own,
+            given,
+            note=note,
+            input_error=error,
+            figures=chosen.figures,
         )
         for each in found:
             self.measurer.note_maker(each.array, len(self.recorder.operations))
@@ -225,7 +233,7 @@ class Operations:
             self._note_jump(name, site, chosen.own, chosen.exact)
         return operation
 
-    def _keep(
+    def keep(
         self, operation: Operation | None, name: str, site: Site, function: Function, kept: Any, found: list[Found]
     ) -> None:
         """Put an operation on the tape."""
@@ -312,9 +320,9 @@ class Operations:
                 self.measurer.record(name, site, array, exact, exact, (), note="created")
             return watched
         made = self.engine.adopt(result, array, exact)
-        operation = self._record(name, site, [Found(array, exact, exact)], (), "created")
+        operation = self.record(name, site, [Found(array, exact, exact)], (), "created")
         if self.tape is not None:
-            self._keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
+            self.keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
         return made
 
     def drawn(self, name: str, drawn: Any) -> Any:
@@ -368,11 +376,16 @@ def holds(dtype: np.dtype[Any], value: Any) -> bool:
 
 
 class Found(NamedTuple):
-    """A new floating-point result: in low precision, its shadow, and the exact operation on the same inputs."""
+    """A new floating-point result: in low precision, its shadow, and the exact operation on the same inputs.
+
+    `figures` and `missing` (its own error, in float32) are there if the core has computed them.
+    """
 
     array: NDArray[Any]
     exact: NDArray[Any]
     own: NDArray[Any] | None
+    figures: Figures | None = None
+    missing: NDArray[Any] | None = None
 
 
 def _is_chosen(parts: Sequence[Any]) -> bool:
@@ -396,6 +409,8 @@ def _own_error(name: str, found: Found, largest: float) -> NDArray[Any] | None:
 
     `largest` is the largest own error of an element, or infinity if it is not known.
     """
+    if found.missing is not None:
+        return found.missing
     exact = found.exact if name in STEPS else found.own
     if exact is None:
         return None
