@@ -199,6 +199,7 @@ def _dtype_or(value: Any) -> Any:
 def _user_modules() -> Iterator[ModuleType]:
     """Yield the modules that are neither of a library nor of Python."""
     for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(module, ModuleType) and file and not is_library_file(file) and "site-packages" not in file:
+        # A module that loads its names when they are asked for has none of numpy's functions yet.
+        file = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
+        if file and not is_library_file(file) and "site-packages" not in file:
             yield module

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from precreg.measure import shadow_core
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
-from precreg.shadow.numpy.measure import Figures
+from precreg.shadow.numpy.measure import Figures, Inputs
+from precreg.shadow.numpy.memory import Memory
 from precreg.shadow.numpy.operations import Found, Operations
 from precreg.shadow.numpy.tape import fits_float32
 from precreg.shadow.recorder import Detail
@@ -27,11 +28,16 @@ _MOST_INTEGER = 2**53
 
 
 class _Operand(NamedTuple):
-    """An operand for numpy, and its arrays for the core: `low` without `exact` is exact, and so is the reverse."""
+    """An operand for numpy, and its arrays for the core: `low` without `exact` is exact, and so is the reverse.
+
+    `memory` is that of `low`, if it has one.
+    """
 
     plain: Any
+    shape: tuple[int, ...]
     low: NDArray[Any] | None
     exact: NDArray[Any] | None
+    memory: Memory | None = None
 
 
 class Elementwise:
@@ -52,15 +58,18 @@ class Elementwise:
         known = [each for each in operands if each is not None]
         if len(known) < len(operands):
             return None
-        shape = max((np.shape(each.plain) for each in known), key=lambda shape: (len(shape), np.prod(shape)))
-        repeated = [_repetition(shape, np.shape(each.plain)) for each in known]
+        shape = known[0].shape
+        if len(known) > 1 and _repetition(shape, known[1].shape) is None:
+            shape = known[1].shape
+        repeated = [_repetition(shape, each.shape) for each in known]
         if not shape or 0 in shape or None in repeated:
             return None
         result = ufunc(*[each.plain for each in known])
         if result.dtype != _FLOAT32 or not result.flags.c_contiguous:
             return None
         given = [self._core.ShadowOperand(each.low, each.exact, how) for each, how in zip(known, repeated, strict=True)]
-        return self._finish(name, ufunc, inputs, given, result)
+        watched = [(each.low, each.memory) for each in known if each.low is not None]
+        return self._finish(name, ufunc, inputs, given, watched, result)
 
     def _operand(self, value: Any) -> _Operand | None:
         """Return an operand for the core; None for a value that it does not take."""
@@ -68,7 +77,7 @@ class Elementwise:
         if kind is ShadowArray or kind is ShadowScalar:
             return None if kind is ShadowArray and value.is_simulated else self._watched(value)
         if kind is np.float32 or kind is float or (kind is int and -_MOST_INTEGER < value < _MOST_INTEGER):
-            return _Operand(value, None, np.array(value, _FLOAT64))
+            return _Operand(value, (), None, np.array(value, _FLOAT64))
         return None
 
     def _watched(self, value: Any) -> _Operand | None:
@@ -78,11 +87,18 @@ class Elementwise:
         plain = array if type(value) is ShadowArray else array[()]
         memory = self.memories.find(array)
         if memory is None:
-            return _Operand(plain, array, None) if self.engine.is_given(array) else None
-        return _Operand(plain, array, None if memory.is_exact else self.memories.view(array, memory))
+            return _Operand(plain, array.shape, array, None) if self.engine.is_given(array) else None
+        exact = None if memory.is_exact else self.memories.view(array, memory)
+        return _Operand(plain, array.shape, array, exact, memory)
 
     def _finish(
-        self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], given: list[Any], result: NDArray[Any]
+        self,
+        name: str,
+        ufunc: np.ufunc,
+        inputs: tuple[Any, ...],
+        given: list[Any],
+        watched_inputs: Inputs,
+        result: NDArray[Any],
     ) -> ShadowArray | ShadowScalar:
         """Compute the shadow of a result, and record the operation."""
         operations, site = self.operations, user_site(depth=3)
@@ -108,7 +124,7 @@ class Elementwise:
                     own = ufunc(*operations.values.wide(inputs))
             watched = self.engine.adopt(result, result, exact)
             found = [Found(result, exact, own, figures, missing)]
-            operation = operations.record(name, site, found, inputs, "")
+            operation = operations.record(name, site, found, watched_inputs, "")
             if kept is not None:
                 operations.keep(operation, name, site, ufunc, kept, found)
         return watched
@@ -118,19 +134,20 @@ def _fits(figures: Figures | None, missing: NDArray[Any] | None) -> bool:
     """Return whether the figures are there, and stored errors are float32 without a loss."""
     if figures is None:
         return False
-    return missing is None or (
-        figures.own is not None and (figures.own.max_abs == 0.0 or fits_float32(figures.own.max_abs))
-    )
+    largest = 0.0 if missing is None or figures.own is None else figures.own.max_abs
+    return largest == 0.0 or fits_float32(largest)
 
 
 def _repetition(shape: tuple[int, ...], other: tuple[int, ...]) -> str | None:
     """Return how an operand repeats its elements for results of a shape; None if the core cannot repeat so."""
     if other == shape:
         return "never"
+    if len(other) > len(shape):
+        return None
     if all(length == 1 for length in other):
-        return "everywhere" if len(other) <= len(shape) else None
+        return "everywhere"
     if other == (*shape[:-1], 1):
         return "in_row"
-    if other[-1] == shape[-1] and len(other) <= len(shape) and all(length == 1 for length in other[:-1]):
+    if other[-1] == shape[-1] and all(length == 1 for length in other[:-1]):
         return "in_column"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,13 +50,16 @@ class Measurer:
         self.recorder, self.memories = recorder, memories
         self._core = shadow_core()
 
-    def input_error(self, leaves: Iterable[Any]) -> float:
-        """Return the largest relative total error of the inputs."""
-        return max((self._error_of(leaf) for leaf in leaves), default=0.0)
+    def inputs_of(self, arguments: Any) -> Inputs:
+        """Return the plain arrays of the watched arguments, with their memories."""
+        arrays = [leaf.view_plain() for leaf in leaves_of(arguments)]
+        return [(array, self.memories.find(array)) for array in arrays]
 
-    def _error_of(self, leaf: Any) -> float:
-        array = leaf.view_plain()
-        memory = self.memories.find(array)
+    def input_error(self, inputs: Inputs) -> float:
+        """Return the largest relative total error of the inputs."""
+        return max([self._error_of(*each) for each in inputs], default=0.0)
+
+    def _error_of(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None or memory.is_exact:
             return 0.0
         region = self.memories.region(array, memory)
@@ -71,7 +74,7 @@ class Measurer:
         actual: NDArray[Any],
         exact: NDArray[Any],
         own_exact: NDArray[Any] | None,
-        arguments: Any,
+        inputs: Inputs,
         *,
         note: OperationNote = "",
         input_error: float | None = None,
@@ -82,7 +85,7 @@ class Measurer:
         if detail == Detail.OUTPUTS:
             return None
         found = figures or self._figures(actual, exact, own_exact, note)
-        inputs = [(array, self.memories.find(array)) for array in (leaf.view_plain() for leaf in leaves_of(arguments))]
+        written = self.memories.find(actual)
         operation = Operation(
             number=self.recorder.next_number(),
             name=name,
@@ -100,18 +103,16 @@ class Measurer:
             range=found.range,
             lost_bits=self._lost_bits(found.range, inputs) if name in _SUMS else None,
             note=note,
-            sources=self._sources(actual, inputs),
+            sources=self._sources(actual, written, inputs),
         )
-        self._remember(operation, actual)
+        if written is not None:
+            self._remember(operation, actual, written)
         self._note_overflow(operation, actual, exact)
         self.recorder.record(Observed(operation, actual, exact, own_exact, lambda: self._operands(inputs)))
         return operation
 
-    def _remember(self, operation: Operation, array: NDArray[Any]) -> None:
+    def _remember(self, operation: Operation, array: NDArray[Any], memory: Memory) -> None:
         """Keep figures of a result for the operations that take it."""
-        memory = self.memories.find(array)
-        if memory is None:
-            return
         memory.maker, region = operation.number, self.memories.region(array, memory)
         if operation.total is not None and operation.range is not None:
             memory.errors[region], memory.largest[region] = operation.total.relative, largest_of(operation.range)
@@ -127,13 +128,12 @@ class Measurer:
             memory.largest[region] = largest_magnitude(array)
         return memory.largest[region]
 
-    def _sources(self, actual: NDArray[Any], inputs: Inputs) -> tuple[int, ...]:
+    def _sources(self, actual: NDArray[Any], written: Memory | None, inputs: Inputs) -> tuple[int, ...]:
         """Return the makers of the inputs, and of the rest of a memory that is written in part."""
-        memories = [memory for _, memory in inputs]
-        written = self.memories.find(actual)
-        if written is not None and actual.nbytes < written.twin.size * written.unit:
-            memories.append(written)
-        return tuple(0 if memory is None else memory.maker for memory in memories)
+        makers = [0 if memory is None else memory.maker for _, memory in inputs]
+        if written is not None and actual.nbytes < written.nbytes:
+            makers.append(written.maker)
+        return tuple(makers)
 
     def _operands(self, inputs: Inputs) -> list[Any]:
         """Return the shadows of the inputs."""

@@ -36,14 +36,15 @@ class Memory:
 
     __slots__ = (
         *("copies", "errors", "is_exact", "largest", "maker", "number"),
-        *("reference", "start", "twin", "unit", "version"),
+        *("_start", "nbytes", "reference", "twin", "unit", "version"),
     )
 
     def __init__(self, owner: Plain, reference: weakref.ref[Plain], unit: int, twin: Plain) -> None:
         self.number, self.version, self.reference = next(_numbers), 0, reference
-        self.start = _span(owner)[0]
         # The bytes of a low-precision real number, and the memory of the shadow: real numbers, also of complex ones.
         self.unit, self.twin = unit, twin
+        self.nbytes = twin.size * unit
+        self._start: int | None = None
         # The shadow equals the low-precision values.
         self.is_exact = True
         # The number of the operation that wrote last; 0 for values from outside.
@@ -53,6 +54,15 @@ class Memory:
         # The relative errors of views of this version, and their largest absolute values.
         self.errors: dict[Region, float] = {}
         self.largest: dict[Region, float] = {}
+
+    def offset(self, array: Plain) -> int:
+        """Return the bytes from the start of the memory to the first element of an array that lies in it."""
+        if array.nbytes == self.nbytes and array.flags.c_contiguous:
+            # Most arrays are whole memories, and an address takes longer than all other figures of a view.
+            return 0
+        if self._start is None:
+            self._start = _span(owner_of(array))[0]
+        return address(array) - self._start
 
 
 class Memories:
@@ -124,7 +134,7 @@ class Memories:
     def view(self, array: Plain, memory: Memory) -> Plain:
         """Return the shadow of an array as a view: a write to it changes the shadow."""
         scale = memory.twin.itemsize // memory.unit
-        offset = (address(array) - memory.start) * scale
+        offset = memory.offset(array) * scale
         strides = tuple(stride * scale for stride in array.strides)
         dtype = dtype_of_shadow(array.dtype, memory.twin.dtype)
         return np.ndarray(array.shape, dtype, memory.twin, offset, strides)
@@ -135,7 +145,7 @@ class Memories:
 
     def region(self, array: Plain, memory: Memory) -> Region:
         """Return the place of an array in its memory."""
-        return Region(memory.number, address(array) - memory.start, array.shape, array.strides, array.dtype)
+        return Region(memory.number, memory.offset(array), array.shape, array.strides, array.dtype)
 
     def written(self, memory: Memory, is_exact: bool) -> None:
         """Note that the values of a memory have changed."""

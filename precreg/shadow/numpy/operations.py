@@ -11,7 +11,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
-from precreg.shadow.numpy.measure import Figures, Measurer
+from precreg.shadow.numpy.measure import Figures, Inputs, Measurer
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
 from precreg.shadow.numpy.values import Values, in_float64, leaves_of, plain_array_of, without_integers
 from precreg.shadow.recorder import Detail, Recorder
@@ -82,7 +82,7 @@ class Operations:
                 Found(watched[at].view_plain(), asarray(exact[at]), None if own is None else asarray(own[at]))
                 for at in new
             ]
-            operation = self.record(name, site, found, given, note)
+            operation = self.record(name, site, found, self.measurer.inputs_of(given), note)
             if kept is not None:
                 self.keep(operation, name, site, mover or wide, kept, found)
         return _rebuilt(result, watched)
@@ -206,11 +206,13 @@ class Operations:
         exact = asarray(exact)
         return self.engine.adopt(part, array, exact if exact.dtype == wide else exact.astype(wide))
 
-    def record(self, name: str, site: Site, found: list[Found], given: Any, note: OperationNote) -> Operation | None:
+    def record(
+        self, name: str, site: Site, found: list[Found], inputs: Inputs, note: OperationNote
+    ) -> Operation | None:
         """Record an operation by the result with the largest own error, and return it."""
         if self.recorder.detail == Detail.OUTPUTS or not found:
             return None
-        error = self.measurer.input_error(leaves_of(given)) if self.recorder.detail >= Detail.OWN else None
+        error = self.measurer.input_error(inputs) if self.recorder.detail >= Detail.OWN else None
         chosen = found[0] if len(found) == 1 else max(found, key=_size_of_own)
         operation = self.measurer.record(
             name,
@@ -218,7 +220,7 @@ class Operations:
             chosen.array,
             chosen.exact,
             chosen.own,
-            given,
+            inputs,
             note=note,
             input_error=error,
             figures=chosen.figures,
@@ -228,7 +230,7 @@ class Operations:
         total = None if operation is None else operation.total
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
-            memory.is_exact = not memory.version and chosen.array.nbytes == memory.twin.size * memory.unit
+            memory.is_exact = not memory.version and chosen.array.nbytes == memory.nbytes
         if name in STEPS and chosen.own is not None:
             self._note_jump(name, site, chosen.own, chosen.exact)
         return operation

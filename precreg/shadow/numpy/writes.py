@@ -16,7 +16,7 @@ from precreg.shadow.numpy.array import ShadowArray
 from precreg.shadow.numpy.memory import address
 from precreg.shadow.numpy.operations import Operations
 from precreg.shadow.numpy.tape import Step
-from precreg.shadow.numpy.values import leaves_of, plain_array_of
+from precreg.shadow.numpy.values import plain_array_of
 from precreg.shadow.recorder import Detail
 from precreg.shadow.site import user_site
 from precreg.types import OperationNote, Site
@@ -66,12 +66,15 @@ class Writes:
             own = None if moved or operations.recorder.detail < Detail.OWN else self._own(array, write)
             read = (target, *write.arguments) if write.reads else write.arguments
             kept = None if tape is None else tape.prepare(write.name, read, write.options)
-            error = operations.measurer.input_error(leaves_of(given)) if tape is not None else None
+            inputs = operations.measurer.inputs_of(given)
+            error = operations.measurer.input_error(inputs) if tape is not None else None
         write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
         with np.errstate(all="ignore"):
             note: OperationNote = self._write_shadow(write, array, shadow, exact, site) or ("moved" if moved else "")
             self.memories.written(memory, False)
-            done = operations.measurer.record(write.name, site, array, shadow, own, given, note=note, input_error=error)
+            done = operations.measurer.record(
+                write.name, site, array, shadow, own, inputs, note=note, input_error=error
+            )
             if kept is not None and tape is not None:
                 missing = None if own is None else _difference(array, own)
                 written = tape.written(array, missing, None if write.where is None else asarray(write.where))
