@@ -7,6 +7,7 @@ at the same place of the shadow's memory. So views, slices, negative steps and w
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from precreg.arithmetic import FORMATS
 
 Plain = NDArray[Any]
+_DOUBLE = np.dtype(np.float64)
 
 _numbers = count(1)
 
@@ -36,19 +38,21 @@ class Memory:
 
     __slots__ = (
         *("copies", "errors", "is_exact", "largest", "maker", "number"),
-        *("_start", "nbytes", "reference", "twin", "unit", "version"),
+        *("_start", "nbytes", "real", "reference", "seen", "twin", "unit", "version"),
     )
 
-    def __init__(self, owner: Plain, reference: weakref.ref[Plain], unit: int, twin: Plain) -> None:
+    def __init__(self, owner: Plain, reference: weakref.ref[Plain], dtype: np.dtype[Any], twin: Plain) -> None:
         self.number, self.version, self.reference = next(_numbers), 0, reference
         # The bytes of a low-precision real number, and the memory of the shadow: real numbers, also of complex ones.
-        self.unit, self.twin = unit, twin
-        self.nbytes = twin.size * unit
+        self.unit, self.twin, self.real = _unit(dtype), twin, _real_of(dtype)
+        self.nbytes = twin.size * self.unit
         self._start: int | None = None
         # The shadow equals the low-precision values.
         self.is_exact = True
         # The number of the operation that wrote last; 0 for values from outside.
         self.maker = 0
+        # The low-precision values that code outside of numpy may change; None for memory that no such code has.
+        self.seen: Plain | None = None
         # Values of this version that the tape has kept, by region.
         self.copies: dict[Region, Plain] = {}
         # The relative errors of views of this version, and their largest absolute values.
@@ -73,6 +77,8 @@ class Memories:
 
     def __init__(self, wide: np.dtype[Any], widest: np.dtype[Any] | None = None) -> None:
         self.wide, self.widest = wide, widest or wide
+        # Called with the elements of a memory, in order, and with those that other code has changed.
+        self.note_change: Callable[[Plain, Plain], None] = lambda values, changed: None
         self._by_owner: dict[int, Memory] = {}
 
     def wide_of(self, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
@@ -85,7 +91,33 @@ class Memories:
     def find(self, array: Plain) -> Memory | None:
         """Return the memory of an array if it has a shadow."""
         memory = self._by_owner.get(id(owner_of(array)))
-        return memory if memory is not None and memory.unit == _unit(array.dtype) else None
+        if memory is None or memory.unit != _unit(array.dtype):
+            return None
+        if memory.seen is not None:
+            self._read_again(memory)
+        return memory
+
+    def shadows_fields_of(self, array: Plain) -> bool:
+        """Return whether an array of records, or of other bits, lies in a memory with a shadow."""
+        return id(owner_of(array)) in self._by_owner
+
+    def hand_out(self, array: Plain) -> None:
+        """Expect that other code writes to the memory of an array from now on, which numpy does not see."""
+        memory = self._by_owner.get(id(owner_of(array)))
+        if memory is None and self.wide_of(array.dtype) is not None:
+            memory = self._begin(array)
+        if memory is not None and memory.seen is None and _is_dense(owner_of(array)):
+            memory.seen = _elements(memory).copy()
+
+    def _read_again(self, memory: Memory) -> None:
+        """Take values that other code has written as exact."""
+        values = _elements(memory)
+        assert memory.seen is not None
+        changed = (values != memory.seen) & ~(np.isnan(values) & np.isnan(memory.seen))
+        if changed.any():
+            memory.twin[changed], memory.seen = values[changed], values.copy()
+            self.written(memory, True)
+            self.note_change(values, changed)
 
     def memory_of(self, array: Plain) -> Memory:
         """Return the memory of an array, with a shadow that equals the present values if it had none."""
@@ -120,6 +152,9 @@ class Memories:
         memory = self._keep(owner, array.dtype, np.zeros(-(-size // unit), self._real(unit)))
         if _unit(owner.dtype) == unit and self.wide_of(owner.dtype) is not None:
             self.view(owner, memory)[...] = owner
+        elif owner.dtype.names:
+            for field in _float_fields(owner):
+                self.view(field, memory)[...] = field
         else:
             self.view(array, memory)[...] = array
         return memory
@@ -127,7 +162,7 @@ class Memories:
     def _keep(self, owner: Plain, dtype: np.dtype[Any], twin: Plain) -> Memory:
         key = id(owner)
         reference = weakref.ref(owner, lambda _: self._by_owner.pop(key, None))
-        memory = Memory(owner, reference, _unit(dtype), twin)
+        memory = Memory(owner, reference, dtype, twin)
         self._by_owner[key] = memory
         return memory
 
@@ -151,6 +186,8 @@ class Memories:
         """Note that the values of a memory have changed."""
         memory.version += 1
         memory.copies, memory.errors, memory.largest = {}, {}, {}
+        if memory.seen is not None:
+            memory.seen = _elements(memory).copy()
         memory.is_exact = memory.is_exact and is_exact
 
     @property
@@ -178,6 +215,44 @@ def owner_of(array: Plain) -> Plain:
         array = base
 
 
+def records_are_shadowed(dtype: np.dtype[Any]) -> bool:
+    """Return whether the records of a structured dtype have floating-point fields of one size, at multiples of it."""
+    places = list(_float_places(dtype, 0))
+    units = {unit for _, unit in places}
+    return len(units) == 1 and all(place % unit == dtype.itemsize % unit == 0 for place, unit in places)
+
+
+def _float_places(dtype: np.dtype[Any], start: int) -> Iterator[tuple[int, int]]:
+    """Yield the offset and size of each floating-point field."""
+    for name in dtype.names or ():
+        assert dtype.fields is not None
+        field, offset = dtype.fields[name][:2]
+        if field.base.names:
+            yield from _float_places(field.base, start + offset)
+        elif dtype_of_shadow(field.base, _DOUBLE) is not None:
+            yield start + offset, _unit(field.base)
+
+
+def _float_fields(records: Plain) -> Iterator[Plain]:
+    for name in records.dtype.names or ():
+        field = records[name]
+        if field.dtype.names:
+            yield from _float_fields(field)
+        elif dtype_of_shadow(field.dtype, _DOUBLE) is not None:
+            yield field
+
+
+def _is_dense(owner: Plain) -> bool:
+    return owner.flags.c_contiguous or owner.flags.f_contiguous
+
+
+def _elements(memory: Memory) -> Plain:
+    """Return the low-precision real numbers of a memory, as a view in the order of the shadow's."""
+    owner = memory.reference()
+    assert owner is not None
+    return (owner if owner.flags.c_contiguous else owner.T).reshape(-1).view(memory.real)
+
+
 def address(array: Plain) -> int:
     """Return the address of the first element of an array."""
     place: int = array.__array_interface__["data"][0]
@@ -197,6 +272,12 @@ def _span(owner: Plain) -> tuple[int, int]:
 def _unit(dtype: np.dtype[Any]) -> int:
     """Return the bytes of a real number: a complex one has two."""
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+
+
+@lru_cache(maxsize=256)
+def _real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    real: np.dtype[Any] = np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+    return real
 
 
 @lru_cache(maxsize=256)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
+from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, listed_names
 from precreg.shadow.numpy.measure import Figures, Inputs, Measurer
+from precreg.shadow.numpy.memory import records_are_shadowed
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
 from precreg.shadow.numpy.values import Values, in_float64, leaves_of, plain_array_of, without_integers
 from precreg.shadow.recorder import Detail, Recorder
@@ -66,8 +67,10 @@ class Operations:
         parts = list(result) if isinstance(result, tuple | list) else [result]
         new = [at for at, part in enumerate(parts) if not self._needs_no_shadow(part)]
         if not new:
-            if _is_chosen(parts) and any(map(values.is_shadowed, leaves_of(given))):
-                self._check_choices(name, wide, arguments, options, parts)
+            if any(map(self._carries_shadow, leaves_of(given))):
+                if _is_chosen(parts):
+                    self._check_choices(name, wide, arguments, options, parts)
+                self._note_cut(name, given, parts)
             return _rebuilt(result, [self.watch(part) for part in parts])
         site = user_site(depth=2)
         self.note_unknown(name, site, given)
@@ -87,6 +90,23 @@ class Operations:
                 self.keep(operation, name, site, mover or wide, kept, found)
         return _rebuilt(result, watched)
 
+    def _carries_shadow(self, leaf: Any) -> bool:
+        return self.values.is_shadowed(leaf) or (
+            leaf.dtype.kind == "V" and self.memories.shadows_fields_of(leaf.view_plain())
+        )
+
+    def _note_cut(self, name: str, given: Any, parts: list[Any]) -> None:
+        """Note a result that can have no shadow, such as a text, a file or an array of objects."""
+        if name != "einsum_path" and any(self._loses_shadow(part) for part in parts):
+            size = max(leaf.size for leaf in leaves_of(given))
+            self.recorder.note_event("cut", name, user_site(depth=3), size, size)
+
+    def _loses_shadow(self, part: Any) -> bool:
+        array = plain_array_of(part)
+        if array is None:
+            return not isinstance(part, bool | int | np.dtype | type)
+        return self._needs_no_shadow(part) and array.dtype.kind not in "biu" and self.memories.find(array) is None
+
     def _check_choices(self, name: str, wide: Function, arguments: Any, options: Any, parts: list[Any]) -> None:
         """Note integers and truth values that the computation in higher precision would have chosen otherwise."""
         if self._are_exact((arguments, options)):
@@ -95,11 +115,11 @@ class Operations:
         try:
             exact = wide(*self.values.exact(arguments), **self.values.exact(options))
         except Exception as error:
-            self.recorder.note_event("not_shadowed", name, site, detail=_first_line(error))
+            self.recorder.note_event("not_shadowed", name, site, detail=first_line(error))
             return
         others = list(exact) if isinstance(exact, tuple | list) else [exact]
         for part, other in zip(parts, others, strict=False):
-            array = plain_array_of(part)
+            array = asarray(part) if isinstance(part, bool | int) else plain_array_of(part)
             if array is not None and array.dtype.kind in "biu":
                 self.note_flips(name, site, array, other)
 
@@ -112,9 +132,13 @@ class Operations:
 
     def watch(self, part: Any) -> Any:
         """Return a part as a watched value whose shadow is known, or needs none."""
-        if type(part) in (ShadowArray, ShadowScalar) or not isinstance(part, np.ndarray):
+        if type(part) in (ShadowArray, ShadowScalar) or not isinstance(part, np.ndarray) or is_foreign(part):
             return part
-        return self.engine.watched(part) if _is_numeric(part, self.values) else part
+        if _is_numeric(part, self.values):
+            return self.engine.watched(part)
+        # Numbers may come back from an array of objects.
+        is_watched = part.dtype.kind == "O" or records_are_shadowed(part.dtype)
+        return self.engine.given(part) if is_watched else part
 
     def _exact_parts(
         self, name: str, low: Function, wide: Function, arguments: Any, options: Any, parts: list[Any]
@@ -125,7 +149,7 @@ class Operations:
         try:
             exact, reason = self._in_wide(wide, values.exact((arguments, options)), parts)
         except Exception as error:
-            return self._rounded_parts(low, arguments, options, parts), None, "not_shadowed", _first_line(error)
+            return self._rounded_parts(low, arguments, options, parts), None, "not_shadowed", first_line(error)
         if is_moved:
             return exact, None, "moved", ""
         if reason:
@@ -137,7 +161,7 @@ class Operations:
         try:
             return exact, self._in_wide(wide, values.wide((arguments, options)), parts)[0], "", ""
         except Exception as error:
-            return exact, None, "not_shadowed", _first_line(error)
+            return exact, None, "not_shadowed", first_line(error)
 
     def _in_wide(self, wide: Function, given: Any, parts: list[Any]) -> tuple[list[Any], str]:
         """Return the results of a function on wide values, and the dtype that is too narrow for a shadow, if any."""
@@ -297,14 +321,25 @@ class Operations:
 
         return self.run("astype", low, wide, (array,), {})
 
+    def read(self, name: str, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the array that a function reads from a file or buffer, as a watched constant."""
+        for leaf in leaves_of((arguments, options)):
+            self.engine.leave(leaf, name)
+        result = function(*self.values.low(arguments), **self.values.low(options))
+        is_array = isinstance(result, np.ndarray) and not is_foreign(result)
+        return self.engine.given(result) if is_array and _is_numeric(result, self.values) else result
+
     def create(self, name: str, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return the new array that a function makes, with the rounding of its constants as its own error."""
         result = function(*self.values.low(arguments), **self.values.low(options))
         array = plain_array_of(result)
-        if array is None or not _is_numeric(array, self.values):
+        if array is None or is_foreign(result):
             return result
+        if not _is_numeric(array, self.values):
+            return self.engine.given(array) if records_are_shadowed(array.dtype) else result
         if self.values.wide_of(array.dtype) is None or name.startswith("empty"):
             return self.engine.given(array)
+        self.note_unknown(name, user_site(depth=3), (arguments, options))
         with np.errstate(all="ignore"):
             return self._created(name, function, (arguments, options), result, array)
 
@@ -392,7 +427,7 @@ class Found(NamedTuple):
 
 def _is_chosen(parts: Sequence[Any]) -> bool:
     """Return whether some results are integers or truth values."""
-    return any(isinstance(part, np.ndarray | np.generic) and part.dtype.kind in "biu" for part in parts)
+    return any(part.dtype.kind in "biu" if hasattr(part, "dtype") else isinstance(part, bool | int) for part in parts)
 
 
 def _rebuilt(result: Any, parts: list[Any]) -> Any:
@@ -448,5 +483,5 @@ def _plain_arrays(given: Any) -> list[NDArray[Any]]:
     return []
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]

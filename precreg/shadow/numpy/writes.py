@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray
 from precreg.shadow.numpy.memory import address
-from precreg.shadow.numpy.operations import Operations
+from precreg.shadow.numpy.operations import Operations, first_line
 from precreg.shadow.numpy.tape import Step
-from precreg.shadow.numpy.values import plain_array_of
+from precreg.shadow.numpy.values import leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail
 from precreg.shadow.site import user_site
 from precreg.types import OperationNote, Site
@@ -53,7 +53,7 @@ class Writes:
         assert array is not None
         given = (write.arguments, write.options)
         if values.wide_of(array.dtype) is None:
-            write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
+            self._into_other(target, array, write)
             return
         site = user_site(depth=3)
         operations.note_unknown(write.name, site, given)
@@ -81,6 +81,24 @@ class Writes:
                 step = Step(None if done is None else done.number, write.name, write.tape_function, *kept, [written])
                 operations.add_step(step, site)
 
+    def _into_other(self, target: Any, array: NDArray[Any], write: Write) -> None:
+        """Write to integers, records or objects, which have no shadow of their own."""
+        values, site, before = self.values, user_site(depth=4), np.array(array)
+        # It may be a view of memory with a shadow.
+        self.memories.hand_out(array)
+        write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
+        shadowed = [leaf for leaf in leaves_of((write.arguments, write.options)) if values.is_shadowed(leaf)]
+        if shadowed and array.dtype.kind not in "biu":
+            size = max(leaf.size for leaf in shadowed)
+            self.operations.recorder.note_event("cut", write.name, site, size, size)
+        elif shadowed:
+            try:
+                write.wide(before, *values.exact(write.arguments), **values.exact(write.options))
+            except Exception as error:
+                self.operations.recorder.note_event("not_shadowed", write.name, site, detail=first_line(error))
+                return
+            self.operations.note_flips(write.name, site, array, before)
+
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
         """Return the exact result of a write on the same low-precision values."""
         own = np.ndarray.astype(array, self.values.wide_of(array.dtype))
@@ -97,8 +115,7 @@ class Writes:
             write.wide(shadow, *exact[0], **exact[1])
         except Exception as error:
             shadow[...] = array
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            self.operations.recorder.note_event("not_shadowed", write.name, site, detail=reason)
+            self.operations.recorder.note_event("not_shadowed", write.name, site, detail=first_line(error))
             return "not_shadowed"
         return ""
 
@@ -165,6 +182,9 @@ class Writes:
 
 def _view_of(array: ShadowArray, key: Any) -> ShadowArray | None:
     """Return the elements of an index as a view; None for an index of integers or truth values, which copies."""
+    if isinstance(key, str):
+        field = np.ndarray.__getitem__(array, key)
+        return field if isinstance(field, ShadowArray) else None
     keys = key if isinstance(key, tuple) else (key,)
     if not all(
         isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys
