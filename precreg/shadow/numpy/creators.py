@@ -186,12 +186,10 @@ def _watched_memmap(original: type[Any], engine: Any) -> type[Any]:
     """Return a class that makes watched arrays in mapped files."""
 
     class Instances(type(original)):  # type: ignore[misc]
-        def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, original) or (
-                is_watched(value) and isinstance(owner_of(value.view_plain()), original)
-            )
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(owner_of(value.view_plain()) if is_watched(value) else value, original)
 
-    class memmap(original, metaclass=Instances):  # type: ignore[misc, valid-type] # noqa: N801
+    class memmap(original, metaclass=Instances):  # type: ignore[misc] # noqa: N801
         def __new__(cls, *arguments: Any, **options: Any) -> Any:
             return engine.came_back(original(*arguments, **options))
 

@@ -305,7 +305,7 @@ class NumpyEngine:
         is_type = isinstance(given, type) and issubclass(given, np.ndarray)
         if not self.is_active:
             return array.view_plain().view(*arguments, **options)
-        if is_type and given not in (np.ndarray, ShadowArray):
+        if given is not None and is_type and given not in (np.ndarray, ShadowArray):
             self.note_foreign("view", given)
             self.memories.hand_out(array.view_plain())
             return array.view_plain().view(*arguments, **options)

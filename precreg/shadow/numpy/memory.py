@@ -19,6 +19,7 @@ from precreg.arithmetic import FORMATS
 
 Plain = NDArray[Any]
 _DOUBLE = np.dtype(np.float64)
+_INTERFACE: Any = np.ndarray.__array_interface__
 
 _numbers = count(1)
 
@@ -113,7 +114,7 @@ class Memories:
         """Take values that other code has written as exact."""
         values = _elements(memory)
         assert memory.seen is not None
-        changed = (values != memory.seen) & ~(np.isnan(values) & np.isnan(memory.seen))
+        changed = (values != memory.seen) & ~(np.isnan(values) & np.isnan(memory.seen)) & _is_number(memory)
         if changed.any():
             memory.twin[changed], memory.seen = values[changed], values.copy()
             self.written(memory, True)
@@ -250,12 +251,26 @@ def _elements(memory: Memory) -> Plain:
     """Return the low-precision real numbers of a memory, as a view in the order of the shadow's."""
     owner = memory.reference()
     assert owner is not None
-    return (owner if owner.flags.c_contiguous else owner.T).reshape(-1).view(memory.real)
+    plain = np.ndarray.view(owner, np.ndarray)
+    return (plain if plain.flags.c_contiguous else plain.T).reshape(-1).view(memory.real)
+
+
+def _is_number(memory: Memory) -> Plain | bool:
+    """Return which elements of a memory are floating-point numbers: records may have other fields."""
+    owner = memory.reference()
+    if owner is None or not owner.dtype.names:
+        return True
+    record = np.zeros(1, owner.dtype)
+    for field in _float_fields(record):
+        field[...] = 1.0
+    numbers: Plain = np.tile(record.view(memory.real) == 1.0, owner.size)
+    return numbers
 
 
 def address(array: Plain) -> int:
     """Return the address of the first element of an array."""
-    place: int = array.__array_interface__["data"][0]
+    # A copy by C code owns its memory, and is a watched array.
+    place: int = _INTERFACE.__get__(array)["data"][0]
     return place
 
 

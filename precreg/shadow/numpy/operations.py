@@ -484,4 +484,5 @@ def _plain_arrays(given: Any) -> list[NDArray[Any]]:
 
 
 def first_line(error: Exception) -> str:
+    """Return the kind and the first line of an exception, as a fact of an event."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
