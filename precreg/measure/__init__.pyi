@@ -12,6 +12,7 @@ from .comparison import compare_arrays as compare_arrays
 from .comparison import compare_runs as compare_runs
 from .comparison import require_benchmark as require_benchmark
 from .comparison import select_backend as select_backend
+from .comparison import shadow_core as shadow_core
 from .comparison import share_of_tolerance as share_of_tolerance
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
 from .groups import ZERO as ZERO

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from math import inf, isfinite
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,15 @@ Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
 BACKENDS: dict[str, Backend] = {"numpy": tally_numpy, "plain": tally_reference}
 
 try:
-    from precreg.measure.native import MEASURE_INSTRUCTION_SET, tally_native
+    from precreg.measure import native as _native
 except ImportError:
     FASTEST, _UNMET = "numpy", None
 else:
-    BACKENDS["native"] = tally_native
+    BACKENDS["native"] = _native.tally_native
     FASTEST = "native"
     _ASKED = os.environ.get("PRECREG_ISA")
     # An instruction set in PRECREG_ISA that the core does not run on here.
-    _UNMET = _ASKED if _ASKED not in (None, "", MEASURE_INSTRUCTION_SET) else None
+    _UNMET = _ASKED if _ASKED not in (None, "", _native.MEASURE_INSTRUCTION_SET) else None
 
 
 def select_backend() -> Backend:
@@ -62,6 +63,14 @@ def select_backend() -> Backend:
         expected = "an instruction set of this processor (generic; avx2, avx512 on some)"
         raise UserError("bad-value", f"expected {expected} but got PRECREG_ISA={_UNMET}")
     return BACKENDS[name]
+
+
+def shadow_core() -> ModuleType | None:
+    """Return the module that adds up values beside their shadows (native.py); None if another backend is selected.
+
+    Raises UserError (bad-value) as select_backend does.
+    """
+    return _native if FASTEST == "native" and select_backend() is BACKENDS["native"] else None
 
 
 # Elements of one copy of an array that is not in C order: 2 MiB of float64 stay in a core's caches.

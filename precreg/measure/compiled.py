@@ -10,7 +10,18 @@ from precreg.measure.metrics import Regions
 from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Places, Sketches, Sums
 from precreg.types import Scalar
 
-__all__ = ["KINDS", "STRUCTS", "CoreResult", "TallyFormat", "TallyPlan", "_core"]
+__all__ = [
+    "KINDS",
+    "REPEATED",
+    "SHADOW_OPERATIONS",
+    "STRUCTS",
+    "CoreResult",
+    "Differences",
+    "ShadowTotals",
+    "TallyFormat",
+    "TallyPlan",
+    "_core",
+]
 
 KINDS = ("float32", "float64", "float16", "bfloat16", "byte", "int16", "uint16", "int32", "uint32")
 
@@ -53,8 +64,37 @@ class CoreResult(NamedTuple):
     scaled: list[tuple[int, int, Expansion]]
 
 
-# core/job.hpp and core/module.cpp declare these names in this order. A core of other names is refused: the ImportError
-# says that it was built from other sources, and numpy serves.
+# Operations on shadows, and how an operand repeats its elements, as core/shadows.hpp explains them.
+SHADOW_OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt")
+REPEATED = ("never", "everywhere", "in_row", "in_column")
+
+
+class Differences(NamedTuple):
+    """Differences from one array to another: the sum of squares, the largest sum of a row, and the largest size."""
+
+    squares: float
+    worst_row: float
+    largest: float
+
+
+class ShadowTotals(NamedTuple):
+    """The totals of an array beside its shadow, as core/shadows.hpp explains them."""
+
+    total: Differences
+    own: Differences
+    inherited: Differences
+    scale: float
+    own_scale: float
+    smallest: float
+    most: float
+    nan: int
+    inf: int
+    subnormal: int
+    zeros: int
+
+
+# core/job.hpp, core/shadows.hpp and core/module.cpp declare these names in this order. A core of other names is
+# refused: the ImportError says that it was built from other sources, and numpy serves.
 STRUCTS = structs_of(
     _core,
     {
@@ -72,5 +112,14 @@ STRUCTS = structs_of(
         "Sizes": ("percentiles", "above", "mean_log2", "bins", "counts"),  # of sketch.py, which imports this module
         "measure": ("actual", "reference", "start", "shape", "rules", "plan", "tables"),
         "sizes": ("keys", "counts", "largest"),
+        "Differences": Differences._fields,
+        "ShadowTotals": ShadowTotals._fields,
+        "ShadowOperation": SHADOW_OPERATIONS,
+        "Repeated": REPEATED,
+        "add_shadows": ("actual", "exact", "own", "errors", "state", "columns", "smallest_normal", "ends_row"),
+        "compute_shadows": (
+            *("operation", "low_x", "exact_x", "repeated_x", "low_y", "exact_y", "repeated_y"),
+            *("actual", "exact", "own", "errors", "state", "columns", "smallest_normal", "has_own"),
+        ),
     },
 )

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import inf, ldexp, nextafter
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import astuple
 
 from precreg.arithmetic import Format
-from precreg.measure.compiled import KINDS, STRUCTS, CoreResult, TallyFormat, TallyPlan, _core
+from precreg.measure.compiled import (
+    KINDS,
+    REPEATED,
+    SHADOW_OPERATIONS,
+    STRUCTS,
+    CoreResult,
+    Differences,
+    ShadowTotals,
+    TallyFormat,
+    TallyPlan,
+    _core,
+)
 from precreg.measure.metrics import regions_of
 from precreg.measure.numpy_form import tally_numpy as numpy_tally
 from precreg.measure.pairing import Pairing, pairing_of
@@ -146,3 +159,84 @@ def _patterns(dtype: np.dtype[Any]) -> Array:
         return np.zeros(256, np.float32)
     patterns = np.arange(256, dtype=np.uint8)
     return (patterns != 0 if dtype == np.bool_ else patterns.view(dtype)).astype(np.float32)
+
+
+_TOTALS = Struct("=13d4q")
+# The totals, and five sums of eight lanes (core/shadows.hpp).
+_STATE_BYTES = STRUCTS["ShadowTotals"].itemsize + 5 * 8 * 8
+_OPERATION_NUMBERS = {name: number for number, name in enumerate(SHADOW_OPERATIONS)}
+_REPEATED_NUMBERS = {name: number for number, name in enumerate(REPEATED)}
+
+
+class ShadowOperand(NamedTuple):
+    """An operand of float32, its shadow of float64, and how it repeats: one of REPEATED.
+
+    Without `exact`, the shadow equals `low`. Without `low`, both are `exact`.
+    """
+
+    low: Array | None
+    exact: Array | None
+    repeated: str
+
+
+class ShadowSums:
+    """Add up low-precision values beside their shadows, in one pass and in rows.
+
+    Arrays are contiguous: values of float32 or float64, shadows of float64, stored errors of float32. The sums do not
+    depend on how calls divide the rows; within a row, calls may begin at each eighth element.
+    """
+
+    def __init__(self, columns: int, smallest_normal: float) -> None:
+        self.columns, self.smallest_normal = columns, smallest_normal
+        self._state = bytearray(_STATE_BYTES)
+
+    def add(
+        self,
+        actual: Array,
+        exact: Array,
+        own: Array | None = None,
+        errors: Array | None = None,
+        *,
+        ends_row: bool = True,
+    ) -> None:
+        """Add rows. The differences from `own`, or from `exact` without it, are stored in `errors`."""
+        _core.add_shadows(actual, exact, own, errors, self._state, self.columns, self.smallest_normal, ends_row)
+
+    def compute(
+        self,
+        operation: str,
+        operands: Sequence[ShadowOperand],
+        actual: Array,
+        exact: Array,
+        *,
+        own: Array | None = None,
+        errors: Array | None = None,
+        has_own: bool,
+    ) -> None:
+        """Compute one of SHADOW_OPERATIONS on shadows into `exact`, and add the results.
+
+        `own` takes the results on low-precision values, which are computed if `has_own`.
+        """
+        first, second = operands[0], operands[-1]
+        _core.compute_shadows(
+            _OPERATION_NUMBERS[operation],
+            first.low,
+            first.exact,
+            _REPEATED_NUMBERS[first.repeated],
+            second.low,
+            second.exact,
+            _REPEATED_NUMBERS[second.repeated],
+            actual,
+            exact,
+            own,
+            errors,
+            self._state,
+            self.columns,
+            self.smallest_normal,
+            has_own,
+        )
+
+    def totals(self) -> ShadowTotals:
+        """Return the totals of all rows so far."""
+        found = _TOTALS.unpack_from(self._state)
+        return ShadowTotals(Differences(*found[:3]), Differences(*found[3:6]), Differences(*found[6:9]), *found[9:])

@@ -66,6 +66,8 @@ def _formula_sentence(output: TracedOutput, trace: Trace, unit: ErrorUnit) -> st
     # Errors before a cut are in the shadow, too, so they look like another formula.
     cuts = coverage_of(trace).cuts
     lost = f"; or rounding before the {cuts:,} cut{'' if cuts == 1 else 's'}, which the shadow lost" if cuts else ""
+    if any(event.kind == "untraced" for event in trace.events):
+        lost += "; or rounding where the trace saw nothing"
     return f"formula differs: without rounding, {output.name} still differs from the {oracle} by {size}{times}{lost}"
 
 

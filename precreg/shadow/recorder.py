@@ -99,6 +99,11 @@ class Recorder:
         """Return whether an array was noted so."""
         return id(array) in self._foreign
 
+    @property
+    def has_listeners(self) -> bool:
+        """Return whether listeners see the values of operations."""
+        return bool(self._listeners)
+
     def next_number(self) -> int:
         """Return the number of the operation that is recorded next, from 1."""
         return len(self.operations) + 1

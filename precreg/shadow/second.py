@@ -27,7 +27,8 @@ def with_shadow_errors(first: Tracer, run: Callable[[Tracer], object]) -> tuple[
     """Return the outputs with the error of their shadows. `run` runs the same computation under another tracer.
 
     The error of a float64 shadow is its difference from a longdouble one. That of a longdouble shadow is estimated from
-    the error of a float64 one, by the ratio of their roundoffs. On a machine without a wider longdouble it is unknown.
+    the error of a float64 one, by the ratio of their roundoffs. It is unknown on a machine without a wider longdouble,
+    and if a function has no longdouble.
     """
     roundoffs = {name: float(np.finfo(name).eps) for name in ("float64", "longdouble")}
     if roundoffs["longdouble"] == roundoffs["float64"] or not _is_cheap(first.recorder.operations):
@@ -35,6 +36,10 @@ def with_shadow_errors(first: Tracer, run: Callable[[Tracer], object]) -> tuple[
     is_double = first.shadow == "float64"
     second = Tracer(Recorder(Detail.OUTPUTS), shares=False, wide="longdouble" if is_double else "float64")
     run(second)
+    unknown = [each for tracer in (first, second) for each in tracer.recorder.events if each.kind == "not_shadowed"]
+    if unknown or second.shadow == first.shadow:
+        # An operation ran in one dtype in both, and its agreement says nothing.
+        return first.outputs
     factor = 1.0 if is_double else roundoffs["longdouble"] / roundoffs["float64"]
     return tuple(_with_error(each, first.shadows, second.shadows, factor) for each in first.outputs)
 
@@ -57,6 +62,9 @@ def _with_error(
 ) -> TracedOutput:
     one, other = first.get(output.name), second.get(output.name)
     if one is None or other is None or one.shape != other.shape:
+        return output
+    if one.dtype == other.dtype and one.dtype.kind in "fc":
+        # Both runs have a longdouble for an output of float64, so that neither checks the other.
         return output
     found = error_size(one, other.astype(np.result_type(one, other))).relative
     return replace(output, shadow_error=found * factor)

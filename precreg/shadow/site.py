@@ -13,6 +13,7 @@ from precreg.types import Site
 
 # Code of these packages computes on behalf of the user's line. Their folders are known without importing them.
 _LIBRARIES = ("numpy", "torch", "ml_dtypes", "onnxruntime", "onnx", "precreg", "click")
+_CONSOLE_SCRIPT = f"{os.sep}bin{os.sep}precreg"
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
@@ -28,8 +29,13 @@ def user_frame(depth: int = 1) -> FrameType:
 
 
 def user_site(module: str = "", depth: int = 1) -> Site:
-    """Return the place of the nearest user's line, and the module or node that runs it."""
+    """Return the place of the nearest user's line, and the module or node that runs it.
+
+    A thread of a pool that calls a function of numpy has no such line, and so has a subject that is one.
+    """
     frame = user_frame(depth + 1)
+    if is_library_file(frame.f_code.co_filename):
+        return Site(module=module)
     return _site(frame.f_code, frame.f_lineno, module)
 
 
@@ -45,6 +51,8 @@ def is_library_file(file: str) -> bool:
     # Code that a library generates has no file, such as "<__array_function__ internals>".
     if file.startswith("<"):
         return not file.startswith(("<ipython", "<stdin", "<string"))
+    if file.endswith(_CONSOLE_SCRIPT):
+        return True
     if file.startswith(_STANDARD_LIBRARY) and f"{os.sep}site-packages{os.sep}" not in file:
         return True
     return file.startswith(_library_folders())

@@ -70,6 +70,14 @@ def _ordinary_size(actual: NDArray[Any], exact: NDArray[Any]) -> ErrorSize | Non
         largest = max(largest, float(errors.max()), -float(errors.min()))
         flat = block.ravel()
         scale += float(np.dot(flat, flat))
+    return size_of_sums(squares, worst, largest, scale, rows)
+
+
+def size_of_sums(squares: float, worst: float, largest: float, scale: float, rows: int) -> ErrorSize | None:
+    """Return the size of errors by their squares and those of the exact values; None if they need more care.
+
+    `worst` is the largest sum of squares of one of the rows, and `largest` the largest absolute error.
+    """
     if not _SQUARES[0] < scale < _SQUARES[1]:
         return None
     # max() passes over NaN, and a sum does not.
@@ -214,6 +222,17 @@ def value_range(values: NDArray[Any], exact: NDArray[Any] | None = None) -> Valu
         saturated=saturated,
         zeros=int(magnitudes.size - np.count_nonzero(magnitudes)),
     )
+
+
+def smallest_normal(dtype: np.dtype[Any]) -> float | None:
+    """Return the smallest normal number of a format with infinities; None for others."""
+    name = dtype_name(dtype)
+    return None if _bits_of(name) is None else FORMATS[name].smallest_normal
+
+
+def count_saturated(values: NDArray[Any], exact: NDArray[Any], most: float) -> int:
+    """Return how many values are the largest of their format while the exact ones lie beyond; `most` is the largest."""
+    return _saturated(values, exact) if most >= FORMATS[dtype_name(values.dtype)].largest else 0
 
 
 def _saturated(values: NDArray[Any], exact: NDArray[Any] | None) -> int:

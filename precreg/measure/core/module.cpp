@@ -4,6 +4,7 @@
 
 #include "job.hpp"
 #include "reader.hpp"
+#include "shadows.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -333,7 +334,115 @@ PyObject* sizes(PyObject*, PyObject* arguments) {
     }
 }
 
-PyMethodDef METHODS[] = {{"sizes", sizes, METH_VARARGS, "Return the figures of a sketch."},
+#if defined(PRECREG_X86)
+#define PRECREG_RUN(kernel, ...)                                                                     \
+    (instruction_set == InstructionSet::avx512 ? avx512::kernel(__VA_ARGS__)                         \
+     : instruction_set == InstructionSet::avx2 ? avx2::kernel(__VA_ARGS__) : generic::kernel(__VA_ARGS__))
+#else
+#define PRECREG_RUN(kernel, ...) generic::kernel(__VA_ARGS__)
+#endif
+
+// The memory of an array, or of None, which has none.
+struct Optional {
+    Buffer buffer;
+    // Returns false, with an exception set, if the object is neither None nor `items` items of a size.
+    bool get(PyObject* object, int64_t items, size_t size, int flags = PyBUF_SIMPLE) {
+        if (object == Py_None) return true;
+        if (!buffer.get(object, flags)) return false;
+        if (buffer.view.len == items * (int64_t)size) return true;
+        PyErr_SetString(PyExc_ValueError, "expected as many values as shadows");
+        return false;
+    }
+    template <class T> T* items() const { return (T*)buffer.view.buf; }
+};
+
+bool is_whole(const Buffer& state, int64_t n, int64_t columns) {
+    if (columns >= 1 && n >= 0 && state.view.len == (Py_ssize_t)sizeof(ShadowState)) return true;
+    PyErr_SetString(PyExc_ValueError, "expected rows, and the bytes of a state");
+    return false;
+}
+
+// Add values and their shadows to a state, which begins with the bytes of ShadowTotals. The first state is 0 everywhere.
+PyObject* add_shadows(PyObject*, PyObject* arguments) {
+    PyObject *actual, *exact, *own, *errors, *state;
+    Py_ssize_t columns;
+    int ends_row;
+    double smallest_normal;
+    if (!PyArg_ParseTuple(arguments, "OOOOOndp", &actual, &exact, &own, &errors, &state, &columns, &smallest_normal, &ends_row)) return nullptr;
+    Buffer e, kept;
+    Optional a, o, to;
+    if (!e.get(exact) || !kept.get(state, PyBUF_WRITABLE)) return nullptr;
+    const int64_t n = e.view.len / (Py_ssize_t)sizeof(double);
+    if (!is_whole(kept, n, columns) || !o.get(own, n, sizeof(double)) || !to.get(errors, n, sizeof(float), PyBUF_WRITABLE)) return nullptr;
+    Buffer values;
+    if (!values.get(actual)) return nullptr;
+    const bool is_wide = values.view.len == n * (Py_ssize_t)sizeof(double);
+    if (!is_wide && values.view.len != n * (Py_ssize_t)sizeof(float))
+        return PyErr_Format(PyExc_ValueError, "expected float32 or float64, as many values as shadows");
+    const OrdinaryArithmetic ordinary;
+    const ShadowRows rows = {n, columns, ends_row != 0, smallest_normal};
+    ShadowState& into = *(ShadowState*)kept.view.buf;
+    const double *shadows = (const double*)e.view.buf, *own_values = o.items<const double>();
+    if (is_wide) {
+        const ShadowPlaces<double> places = {(const double*)values.view.buf, shadows, own_values, to.items<float>()};
+        PRECREG_RUN(add_shadows, places, rows, into);
+    } else {
+        const ShadowPlaces<float> places = {(const float*)values.view.buf, shadows, own_values, to.items<float>()};
+        PRECREG_RUN(add_shadows, places, rows, into);
+    }
+    Py_RETURN_NONE;
+}
+
+// The two forms of an operand, in low precision and exact.
+struct Operand {
+    Optional low, exact;
+    // Returns false, with an exception set, unless the operand has as many elements as it says.
+    bool get(PyObject* first, PyObject* second, int repeated, int64_t n, int64_t columns, ShadowOperand& into) {
+        if (!is_known((Repeated)repeated) || (first == Py_None && second == Py_None)) {
+            PyErr_SetString(PyExc_ValueError, "expected an operand with values");
+            return false;
+        }
+        const int64_t sizes[] = {n, 1, n / columns, columns};
+        if (!low.get(first, sizes[repeated], sizeof(float)) || !exact.get(second, sizes[repeated], sizeof(double))) return false;
+        into = {low.items<const float>(), exact.items<const double>(), (Repeated)repeated};
+        return true;
+    }
+};
+
+// Compute an operation on shadows, and add its results to a new state. An operation of one operand takes it twice.
+PyObject* compute_shadows(PyObject*, PyObject* arguments) {
+    PyObject *low[2], *exact[2], *actual, *to, *own, *errors, *state;
+    int operation, repeated[2], has_own;
+    Py_ssize_t columns;
+    double smallest_normal;
+    if (!PyArg_ParseTuple(arguments, "iOOiOOiOOOOOndp", &operation, &low[0], &exact[0], &repeated[0], &low[1], &exact[1], &repeated[1],
+                          &actual, &to, &own, &errors, &state, &columns, &smallest_normal, &has_own))
+        return nullptr;
+    Buffer result, kept;
+    if (!result.get(to, PyBUF_WRITABLE) || !kept.get(state, PyBUF_WRITABLE)) return nullptr;
+    const int64_t n = result.view.len / (Py_ssize_t)sizeof(double);
+    if (!is_whole(kept, n, columns)) return nullptr;
+    if (!is_known((ShadowOperation)operation) || n % columns != 0 || actual == Py_None)
+        return PyErr_Format(PyExc_ValueError, "expected an operation on whole rows");
+    Optional values, kept_own, missing;
+    Operand operands[2];
+    ShadowTask task = {};
+    for (int i = 0; i < 2; i++)
+        if (!operands[i].get(low[i], exact[i], repeated[i], n, columns, task.operands[i])) return nullptr;
+    if (!values.get(actual, n, sizeof(float)) || !kept_own.get(own, n, sizeof(double), PyBUF_WRITABLE) ||
+        !missing.get(errors, n, sizeof(float), PyBUF_WRITABLE))
+        return nullptr;
+    task.operation = (ShadowOperation)operation, task.has_own = has_own != 0, task.actual = values.items<const float>();
+    task.exact = (double*)result.view.buf, task.own = kept_own.items<double>(), task.errors = missing.items<float>();
+    const OrdinaryArithmetic ordinary;
+    const ShadowRows rows = {n, columns, true, smallest_normal};
+    PRECREG_RUN(compute_shadows, task, rows, *(ShadowState*)kept.view.buf);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef METHODS[] = {{"add_shadows", add_shadows, METH_VARARGS, "Add values and their shadows."},
+                         {"compute_shadows", compute_shadows, METH_VARARGS, "Compute an operation on shadows."},
+                         {"sizes", sizes, METH_VARARGS, "Return the figures of a sketch."},
                          {"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
@@ -347,5 +456,10 @@ PyMODINIT_FUNC PyInit__core(void) {
                       PRECREG_DECLARED(Counts), PRECREG_DECLARED(Sums), PRECREG_DECLARED(Maxima), PRECREG_DECLARED(Places),
                       PRECREG_DECLARED(Sketches), PRECREG_DECLARED(GroupSum), PRECREG_DECLARED(Result), PRECREG_DECLARED(Sizes),
                       {"measure", "actual, reference, start, shape, rules, plan, tables"},
-                      {"sizes", "keys, counts, largest"}});
+                      {"sizes", "keys, counts, largest"},
+                      PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals),
+                      PRECREG_DECLARED(ShadowOperation), PRECREG_DECLARED(Repeated),
+                      {"add_shadows", "actual, exact, own, errors, state, columns, smallest_normal, ends_row"},
+                      {"compute_shadows", "operation, low_x, exact_x, repeated_x, low_y, exact_y, repeated_y, actual, exact, own, errors, "
+                                          "state, columns, smallest_normal, has_own"}});
 }

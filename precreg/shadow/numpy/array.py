@@ -14,6 +14,8 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
+from precreg.shadow.numpy.memory import owner_of
+
 
 class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
     """View an array whose operations an engine watches. Bits, dtype and shape are the array's.
@@ -57,7 +59,7 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
     @property
     def flat(self) -> Any:
         """Return numpy's iterator over the plain elements, which have left the engine."""
-        return self.engine.leave(self, "flat").flat
+        return self.engine.hand_out(self, "flat").flat
 
     @flat.setter
     def flat(self, values: Any) -> None:
@@ -66,7 +68,34 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
     @property
     def data(self) -> Any:
         """Return the buffer, whose values have left the engine."""
-        return self.engine.leave(self, "data").data
+        return self.engine.hand_out(self, "data").data
+
+    @property
+    def ctypes(self) -> Any:
+        """Return pointers for C code, which may also write."""
+        return self.engine.hand_out(self, "ctypes").ctypes
+
+    @property
+    def __array_interface__(self) -> Any:
+        return self.engine.hand_out(self, "__array_interface__").__array_interface__
+
+    @property
+    def __array_struct__(self) -> Any:
+        return self.engine.hand_out(self, "__array_struct__").__array_struct__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.engine.hand_out(self, "__dlpack__").__dlpack__(**options)
+
+    def __bytes__(self) -> bytes:
+        values: bytes = self.tobytes()
+        return values
+
+    def __getattr__(self, name: str) -> Any:
+        # numpy.memmap has a file.
+        owner = None if name.startswith("__") else owner_of(self.view_plain())
+        if not isinstance(owner, np.memmap) or not hasattr(owner, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(owner, name)
 
     def view(self, *args: Any, **options: Any) -> Any:
         """Return another view. Another dtype of the same bits leaves the engine."""
@@ -82,13 +111,13 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
         return int(self.engine.leave(self, "round")) if digits is None else np.round(self, digits)
 
     def __repr__(self) -> str:
-        return repr(self.engine.unwrap(self))
+        return repr(self.engine.leave(self, "repr"))
 
     def __str__(self) -> str:
-        return str(self.engine.unwrap(self))
+        return str(self.engine.leave(self, "str"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.engine.unwrap(self), spec)
+        return format(self.engine.leave(self, "format"), spec)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -132,6 +161,9 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("array", "engine"):
             raise AttributeError(name)
+        if not hasattr(self.array, name):
+            # Methods that only scalars have, such as as_integer_ratio.
+            return getattr(self.engine.leave(self, name), name)
         value = getattr(self.array, name)
         return self.engine.as_scalar(value) if isinstance(value, ShadowArray) and not value.ndim else value
 
@@ -139,13 +171,13 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
         return self if key == () else self.array[key]
 
     def __repr__(self) -> str:
-        return repr(self.engine.unwrap(self))
+        return repr(self.engine.leave(self, "repr"))
 
     def __str__(self) -> str:
-        return str(self.engine.unwrap(self))
+        return str(self.engine.leave(self, "str"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.engine.unwrap(self), spec)
+        return format(self.engine.leave(self, "format"), spec)
 
     def __hash__(self) -> int:
         return hash(self.engine.leave(self, "hash"))
@@ -238,6 +270,34 @@ for _name, _ufunc in _OPERATORS.items():
     setattr(ShadowScalar, f"__r{_name}__", _behind)
     # `total += x` of a scalar makes a new scalar.
     setattr(ShadowScalar, f"__i{_name}__", _ahead)
+
+
+def is_watched(value: Any) -> bool:
+    """Return whether a value is an array or a scalar of the engine."""
+    return type(value) in (ShadowArray, ShadowScalar)
+
+
+def is_foreign(value: Any) -> bool:
+    """Return whether a value is an array of a class with operations of its own, such as numpy.matrix."""
+    kind = type(value)
+    if kind is ShadowArray or kind is np.ndarray or not isinstance(value, np.ndarray):
+        return False
+    return not isinstance(value, np.memmap) and not hasattr(kind, "arithmetic")
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    """Return an operator of arrays that leaves the operation to an array of another class."""
+    plain = getattr(np.ndarray, name)
+
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if is_foreign(other) else plain(self, other)
+
+    operate.__name__ = name
+    return operate
+
+
+for _name in listed_names("add sub mul truediv floordiv mod matmul and or xor lshift rshift lt le eq ne gt ge"):
+    setattr(ShadowArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 def _bool(self: Any) -> bool:

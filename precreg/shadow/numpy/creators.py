@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 from numpy import asarray
 
-from precreg.shadow.numpy.array import listed_names
+from precreg.shadow.numpy.array import is_watched, listed_names
+from precreg.shadow.numpy.memory import owner_of
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.site import is_library_file
 from precreg.subject import is_tensor
 
 _MADE = listed_names(
-    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter frombuffer "
-    "fromfunction fromstring hanning hamming blackman bartlett kaiser load loadtxt indices"
+    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter "
+    "fromfunction hanning hamming blackman bartlett kaiser indices"
 )
+# They read files and buffers, once.
+_READ = listed_names("frombuffer fromfile fromstring genfromtxt load loadtxt from_dlpack")
 # They take values, and give them on.
 _TAKEN = ["array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"]
 _DRAWN = listed_names(
@@ -41,9 +44,9 @@ class Creators:
     def patch(self) -> None:
         """Replace the names."""
         replaced: dict[int, Any] = {}
-        for name in (*_MADE, *_TAKEN):
+        for name in (*_MADE, *_READ, *_TAKEN):
             original = getattr(np, name)
-            make = self._taker if name in _TAKEN else self._maker
+            make = self._taker if name in _TAKEN else self._reader if name in _READ else self._maker
             replaced[id(original)] = make(name, original)
             self._set(np, name, replaced[id(original)])
         for name in _DRAWN:
@@ -51,12 +54,41 @@ class Creators:
             self._set(np.random, name, self._drawer(name, original))
         self._set(np.random, "default_rng", self._generator(np.random.default_rng))
         self._patch_roundings(replaced)
+        self._patch_classes(replaced)
         for module in _user_modules():
             for name, value in list(vars(module).items()):
                 if id(value) in replaced:
                     self._set(module, name, replaced[id(value)])
                 elif type(value) is np.ndarray:
                     self._set(module, name, self.engine.wrap_constant(value))
+
+    def _patch_classes(self, replaced: dict[int, Any]) -> None:
+        """Replace how classes of numpy take arrays that no protocol sees."""
+        replaced[id(np.memmap)] = _watched_memmap(np.memmap, self.engine)
+        self._set(np, "memmap", replaced[id(np.memmap)])
+        self._set(np.vectorize, "__call__", self._vectorized(np.vectorize.__call__))
+        self._set(np.ma.MaskedArray, "__new__", self._masked(np.ma.MaskedArray.__new__))
+
+    def _vectorized(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(vectorized: Any, *arguments: Any, **options: Any) -> Any:
+            engine = self.engine
+            if not engine.is_active:
+                return original(vectorized, *arguments, **options)
+            # The user's function gets a number of Python for each element.
+            plain = [engine.leave(each, "vectorize") if is_watched(each) else each for each in arguments]
+            found = original(vectorized, *plain, **engine.unwrap(options))
+            return tuple(map(engine.came_back, found)) if isinstance(found, tuple) else engine.came_back(found)
+
+        return call
+
+    def _masked(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def make(kind: type, data: Any = None, *arguments: Any, **options: Any) -> Any:
+            if self.engine.is_active and is_watched(data):
+                self.engine.note_foreign("array", kind)
+                data = self.engine.unwrap(data)
+            return original(kind, data, *arguments, **options)
+
+        return make
 
     def _patch_roundings(self, replaced: dict[int, Any]) -> None:
         """Replace the functions of precreg that kernels round with: no protocol of numpy sees them."""
@@ -117,6 +149,14 @@ class Creators:
 
         return _named(create, original)
 
+    def _reader(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*arguments: Any, **options: Any) -> Any:
+            if not self._is_watching():
+                return original(*arguments, **options)
+            return self.engine.operations.read(name, original, arguments, options)
+
+        return _named(read, original)
+
     def _taker(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def take(value: Any, *arguments: Any, **options: Any) -> Any:
             if not self._is_watching():
@@ -144,6 +184,20 @@ class Creators:
             return _WatchedGenerator(generator, self.engine) if self._is_watching() else generator
 
         return _named(default_rng, original)
+
+
+def _watched_memmap(original: type[Any], engine: Any) -> type[Any]:
+    """Return a class that makes watched arrays in mapped files."""
+
+    class Instances(type(original)):  # type: ignore[misc]
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(owner_of(value.view_plain()) if is_watched(value) else value, original)
+
+    class memmap(original, metaclass=Instances):  # type: ignore[misc] # noqa: N801
+        def __new__(cls, *arguments: Any, **options: Any) -> Any:
+            return engine.came_back(original(*arguments, **options))
+
+    return memmap
 
 
 class _WatchedGenerator(np.random.Generator):
@@ -203,6 +257,7 @@ def _dtype_or(value: Any) -> Any:
 def _user_modules() -> Iterator[ModuleType]:
     """Yield the modules that are neither of a library nor of Python."""
     for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(module, ModuleType) and file and not is_library_file(file) and "site-packages" not in file:
+        # A module that loads its names when they are asked for has none of numpy's functions yet.
+        file = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
+        if file and not is_library_file(file) and "site-packages" not in file:
             yield module

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
+from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, is_watched
 from precreg.shadow.numpy.creators import Creators
+from precreg.shadow.numpy.elementwise import Elementwise
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
 from precreg.shadow.numpy.memory import Memories, owner_of
 from precreg.shadow.numpy.operations import Operations
-from precreg.shadow.numpy.tape import NumpyTape
+from precreg.shadow.numpy.tape import NumpyTape, Step
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of, replace_leaves
 from precreg.shadow.numpy.writes import Writes
 from precreg.shadow.recorder import Detail, Recorder
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
 
 
+_OBJECT = np.dtype(object)
 LONG = np.dtype(np.longdouble)
 _WIDE_INPUTS = frozenset(np.dtype(each).name for each in (np.float64, np.complex128, np.longdouble, np.clongdouble))
 
@@ -32,7 +34,8 @@ _WIDE_INPUTS = frozenset(np.dtype(each).name for each in (np.float64, np.complex
 class NumpyEngine:
     """Compute shadows beside numpy arrays; an arithmetic computes the low-precision operations, if there is one.
 
-    The shadow is float64, or longdouble if no floating-point input has a lower precision than float64.
+    Shadows are float64, and those of float64 are longdouble. All are longdouble if no floating-point input has a lower
+    precision than float64. `wide` is the dtype of all shadows.
     """
 
     def __init__(
@@ -45,11 +48,15 @@ class NumpyEngine:
     ) -> None:
         self.recorder, self.arithmetic = recorder, arithmetic
         self.memories = Memories(LONG if wide is None else np.dtype(wide))
+        self.memories.note_change = self._note_change
         self._is_fixed = wide is not None
+        # A function had no longdouble, and float64 was wide enough for its result.
+        self.is_narrowed = False
         self.values = Values(self.memories, arithmetic)
         self.tape = NumpyTape(self.values) if shares and recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
+        self.elementwise = Elementwise(self.operations)
         self.is_active = False
         self._creators = Creators(self)
         # The owners of inputs and constants: their shadows equal them, and need no memory until they are written.
@@ -84,9 +91,10 @@ class NumpyEngine:
 
     @property
     def shadow_dtype(self) -> str:
-        """Return the name of the dtype of shadows."""
+        """Return the name of the dtype of shadows: of the least precise ones."""
         # A longdouble of 53 bits is float64 by another name.
-        return "longdouble" if np.finfo(self.memories.wide).nmant > np.finfo(np.float64).nmant else "float64"
+        is_long = np.finfo(self.memories.wide).nmant > np.finfo(np.float64).nmant and not self.is_narrowed
+        return "longdouble" if is_long else "float64"
 
     def wrap_constant(self, array: NDArray[Any]) -> Any:
         """Return an array of a module as a watched constant; a simulated device does not compute on it."""
@@ -154,6 +162,10 @@ class NumpyEngine:
 
         return replace_leaves(value, round_leaf)
 
+    def is_given(self, array: NDArray[Any]) -> bool:
+        """Return whether an array is an input or a constant."""
+        return id(owner_of(array)) in self._given
+
     def knows(self, array: NDArray[Any]) -> bool:
         """Return whether an array has a shadow, or is an input or constant."""
         return id(owner_of(array)) in self._given or self.memories.find(array) is not None
@@ -204,13 +216,18 @@ class NumpyEngine:
         function = getattr(ufunc, method)
         if not self.is_active:
             return function(*self.unwrap(inputs), **self.unwrap(options))
+        foreign = _foreign_kind((*inputs, *(options.get("out") or ())))
+        if foreign is not None:
+            self.note_foreign(name, foreign)
+            return function(*self.unwrap(inputs), **self.unwrap(options))
         if method == "at":
             self.writes.at(name, ufunc, inputs)
             return None
         out = options.pop("out", None)
         targets = [each for each in out or () if each is not None]
         if not targets:
-            return self.operations.run(name, function, function, inputs, options)
+            fast = self.elementwise.run(name, ufunc, inputs) if method == "__call__" and not options else None
+            return self.operations.run(name, function, function, inputs, options) if fast is None else fast
         if len(targets) == 1 and ufunc.nout == 1:
             self.writes.out(name, function, inputs, options, targets[0])
             return targets[0]
@@ -235,6 +252,10 @@ class NumpyEngine:
         if not self.is_active:
             return function(*self.unwrap(arguments), **self.unwrap(options))
         name = function.__name__
+        foreign = _foreign_kind((*arguments, *options.values()))
+        if foreign is not None:
+            self.note_foreign(name, foreign)
+            return function(*self.unwrap(arguments), **self.unwrap(options))
         if function in IN_PLACE:
             return IN_PLACE[function](self, function, arguments, options)
         if options.get("out") is not None:
@@ -277,7 +298,9 @@ class NumpyEngine:
         # A copy by an index of arrays may be a view, too: of its own memory.
         if isinstance(found, ShadowArray) and owner_of(found) is owner_of(array):
             return found
-        if not isinstance(found, ShadowArray) and self.values.wide_of(found.dtype) is None:
+        if not isinstance(found, ShadowArray) and self.values.wide_of(getattr(found, "dtype", _OBJECT)) is None:
+            if isinstance(found, np.void) and self.memories.shadows_fields_of(array.view_plain()):
+                self.recorder.note_event("cut", "record", user_site(depth=2), 1, 1)
             return found
         if not isinstance(found, ShadowArray):
             return self.operations.take_element(array, key)
@@ -301,20 +324,59 @@ class NumpyEngine:
         is_type = isinstance(given, type) and issubclass(given, np.ndarray)
         if not self.is_active:
             return array.view_plain().view(*arguments, **options)
+        if given is not None and is_type and given not in (np.ndarray, ShadowArray):
+            self.note_foreign("view", given)
+            self.memories.hand_out(array.view_plain())
+            return array.view_plain().view(*arguments, **options)
         if given is None or is_type:
             return self._view(array.view_plain(), array.is_simulated)
         dtype = np.dtype(given)
         if dtype == array.dtype or self._same_numbers(dtype, array.dtype):
             return self._view(array.view_plain().view(dtype), array.is_simulated)
-        return self.wrap(self.leave(array, "view").view(dtype))
+        return self.wrap(self.hand_out(array, "view").view(dtype))
 
     def _same_numbers(self, one: np.dtype[Any], other: np.dtype[Any]) -> bool:
         """Return whether one of two dtypes is the complex one of the other's real numbers."""
         sizes = {each.itemsize // (2 if each.kind == "c" else 1) for each in (one, other)}
         return {one.kind, other.kind} == {"c", "f"} and len(sizes) == 1
 
+    def came_back(self, value: Any) -> Any:
+        """Return an array that code outside of numpy filled as a watched constant; other values unchanged."""
+        is_number = isinstance(value, np.ndarray) and self.values.wide_of(value.dtype) is not None
+        return self.given(value) if is_number and not is_watched(value) else value
+
+    def note_foreign(self, name: str, kind: type) -> None:
+        """Note that an array of another class, such as numpy.matrix, computes by itself."""
+        detail = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        self.recorder.note_event("untraced", name, user_site(depth=2), detail=detail)
+
+    def hand_out(self, value: Any, name: str) -> Any:
+        """Return the plain value, as `leave` does, to code that may write to its memory."""
+        if self.is_active and self.values.wide_of(value.dtype) is not None:
+            self.memories.hand_out(value.view_plain())
+        return self.leave(value, name)
+
+    def _note_change(self, values: NDArray[Any], changed: NDArray[Any]) -> None:
+        """Note that code outside of numpy has written, and end the way of shares there."""
+        count = int(np.count_nonzero(changed))
+        self.recorder.note_event("untraced", "write", user_site(depth=2), count, values.size, "memory that left")
+        if self.tape is not None:
+            self.tape.add(Step(None, "write", np.copy, (), {}, [], [self.tape.written(values, None, changed)]))
+
     def leave(self, value: Any, name: str) -> Any:
         """Return the plain value, and note that it leaves the engine if it is floating point."""
         if self.is_active and self.values.wide_of(value.dtype) is not None:
             self.recorder.note_event("cut", name, user_site(depth=2), value.size, value.size)
         return self._plain(value)
+
+
+def _foreign_kind(values: Iterable[Any]) -> type | None:
+    """Return the class of an array with operations of its own among arguments; None without one."""
+    for value in values:
+        kind = type(value)
+        if kind is ShadowArray or kind is ShadowScalar or kind is np.ndarray:
+            continue
+        found = _foreign_kind(value) if kind is list or kind is tuple else kind if is_foreign(value) else None
+        if found is not None:
+            return found
+    return None

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.arithmetic import dtype_name
-from precreg.shadow.numpy.memory import Memories
+from precreg.measure import shadow_core
+from precreg.shadow.numpy.memory import Memories, Memory
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import (
     bits_lost,
+    count_saturated,
     largest_magnitude,
     largest_of,
     relative_error,
     size_of_errors,
+    size_of_sums,
+    smallest_normal,
     value_range,
 )
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray, ValueRange
@@ -26,20 +30,36 @@ from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 NO_ERROR = ErrorSize(0.0, 0.0, 0.0, 0.0, 0.0)
 _SUMS = ("add", "subtract")
 
+# Plain arrays of the watched arguments, with their memories.
+Inputs = Sequence[tuple[NDArray[Any], Memory | None]]
+
+
+class Figures(NamedTuple):
+    """The errors of an operation, as deeply as the level asks, and the range of its result."""
+
+    total: ErrorSize
+    own: ErrorSize | None
+    inherited: ErrorSize | None
+    range: ValueRange
+
 
 class Measurer:
     """Record operations with their errors, as deeply as the recorder's level asks."""
 
     def __init__(self, recorder: Recorder, memories: Memories) -> None:
         self.recorder, self.memories = recorder, memories
+        self._core = shadow_core()
 
-    def input_error(self, leaves: Iterable[Any]) -> float:
+    def inputs_of(self, arguments: Any) -> Inputs:
+        """Return the plain arrays of the watched arguments, with their memories."""
+        arrays = [leaf.view_plain() for leaf in leaves_of(arguments)]
+        return [(array, self.memories.find(array)) for array in arrays]
+
+    def input_error(self, inputs: Inputs) -> float:
         """Return the largest relative total error of the inputs."""
-        return max((self._error_of(leaf) for leaf in leaves), default=0.0)
+        return max([self._error_of(*each) for each in inputs], default=0.0)
 
-    def _error_of(self, leaf: Any) -> float:
-        array = leaf.view_plain()
-        memory = self.memories.find(array)
+    def _error_of(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None or memory.is_exact:
             return 0.0
         region = self.memories.region(array, memory)
@@ -54,19 +74,18 @@ class Measurer:
         actual: NDArray[Any],
         exact: NDArray[Any],
         own_exact: NDArray[Any] | None,
-        arguments: Any,
+        inputs: Inputs,
         *,
         note: OperationNote = "",
         input_error: float | None = None,
+        figures: Figures | None = None,
     ) -> Operation | None:
         """Record an operation, and return it if the level asks for operations. `own_exact` is None if it is unknown."""
         detail = self.recorder.detail
         if detail == Detail.OUTPUTS:
             return None
-        in_ulp = detail >= Detail.ELEMENTS
-        total = size_of_errors(actual, exact, in_ulp)
-        own, inherited = self._split(actual, exact, own_exact, total, note) if detail >= Detail.OWN else (None, None)
-        found_range = value_range(actual, exact)
+        found = figures or self._figures(actual, exact, own_exact, note)
+        written = self.memories.find(actual)
         operation = Operation(
             number=self.recorder.next_number(),
             name=name,
@@ -76,35 +95,32 @@ class Measurer:
             step=self.recorder.step,
             dtype=dtype_name(actual.dtype),
             shape=actual.shape,
-            inputs=_describe(arguments),
-            own=own,
-            inherited=inherited,
-            total=total,
-            amplification=_amplification(inherited, input_error),
-            range=found_range,
-            lost_bits=self._lost_bits(found_range, arguments) if name in _SUMS else None,
+            inputs=tuple([TracedArray(dtype_name(each.dtype), each.shape) for each, _ in inputs]),
+            own=found.own,
+            inherited=found.inherited,
+            total=found.total,
+            amplification=_amplification(found.inherited, input_error),
+            range=found.range,
+            lost_bits=self._lost_bits(found.range, inputs) if name in _SUMS else None,
             note=note,
-            sources=self._sources(actual, arguments),
+            sources=self._sources(actual, written, inputs),
         )
-        self._remember(operation, actual)
+        if written is not None:
+            self._remember(operation, actual, written)
         self._note_overflow(operation, actual, exact)
-        self.recorder.record(Observed(operation, actual, exact, own_exact, lambda: self._operands(arguments)))
+        self.recorder.record(Observed(operation, actual, exact, own_exact, lambda: self._operands(inputs)))
         return operation
 
-    def _remember(self, operation: Operation, array: NDArray[Any]) -> None:
+    def _remember(self, operation: Operation, array: NDArray[Any], memory: Memory) -> None:
         """Keep figures of a result for the operations that take it."""
-        memory = self.memories.find(array)
-        if memory is None:
-            return
         memory.maker, region = operation.number, self.memories.region(array, memory)
         if operation.total is not None and operation.range is not None:
             memory.errors[region], memory.largest[region] = operation.total.relative, largest_of(operation.range)
 
-    def _lost_bits(self, result: ValueRange, arguments: Any) -> float | None:
-        return bits_lost(max((self._largest(each.view_plain()) for each in leaves_of(arguments)), default=0.0), result)
+    def _lost_bits(self, result: ValueRange, inputs: Inputs) -> float | None:
+        return bits_lost(max((self._largest(*each) for each in inputs), default=0.0), result)
 
-    def _largest(self, array: NDArray[Any]) -> float:
-        memory = self.memories.find(array)
+    def _largest(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None:
             return largest_magnitude(array)
         region = self.memories.region(array, memory)
@@ -112,25 +128,77 @@ class Measurer:
             memory.largest[region] = largest_magnitude(array)
         return memory.largest[region]
 
-    def _sources(self, actual: NDArray[Any], arguments: Any) -> tuple[int, ...]:
+    def _sources(self, actual: NDArray[Any], written: Memory | None, inputs: Inputs) -> tuple[int, ...]:
         """Return the makers of the inputs, and of the rest of a memory that is written in part."""
-        memories = [self.memories.find(leaf.view_plain()) for leaf in leaves_of(arguments)]
-        written = self.memories.find(actual)
-        if written is not None and actual.nbytes < written.twin.size * written.unit:
-            memories.append(written)
-        return tuple(0 if memory is None else memory.maker for memory in memories)
+        makers = [0 if memory is None else memory.maker for _, memory in inputs]
+        if written is not None and actual.nbytes < written.nbytes:
+            makers.append(written.maker)
+        return tuple(makers)
 
-    def _operands(self, arguments: Any) -> list[Any]:
+    def _operands(self, inputs: Inputs) -> list[Any]:
         """Return the shadows of the inputs."""
-        plain = [leaf.view_plain() for leaf in leaves_of(arguments)]
-        found = [(each, self.memories.find(each)) for each in plain]
-        return [each if memory is None else self.memories.view(each, memory) for each, memory in found]
+        return [each if memory is None else self.memories.view(each, memory) for each, memory in inputs]
 
     def note_maker(self, actual: NDArray[Any], number: int) -> None:
         """Note that an operation wrote an array."""
         memory = self.memories.find(actual)
         if memory is not None:
             memory.maker = number
+
+    def _figures(
+        self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None, note: OperationNote
+    ) -> Figures:
+        asks_own = self.recorder.detail >= Detail.OWN
+        is_alone = note == "moved" or own_exact is exact or not asks_own
+        found = self._by_core(actual, exact, None if is_alone else own_exact)
+        if found is None:
+            in_ulp = self.recorder.detail >= Detail.ELEMENTS
+            total, range_ = size_of_errors(actual, exact, in_ulp), value_range(actual, exact)
+        elif found.own is not None:
+            return found
+        else:
+            total, range_ = found.total, found.range
+        own, inherited = self._split(actual, exact, own_exact, total, note) if asks_own else (None, None)
+        return Figures(total, own, inherited, range_)
+
+    def _by_core(self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None) -> Figures | None:
+        """Return what one pass of the core finds; None if the values or the level ask for more."""
+        least = smallest_normal(actual.dtype)
+        if self._core is None or least is None or self.recorder.detail >= Detail.ELEMENTS or not actual.size:
+            return None
+        others = (exact,) if own_exact is None else (exact, own_exact)
+        if not all(each.dtype == np.float64 and each.flags.c_contiguous for each in others):
+            return None
+        if not actual.flags.c_contiguous:
+            return None
+        values = actual if actual.dtype.itemsize >= 4 else actual.astype(np.float32)
+        sums = self._core.ShadowSums(actual.shape[-1] if actual.ndim else 1, least)
+        sums.add(values, exact, own_exact)
+        return self.read_sums(sums.totals(), actual, exact, own_exact is not None)
+
+    def read_sums(self, sums: Any, actual: NDArray[Any], exact: NDArray[Any], has_own: bool) -> Figures | None:
+        """Return the figures of the core's totals; None if NaN, infinities, masks or the like need more care.
+
+        Without own sums, the own error is not known.
+        """
+        rows = actual.size // actual.shape[-1] if actual.ndim > 1 else 1
+        total = size_of_sums(*sums.total, sums.scale, rows)
+        own = size_of_sums(*sums.own, sums.own_scale, rows) if has_own else None
+        inherited = size_of_sums(*sums.inherited, sums.scale, rows) if has_own else None
+        if total is None or (has_own and (own is None or inherited is None)):
+            return None
+        # Sums of infinite values are infinite, so there are none here, unless two of them agree.
+        saturated = count_saturated(actual, exact, sums.most)
+        found_range = ValueRange(
+            smallest=sums.smallest,
+            largest=sums.most,
+            nan=sums.nan,
+            inf=sums.inf,
+            subnormal=sums.subnormal,
+            saturated=saturated,
+            zeros=sums.zeros,
+        )
+        return Figures(total, own, inherited, found_range)
 
     def _split(
         self,
@@ -162,7 +230,3 @@ class Measurer:
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:
     """Return the inherited error over that of the inputs; None where one is unknown, or the inputs have none."""
     return inherited.relative / input_error if inherited is not None and input_error else None
-
-
-def _describe(arguments: Any) -> tuple[TracedArray, ...]:
-    return tuple(TracedArray(dtype_name(each.dtype), each.shape) for each in leaves_of(arguments))

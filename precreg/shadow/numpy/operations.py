@@ -10,10 +10,11 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, listed_names
-from precreg.shadow.numpy.measure import Measurer
+from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, listed_names
+from precreg.shadow.numpy.measure import Figures, Inputs, Measurer
+from precreg.shadow.numpy.memory import records_are_shadowed
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
-from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of
+from precreg.shadow.numpy.values import Values, in_float64, leaves_of, plain_array_of, without_integers
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
@@ -66,8 +67,10 @@ class Operations:
         parts = list(result) if isinstance(result, tuple | list) else [result]
         new = [at for at, part in enumerate(parts) if not self._needs_no_shadow(part)]
         if not new:
-            if _is_chosen(parts) and any(map(values.is_shadowed, leaves_of(given))):
-                self._check_choices(name, wide, arguments, options, parts)
+            if any(map(self._carries_shadow, leaves_of(given))):
+                if _is_chosen(parts):
+                    self._check_choices(name, wide, arguments, options, parts)
+                self._note_cut(name, given, parts)
             return _rebuilt(result, [self.watch(part) for part in parts])
         site = user_site(depth=2)
         self.note_unknown(name, site, given)
@@ -82,10 +85,27 @@ class Operations:
                 Found(watched[at].view_plain(), asarray(exact[at]), None if own is None else asarray(own[at]))
                 for at in new
             ]
-            operation = self._record(name, site, found, given, note)
+            operation = self.record(name, site, found, self.measurer.inputs_of(given), note)
             if kept is not None:
-                self._keep(operation, name, site, mover or wide, kept, found)
+                self.keep(operation, name, site, mover or wide, kept, found)
         return _rebuilt(result, watched)
+
+    def _carries_shadow(self, leaf: Any) -> bool:
+        return self.values.is_shadowed(leaf) or (
+            leaf.dtype.kind == "V" and self.memories.shadows_fields_of(leaf.view_plain())
+        )
+
+    def _note_cut(self, name: str, given: Any, parts: list[Any]) -> None:
+        """Note a result that can have no shadow, such as a text, a file or an array of objects."""
+        if name != "einsum_path" and any(self._loses_shadow(part) for part in parts):
+            size = max(leaf.size for leaf in leaves_of(given))
+            self.recorder.note_event("cut", name, user_site(depth=3), size, size)
+
+    def _loses_shadow(self, part: Any) -> bool:
+        array = plain_array_of(part)
+        if array is None:
+            return not isinstance(part, bool | int | np.dtype | type)
+        return self._needs_no_shadow(part) and array.dtype.kind not in "biu" and self.memories.find(array) is None
 
     def _check_choices(self, name: str, wide: Function, arguments: Any, options: Any, parts: list[Any]) -> None:
         """Note integers and truth values that the computation in higher precision would have chosen otherwise."""
@@ -95,11 +115,11 @@ class Operations:
         try:
             exact = wide(*self.values.exact(arguments), **self.values.exact(options))
         except Exception as error:
-            self.recorder.note_event("not_shadowed", name, site, detail=_first_line(error))
+            self.recorder.note_event("not_shadowed", name, site, detail=first_line(error))
             return
         others = list(exact) if isinstance(exact, tuple | list) else [exact]
         for part, other in zip(parts, others, strict=False):
-            array = plain_array_of(part)
+            array = asarray(part) if isinstance(part, bool | int) else plain_array_of(part)
             if array is not None and array.dtype.kind in "biu":
                 self.note_flips(name, site, array, other)
 
@@ -112,29 +132,68 @@ class Operations:
 
     def watch(self, part: Any) -> Any:
         """Return a part as a watched value whose shadow is known, or needs none."""
-        if type(part) in (ShadowArray, ShadowScalar) or not isinstance(part, np.ndarray):
+        if type(part) in (ShadowArray, ShadowScalar) or not isinstance(part, np.ndarray) or is_foreign(part):
             return part
-        return self.engine.watched(part) if _is_numeric(part, self.values) else part
+        if _is_numeric(part, self.values):
+            return self.engine.watched(part)
+        # Numbers may come back from an array of objects.
+        is_watched = part.dtype.kind == "O" or records_are_shadowed(part.dtype)
+        return self.engine.given(part) if is_watched else part
 
     def _exact_parts(
         self, name: str, low: Function, wide: Function, arguments: Any, options: Any, parts: list[Any]
     ) -> tuple[list[Any], list[Any] | None, OperationNote, str]:
         """Return the shadows of the results, and the exact results on the same inputs if the level asks for them."""
         values = self.values
+        is_moved = self.moves_exactly(name, (arguments, options), parts)
         try:
-            exact = _matching(wide(*values.exact(arguments), **values.exact(options)), parts)
+            exact, reason = self._in_wide(wide, values.exact((arguments, options)), parts)
         except Exception as error:
-            return self._rounded_parts(low, arguments, options, parts), None, "not_shadowed", _first_line(error)
-        if self.moves_exactly(name, (arguments, options), parts):
+            return self._rounded_parts(low, arguments, options, parts), None, "not_shadowed", first_line(error)
+        if is_moved:
             return exact, None, "moved", ""
+        if reason:
+            return exact, None, "not_shadowed", reason
         if self.recorder.detail < Detail.OWN:
             return exact, None, "", ""
         if self._are_exact((arguments, options)):
             return exact, exact, "", ""
         try:
-            return exact, _matching(wide(*values.wide(arguments), **values.wide(options)), parts), "", ""
+            return exact, self._in_wide(wide, values.wide((arguments, options)), parts)[0], "", ""
         except Exception as error:
-            return exact, None, "not_shadowed", _first_line(error)
+            return exact, None, "not_shadowed", first_line(error)
+
+    def _in_wide(self, wide: Function, given: Any, parts: list[Any]) -> tuple[list[Any], str]:
+        """Return the results of a function on wide values, and the dtype that is too narrow for a shadow, if any."""
+        arguments, options = given
+        try:
+            found = _matching(wide(*arguments, **options), parts)
+        except TypeError:
+            # LAPACK has no longdouble.
+            arguments, options = in_float64(given)
+            found = _matching(wide(*arguments, **options), parts)
+        narrow = self._too_narrow(parts, found)
+        if narrow:
+            # Integers become float64 where floating-point numbers of float64 would stay longdouble.
+            arguments, options = without_integers(given, self.memories.widest)
+            try:
+                again = _matching(wide(*arguments, **options), parts)
+            except Exception:
+                return found, narrow
+            return (found, narrow) if self._too_narrow(parts, again) else (again, "")
+        return found, ""
+
+    def _too_narrow(self, parts: list[Any], found: list[Any]) -> str:
+        """Return the dtype of a result that cannot be the shadow of its part; empty if each can."""
+        for part, one in zip(parts, found, strict=True):
+            dtype, exact = getattr(part, "dtype", _NO_DTYPE), np.result_type(one)
+            wide = self.values.wide_of(dtype)
+            if wide is None or exact.kind not in "fc" or exact.itemsize >= wide.itemsize:
+                continue
+            if exact.itemsize <= dtype.itemsize:
+                return exact.name
+            self.engine.is_narrowed = True
+        return ""
 
     def moves_exactly(self, name: str, given: Any, parts: Sequence[Any]) -> bool:
         """Return whether an operation only moves numbers, or chooses among them, and rounds none."""
@@ -171,26 +230,36 @@ class Operations:
         exact = asarray(exact)
         return self.engine.adopt(part, array, exact if exact.dtype == wide else exact.astype(wide))
 
-    def _record(self, name: str, site: Site, found: list[Found], given: Any, note: OperationNote) -> Operation | None:
+    def record(
+        self, name: str, site: Site, found: list[Found], inputs: Inputs, note: OperationNote
+    ) -> Operation | None:
         """Record an operation by the result with the largest own error, and return it."""
         if self.recorder.detail == Detail.OUTPUTS or not found:
             return None
-        error = self.measurer.input_error(leaves_of(given)) if self.recorder.detail >= Detail.OWN else None
+        error = self.measurer.input_error(inputs) if self.recorder.detail >= Detail.OWN else None
         chosen = found[0] if len(found) == 1 else max(found, key=_size_of_own)
         operation = self.measurer.record(
-            name, site, chosen.array, chosen.exact, chosen.own, given, note=note, input_error=error
+            name,
+            site,
+            chosen.array,
+            chosen.exact,
+            chosen.own,
+            inputs,
+            note=note,
+            input_error=error,
+            figures=chosen.figures,
         )
         for each in found:
             self.measurer.note_maker(each.array, len(self.recorder.operations))
         total = None if operation is None else operation.total
         memory = self.memories.find(chosen.array)
         if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
-            memory.is_exact = not memory.version and chosen.array.nbytes == memory.twin.size * memory.unit
+            memory.is_exact = not memory.version and chosen.array.nbytes == memory.nbytes
         if name in STEPS and chosen.own is not None:
             self._note_jump(name, site, chosen.own, chosen.exact)
         return operation
 
-    def _keep(
+    def keep(
         self, operation: Operation | None, name: str, site: Site, function: Function, kept: Any, found: list[Found]
     ) -> None:
         """Put an operation on the tape."""
@@ -252,14 +321,25 @@ class Operations:
 
         return self.run("astype", low, wide, (array,), {})
 
+    def read(self, name: str, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the array that a function reads from a file or buffer, as a watched constant."""
+        for leaf in leaves_of((arguments, options)):
+            self.engine.leave(leaf, name)
+        result = function(*self.values.low(arguments), **self.values.low(options))
+        is_array = isinstance(result, np.ndarray) and not is_foreign(result)
+        return self.engine.given(result) if is_array and _is_numeric(result, self.values) else result
+
     def create(self, name: str, function: Function, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return the new array that a function makes, with the rounding of its constants as its own error."""
         result = function(*self.values.low(arguments), **self.values.low(options))
         array = plain_array_of(result)
-        if array is None or not _is_numeric(array, self.values):
+        if array is None or is_foreign(result):
             return result
+        if not _is_numeric(array, self.values):
+            return self.engine.given(array) if records_are_shadowed(array.dtype) else result
         if self.values.wide_of(array.dtype) is None or name.startswith("empty"):
             return self.engine.given(array)
+        self.note_unknown(name, user_site(depth=3), (arguments, options))
         with np.errstate(all="ignore"):
             return self._created(name, function, (arguments, options), result, array)
 
@@ -277,9 +357,9 @@ class Operations:
                 self.measurer.record(name, site, array, exact, exact, (), note="created")
             return watched
         made = self.engine.adopt(result, array, exact)
-        operation = self._record(name, site, [Found(array, exact, exact)], (), "created")
+        operation = self.record(name, site, [Found(array, exact, exact)], (), "created")
         if self.tape is not None:
-            self._keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
+            self.keep(operation, name, site, function, ((), {}, []), [Found(array, exact, exact)])
         return made
 
     def drawn(self, name: str, drawn: Any) -> Any:
@@ -333,16 +413,21 @@ def holds(dtype: np.dtype[Any], value: Any) -> bool:
 
 
 class Found(NamedTuple):
-    """A new floating-point result: in low precision, its shadow, and the exact operation on the same inputs."""
+    """A new floating-point result: in low precision, its shadow, and the exact operation on the same inputs.
+
+    `figures` and `missing` (its own error, in float32) are there if the core has computed them.
+    """
 
     array: NDArray[Any]
     exact: NDArray[Any]
     own: NDArray[Any] | None
+    figures: Figures | None = None
+    missing: NDArray[Any] | None = None
 
 
 def _is_chosen(parts: Sequence[Any]) -> bool:
     """Return whether some results are integers or truth values."""
-    return any(isinstance(part, np.ndarray | np.generic) and part.dtype.kind in "biu" for part in parts)
+    return any(part.dtype.kind in "biu" if hasattr(part, "dtype") else isinstance(part, bool | int) for part in parts)
 
 
 def _rebuilt(result: Any, parts: list[Any]) -> Any:
@@ -361,6 +446,8 @@ def _own_error(name: str, found: Found, largest: float) -> NDArray[Any] | None:
 
     `largest` is the largest own error of an element, or infinity if it is not known.
     """
+    if found.missing is not None:
+        return found.missing
     exact = found.exact if name in STEPS else found.own
     if exact is None:
         return None
@@ -396,5 +483,6 @@ def _plain_arrays(given: Any) -> list[NDArray[Any]]:
     return []
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the kind and the first line of an exception, as a fact of an event."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]

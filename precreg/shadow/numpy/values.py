@@ -10,7 +10,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
-from precreg.shadow.numpy.memory import Memories, dtype_of_shadow
+from precreg.shadow.numpy.memory import Memories
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
@@ -24,7 +24,7 @@ class Values:
 
     def wide_of(self, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         """Return the dtype of the shadow of a dtype; None for integers and the like."""
-        return dtype_of_shadow(dtype, self.memories.wide)
+        return self.memories.wide_of(dtype)
 
     def low(self, value: Any) -> Any:
         """Return what a plain run has: an array, a numpy scalar, or a simulated array."""
@@ -89,6 +89,7 @@ class Values:
         return type(value) in (ShadowArray, ShadowScalar) and self.wide_of(value.dtype) is not None
 
 
+_NARROW = tuple(np.dtype(each) for each in (np.float16, np.float32, np.float64, np.complex64, np.complex128))
 _TREES = (list, tuple, dict)
 
 
@@ -124,6 +125,20 @@ def replace_leaves(value: Any, replace: Callable[[Any], Any]) -> Any:
     if type(value) in (ShadowArray, ShadowScalar):
         return replace(value)
     return _inside(lambda member: replace_leaves(member, replace), value)
+
+
+def in_float64(value: Any) -> Any:
+    """Return arguments with float64 in the place of longdouble."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc" and value.dtype not in _NARROW:
+        return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
+    return _inside(in_float64, value)
+
+
+def without_integers(value: Any, wide: np.dtype[Any]) -> Any:
+    """Return arguments with floating-point numbers in the place of arrays of integers."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iu":
+        return value.astype(wide)
+    return _inside(lambda member: without_integers(member, wide), value)
 
 
 def leaves_of(value: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray
 from precreg.shadow.numpy.memory import address
-from precreg.shadow.numpy.operations import Operations
+from precreg.shadow.numpy.operations import Operations, first_line
 from precreg.shadow.numpy.tape import Step
 from precreg.shadow.numpy.values import leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail
@@ -53,7 +53,7 @@ class Writes:
         assert array is not None
         given = (write.arguments, write.options)
         if values.wide_of(array.dtype) is None:
-            write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
+            self._into_other(target, array, write)
             return
         site = user_site(depth=3)
         operations.note_unknown(write.name, site, given)
@@ -66,17 +66,38 @@ class Writes:
             own = None if moved or operations.recorder.detail < Detail.OWN else self._own(array, write)
             read = (target, *write.arguments) if write.reads else write.arguments
             kept = None if tape is None else tape.prepare(write.name, read, write.options)
-            error = operations.measurer.input_error(leaves_of(given)) if tape is not None else None
+            inputs = operations.measurer.inputs_of(given)
+            error = operations.measurer.input_error(inputs) if tape is not None else None
         write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
         with np.errstate(all="ignore"):
             note: OperationNote = self._write_shadow(write, array, shadow, exact, site) or ("moved" if moved else "")
             self.memories.written(memory, False)
-            done = operations.measurer.record(write.name, site, array, shadow, own, given, note=note, input_error=error)
+            done = operations.measurer.record(
+                write.name, site, array, shadow, own, inputs, note=note, input_error=error
+            )
             if kept is not None and tape is not None:
                 missing = None if own is None else _difference(array, own)
                 written = tape.written(array, missing, None if write.where is None else asarray(write.where))
                 step = Step(None if done is None else done.number, write.name, write.tape_function, *kept, [written])
                 operations.add_step(step, site)
+
+    def _into_other(self, target: Any, array: NDArray[Any], write: Write) -> None:
+        """Write to integers, records or objects, which have no shadow of their own."""
+        values, site, before = self.values, user_site(depth=4), np.array(array)
+        # It may be a view of memory with a shadow.
+        self.memories.hand_out(array)
+        write.low(values.low(target), *values.low(write.arguments), **values.low(write.options))
+        shadowed = [leaf for leaf in leaves_of((write.arguments, write.options)) if values.is_shadowed(leaf)]
+        if shadowed and array.dtype.kind not in "biu":
+            size = max(leaf.size for leaf in shadowed)
+            self.operations.recorder.note_event("cut", write.name, site, size, size)
+        elif shadowed:
+            try:
+                write.wide(before, *values.exact(write.arguments), **values.exact(write.options))
+            except Exception as error:
+                self.operations.recorder.note_event("not_shadowed", write.name, site, detail=first_line(error))
+                return
+            self.operations.note_flips(write.name, site, array, before)
 
     def _own(self, array: NDArray[Any], write: Write) -> NDArray[Any] | None:
         """Return the exact result of a write on the same low-precision values."""
@@ -94,8 +115,7 @@ class Writes:
             write.wide(shadow, *exact[0], **exact[1])
         except Exception as error:
             shadow[...] = array
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            self.operations.recorder.note_event("not_shadowed", write.name, site, detail=reason)
+            self.operations.recorder.note_event("not_shadowed", write.name, site, detail=first_line(error))
             return "not_shadowed"
         return ""
 
@@ -162,6 +182,9 @@ class Writes:
 
 def _view_of(array: ShadowArray, key: Any) -> ShadowArray | None:
     """Return the elements of an index as a view; None for an index of integers or truth values, which copies."""
+    if isinstance(key, str):
+        field = np.ndarray.__getitem__(array, key)
+        return field if isinstance(field, ShadowArray) else None
     keys = key if isinstance(key, tuple) else (key,)
     if not all(
         isinstance(each, int | np.integer | slice | type(...) | type(None)) and type(each) is not bool for each in keys

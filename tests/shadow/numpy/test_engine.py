@@ -12,7 +12,8 @@ from precreg.arithmetic.devices import (
     device_named,
     simulate_array,
 )
-from precreg.shadow import Detail
+from precreg.shadow import Detail, Recorder
+from precreg.shadow.numpy import NumpyEngine
 from tests.shadow.numpy.traced import as_float64, distance, trace
 
 
@@ -208,15 +209,15 @@ def test_an_unknown_array_is_named():
     assert (event.kind, event.name, event.detail) == ("untraced", "multiply", "plain array")
 
 
-def test_a_function_without_a_wide_form_runs_on_rounded_shadows():
-    """numpy.linalg has no longdouble, so the shadow takes what float64 gives for its rounded values."""
+def test_a_function_without_a_wide_form_has_no_own_error():
+    """numpy.linalg has no longdouble, so the shadow takes what float64 gives for its shadows."""
     x = drawn(6, 6, dtype=np.float64)
     found = trace(np.linalg.svd, x)
     operation = found.operations[-1]
     assert (operation.note, operation.own) == ("not_shadowed", None)
     (event,) = (each for each in found.events if each.kind == "not_shadowed")
     assert event.name == "svd"
-    assert "unsupported" in event.detail
+    assert event.detail == "float64"
 
 
 def test_errors_of_the_user_pass_through():
@@ -325,3 +326,48 @@ def test_infinities_that_agree_leave_the_shares_of_other_elements():
     x[1, 1] = np.nan
     found = trace(lambda x: np.exp(x) * np.float32(3.1), x)
     assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
+
+
+needs_long = np.finfo(np.longdouble).nmant > 52
+
+
+def test_float64_work_inside_a_float32_computation_has_a_longer_shadow():
+    x = drawn(8, 8)
+
+    def kernel(x):
+        return x / np.sqrt(np.float64(15))
+
+    found = trace(kernel, x)
+    assert found.out.dtype == np.float64
+    assert found.shadow.dtype == np.longdouble
+    exact = x.astype(np.longdouble) / np.sqrt(np.float64(15))
+    np.testing.assert_array_equal(found.shadow, exact)
+    if needs_long:
+        assert found.operations[0].own.relative == pytest.approx(
+            float(np.linalg.norm((found.out - exact).astype(float)) / np.linalg.norm(found.out)), rel=1e-6
+        )
+        assert 0.0 < found.operations[0].own.relative < 1e-15
+
+
+def test_integers_that_become_float64_have_a_longer_shadow():
+    x = drawn(4)
+
+    def kernel(x):
+        return np.sqrt(np.arange(2, 6)) * x
+
+    found = trace(kernel, x)
+    np.testing.assert_array_equal(found.shadow, np.sqrt(np.arange(2, 6).astype(np.longdouble)) * x)
+    if needs_long:
+        assert [each.own.relative > 0.0 for each in found.operations if each.name == "sqrt"] == [True]
+
+
+def test_linear_algebra_of_float32_has_a_float64_shadow_in_a_longdouble_trace():
+    """A second shadow of longdouble calls LAPACK in float64, and says that it does not check the first one."""
+    x = drawn(6, 6)
+    recorder = Recorder(Detail.OUTPUTS)
+    with NumpyEngine(recorder, None, "longdouble") as engine:
+        out = np.linalg.solve(engine.wrap(x), engine.wrap(x[0]))
+        shadow = engine.shadow_of(out)
+    assert distance(shadow, np.linalg.solve(x.astype(float), x[0].astype(float))) < 1e-15
+    assert engine.shadow_dtype == "float64"
+    assert recorder.events == ()
