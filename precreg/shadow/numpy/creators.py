@@ -21,11 +21,11 @@ from precreg.shadow.site import is_library_file
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 _MADE = listed_names(
-    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter "
+    "zeros ones empty full eye identity arange linspace logspace geomspace tri "
     "fromfunction hanning hamming blackman bartlett kaiser indices"
 )
-# They read files and buffers, once.
-_READ = listed_names("frombuffer fromfile fromstring genfromtxt load loadtxt from_dlpack")
+# They read files, buffers and iterators, once.
+_READ = listed_names("frombuffer fromiter fromfile fromstring genfromtxt load loadtxt from_dlpack")
 # They take values, and give them on.
 _TAKEN = ["array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"]
 _DRAWN = listed_names(
@@ -69,7 +69,7 @@ class Creators:
         strided = np.lib.stride_tricks.as_strided
         replaced[id(strided)] = self._strided(strided)
         self._set(np.lib.stride_tricks, "as_strided", replaced[id(strided)])
-        for name in ("nditer", "ndenumerate"):
+        for name in ("nditer", "ndenumerate", "broadcast"):
             replaced[id(getattr(np, name))] = self._iterator(name, getattr(np, name))
             self._set(np, name, replaced[id(getattr(np, name))])
         self._set(np.vectorize, "__call__", self._vectorized(np.vectorize.__call__))
@@ -98,11 +98,15 @@ class Creators:
         return _named(strided, original)
 
     def _iterator(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def iterate(operands: Any, *arguments: Any, **options: Any) -> Any:
-            if not self.engine.is_active:
-                return original(operands, *arguments, **options)
-            given = replace_leaves(operands, lambda leaf: self.engine.hand_out(leaf, name))
-            return original(given, *arguments, **options)
+        def iterate(*arguments: Any, **options: Any) -> Any:
+            engine = self.engine
+            if not engine.is_active:
+                return original(*arguments, **options)
+            if name == "broadcast":
+                # Most programs ask it for a shape alone.
+                return _WatchedBroadcast(engine, arguments, original(*engine.unwrap(arguments)))
+            given = replace_leaves(arguments, lambda leaf: engine.hand_out(leaf, name))
+            return original(*given, **engine.unwrap(options))
 
         return _named(iterate, original)
 
@@ -225,6 +229,21 @@ def _watched_memmap(original: type[Any], engine: Any) -> type[Any]:
             return engine.came_back(original(*arguments, **options))
 
     return memmap
+
+
+class _WatchedBroadcast:
+    """Stand for numpy.broadcast, whose elements have left the engine."""
+
+    def __init__(self, engine: Any, operands: tuple[Any, ...], found: Any) -> None:
+        self._engine, self._operands, self._found = engine, operands, found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        for leaf in leaves_of(self._operands):
+            self._engine.leave(leaf, "broadcast")
+        return iter(self._found)
 
 
 class _WatchedGenerator(np.random.Generator):

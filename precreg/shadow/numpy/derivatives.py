@@ -190,7 +190,7 @@ def _absolute(derived: Derived, gradients: list[Plain]) -> list[Any]:
     return [gradients[0] * np.where(size > 0, x / np.where(size > 0, size, 1.0), 0.0)]
 
 
-# The number of the first element: larger than integers that a program writes, and exact in float64 with all that follow.
+# The number of the first element: above integers that a program writes, and exact in float64 with all that follow.
 _FIRST = 2**52
 
 

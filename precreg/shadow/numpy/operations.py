@@ -426,7 +426,10 @@ class Found(NamedTuple):
 
 def _is_chosen(parts: Sequence[Any]) -> bool:
     """Return whether some results are integers or truth values."""
-    return any(part.dtype.kind in "biu" if hasattr(part, "dtype") else isinstance(part, bool | int) for part in parts)
+    return any(
+        part.dtype.kind in "biu" if isinstance(part, np.ndarray | np.generic) else isinstance(part, bool | int)
+        for part in parts
+    )
 
 
 def _rebuilt(result: Any, parts: list[Any]) -> Any:
