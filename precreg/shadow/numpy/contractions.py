@@ -211,7 +211,7 @@ def _real_fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
 def _inverse_real_fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
     """Return the gradient of irfft: each frequency counts twice, apart from the first and a middle one."""
     axis, norm = derived.argument(2, "axis", -1), derived.argument(3, "norm") or "backward"
-    opposite = {"backward": "forward", "forward": "backward", "ortho": "ortho"}[norm]
+    opposite: Any = {"backward": "forward", "forward": "backward", "ortho": "ortho"}[norm]
     length = gradients[0].shape[axis]
     found = np.moveaxis(np.fft.rfft(gradients[0], axis=axis, norm=opposite), axis, -1)
     found[..., 1 : (length + 1) // 2] *= 2.0
@@ -255,7 +255,7 @@ def by_differences(derived: Derived, gradients: list[Plain]) -> list[Any]:
     for which, value in enumerate(values):
         for place in np.ndindex(value.shape):
             # The cube root of the roundoff balances rounding and curvature.
-            step = 6e-6 * max(abs(value[place]), float(np.sqrt(np.mean(np.abs(value) ** 2))), 1e-30)
+            step = 6e-6 * max(float(abs(value[place])), float(np.sqrt(np.mean(np.abs(value) ** 2))), 1e-30)
             for direction in (1.0, 1j) if value.dtype.kind == "c" else (1.0,):
                 ends = [_shifted(derived, values, which, place, sign * step * direction) for sign in (1.0, -1.0)]
                 slopes = [(up - down) / (2.0 * step) for up, down in zip(*ends, strict=True)]
