@@ -131,7 +131,7 @@ def test_the_arrow_keys_scroll_a_table_that_is_too_wide(opened):
 
 MISTAKES = {
     "contrast": "<p style='color: #999; background: #fff'>faint words</p>",
-    "contrast 2.": "<svg role='img' aria-label='m'><rect width='99' height='99' fill='#222'/><text y='20'>a</text></svg>",
+    "contrast 2": "<svg role='img' aria-label='m'><rect width='50' height='50' fill='#222'/><text y='9'>a</text></svg>",
     "no name": "<button></button>",
     "no image": "<svg><text y='20'>words</text></svg>",
     "a heading leaves": "<h4>deep</h4>",
