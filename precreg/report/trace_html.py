@@ -47,7 +47,15 @@ from precreg.report.trace_sentences import (
     legend_of,
     trace_warnings,
 )
-from precreg.shadow import TraceGroup, coverage_of, encode_trace, find_first_loss, is_formula_dominant, unit_of
+from precreg.shadow import (
+    TraceGroup,
+    coverage_of,
+    encode_trace,
+    find_first_loss,
+    is_formula_dominant,
+    leading_to,
+    unit_of,
+)
 from precreg.types import DumpComparison, Operation, Trace
 
 # A row of the table takes about 150 bytes of the page.
@@ -163,12 +171,21 @@ def _phases(trace: Trace) -> list[tuple[int, str]]:
 
 
 def _curves(trace: Trace, points: dict[int, CoursePoint]) -> list[Curve]:
-    """Return one curve for each output: the operations on the way to it, which have a share of its error."""
+    """Return one curve for each output: the operations on the way to it."""
     outputs = sorted(trace.outputs, key=lambda each: -(each.rounding.relative if each.rounding else 0.0))[:MAX_CURVES]
     shared = [each.name for each in outputs if any(each.name in one.shares for one in trace.operations)]
     if len(shared) < 2:
         return [Curve("", _stretches(trace.operations, points))]
-    return [Curve(name, _stretches([one for one in trace.operations if name in one.shares], points)) for name in shared]
+    ways = {each.name: [one.number for one in leading_to(trace, each)] for each in outputs if each.name in shared}
+    # Outputs of one way would cover each other.
+    joined: dict[tuple[int, ...], list[str]] = {}
+    for name, numbers in ways.items():
+        joined.setdefault(tuple(numbers), []).append(name)
+    by_number = {each.number: each for each in trace.operations}
+    return [
+        Curve(" and ".join(names), _stretches([by_number[number] for number in numbers], points))
+        for numbers, names in joined.items()
+    ]
 
 
 def _stretches(operations: Sequence[Operation], points: dict[int, CoursePoint]) -> list[list[CoursePoint]]:
@@ -185,12 +202,19 @@ def _maps(trace: Trace, unit: ErrorUnit) -> list[tuple[str, NameMap, str]]:
     names = [_map_name(group, word, files) for group in groups]
     output = main_output(trace)
     key = output.name if output is not None else ""
-    columns = ["largest own", "largest total", *(["share"] if any(key in each.shares for each in groups) else [])]
+    columns = ["largest own", "largest total", *(["share in %"] if any(key in each.shares for each in groups) else [])]
     factor = _factor(trace, unit)
-    values = [[group.own * factor, group.total * factor, group.shares.get(key)][: len(columns)] for group in groups]
+    values = [
+        [group.own * factor, group.total * factor, _percent(group.shares.get(key))][: len(columns)] for group in groups
+    ]
     caption = f"errors: {unit_name(trace, unit)}; each column has a colour scale of its own, logarithmic"
     found = [(f"{word.capitalize()}s by metric", NameMap(names, columns, values, f"{word}s by metric", True), caption)]
     return [*found, *_step_map(trace, unit, groups, names)]
+
+
+def _percent(share: float | None) -> float | None:
+    # A tenth of a percent is noise (share_text), and round() of a small negative number is -0.0.
+    return None if share is None else round(100 * share, 1) + 0.0
 
 
 def _step_map(
@@ -251,17 +275,18 @@ def _group_table(trace: Trace, unit: ErrorUnit) -> _PageTable:
     outputs = [output.name for output in trace.outputs if any(output.name in each.shares for each in groups)]
     shares = [f"share of {name}" if len(outputs) > 1 else "share" for name in outputs]
     columns = [*shares, "largest own", "largest total", "operations"]
+    # A narrow screen must show the name without scrolling.
     rows = [
         [
+            Cell(group_name(group, word, files)),
             *(Cell(share_text(group.shares.get(name)), group.shares.get(name)) for name in outputs),
             Cell(error_text(group.own, trace, unit), group.own),
             Cell(error_text(group.total, trace, unit), group.total),
             Cell(f"{group.operations:,}", group.operations),
-            Cell(group_name(group, word, files)),
         ]
         for group in groups_by_share(groups, trace)
     ]
-    named = [*((name, "number") for name in columns), (word, "place")]
+    named = [(word, "place"), *((name, "number") for name in columns)]
     return _PageTable("groups", f"By {word}", named, rows, [f"errors: {unit_name(trace, unit)}"])
 
 

@@ -351,6 +351,10 @@ def describe_coverage(trace: Trace) -> str:
     counted = ", ".join(f"{number:,} {name}" for number, name in (*counts, *(each for each in rare if each[0])))
     sums = [sentence for output in trace.outputs if (sentence := _sum_words(output, found))]
     operations = f"{found.operations:,} operation{'' if found.operations == 1 else 's'}"
+    if not found.operations:
+        # --detail 0 measures the outputs alone, and events are noted all the same.
+        events = f"{found.cuts:,} {counts[3][1]}, {found.flips:,} {counts[4][1]}"
+        return f"coverage: no operation was recorded, {events}; no shares"
     return f"coverage: {'; '.join([f'{operations}, {counted}', *(sums or ['no shares'])])}"
 
 

@@ -15,6 +15,7 @@ from .ledger import group_by_module as group_by_module
 from .ledger import group_by_site as group_by_site
 from .ledger import is_complete as is_complete
 from .ledger import is_formula_dominant as is_formula_dominant
+from .ledger import leading_to as leading_to
 from .ledger import normal_error as normal_error
 from .ledger import only_output as only_output
 from .ledger import rank_by_share as rank_by_share

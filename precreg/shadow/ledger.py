@@ -299,6 +299,12 @@ def find_flip(trace: Trace, output: TracedOutput) -> Flip | None:
     return Flip(flips[0], max(own, key=lambda each: each.own.relative if each.own is not None else 0.0, default=None))
 
 
+def leading_to(trace: Trace, output: TracedOutput) -> list[Operation]:
+    """Return the operations on the way to an output, in order: those that its maker uses, and those with a share."""
+    used = set() if output.number is None else {each.number for each in _leading_to(trace, output.number)}
+    return [each for each in trace.operations if each.number in used or each.shares.get(output.name)]
+
+
 def _leading_to(trace: Trace, number: int) -> list[Operation]:
     """Return an operation and those whose results it uses; all before it where an engine knows no sources."""
     by_number = {each.number: each for each in trace.operations}

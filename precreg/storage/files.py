@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EFBIG, EINVAL, ELOOP
+from errno import EFBIG, EINVAL, EISDIR, ELOOP
 from fnmatch import translate
 from functools import lru_cache
 from itertools import takewhile
@@ -146,6 +146,9 @@ def open_replacement(path: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as stream:
             yield stream
         return
+    if not path.name:
+        # The folder "." or "/" has no name to make a temporary one of.
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
     # The process id keeps two writers apart; the leading dot hides the file from every glob of the project.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

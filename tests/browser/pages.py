@@ -9,10 +9,15 @@ def all_of(browser, selector):
     return browser.find_elements(BY_CSS, selector)
 
 
-@contextmanager
 def on_phone(browser):
     """Show the page on a screen that is 400 pixels wide."""
-    screen = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    return on_screen(browser, 400, is_mobile=True)
+
+
+@contextmanager
+def on_screen(browser, width, *, is_mobile=False):
+    """Show the page on a screen of a width in pixels."""
+    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": is_mobile}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     try:
         yield

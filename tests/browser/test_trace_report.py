@@ -6,7 +6,8 @@ from selenium.webdriver.common.keys import Keys
 
 from precreg.report.trace_html import render_trace_html
 from precreg.types import Site
-from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_phone
+from tests.browser.accessibility import problems_of
+from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_phone, on_screen
 from tests.report.test_html import HOSTILE
 from tests.report.traced import OPERATIONS, attention, dumped, layered, long_trace
 
@@ -104,11 +105,53 @@ def test_the_dark_page_draws_other_colours(opened):
         assert all(one != other for one, other in zip(colours(), light, strict=True))
 
 
-def test_every_control_has_a_name_and_every_picture_a_description(opened):
+TRACES = {"short": attention(), "dumps": dumped(), "steps": layered(steps=4), "long": long_trace(500)}
+
+
+@pytest.mark.parametrize("width", [1280, 768, 375])
+@pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
+def test_everybody_can_read_and_reach_everything(opened, trace, width):
+    browser = opened(trace)
+    with on_screen(browser, width):
+        assert problems_of(browser) == []
+        with in_the_dark(browser):
+            assert problems_of(browser) == []
+
+
+def test_the_arrow_keys_scroll_a_table_that_is_too_wide(opened):
+    browser = opened(attention())
+    with on_screen(browser, 375):
+        (box, *_) = all_of(browser, "#operations .scroll")
+        assert browser.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
+        box.send_keys(Keys.ARROW_RIGHT)
+        moved = "return new Promise((done) => arguments[0].addEventListener('scrollend', done, {once: true}))"
+        browser.execute_script(f"if (!arguments[0].scrollLeft) {moved}", box)
+        assert browser.execute_script("return arguments[0].scrollLeft", box) > 0
+
+
+MISTAKES = {
+    "contrast": "<p style='color: #999; background: #fff'>faint words</p>",
+    "contrast 2": "<svg role='img' aria-label='m'><rect width='50' height='50' fill='#222'/><text y='9'>a</text></svg>",
+    "no name": "<button></button>",
+    "no image": "<svg><text y='20'>words</text></svg>",
+    "a heading leaves": "<h4>deep</h4>",
+    "not one h1": "<h1>second</h1>",
+    "an id twice": "<p id='main'>second</p>",
+    "only a mouse": "<div style='overflow-x: auto; width: 50px'><p style='width: 500px'>wide</p></div>",
+    "the page is": "<p style='width: 5000px'>wide</p>",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_check_of_a_page_sees_a_mistake(opened, mistake):
+    browser = opened(attention())
+    assert problems_of(browser) == []
+    browser.execute_script(
+        "document.querySelector('main').insertAdjacentHTML('beforeend', arguments[0])", MISTAKES[mistake]
+    )
+    assert [each for each in problems_of(browser) if each.startswith(mistake)]
+
+
+def test_every_picture_has_a_description(opened):
     browser = opened(layered(steps=3))
-    unnamed = browser.execute_script("""
-        const controls = [...document.querySelectorAll("button, input, nav, section, [role=search]")];
-        return controls.filter((one) => !(one.textContent.trim() || one.ariaLabel || one.labels?.length))
-          .map((one) => one.outerHTML);""")
-    assert unnamed == []
     assert all(len(svg.get_attribute("aria-label")) > 20 for svg in all_of(browser, "figure svg"))

@@ -45,7 +45,7 @@ def test_the_heading_is_the_answer():
 def test_tables_have_every_line_and_every_operation():
     page = Page(render_trace_html(attention()))
     groups, operations = table_of(page, "groups"), table_of(page, "operations")
-    assert [row[-1] for row in groups["rows"]][:2] == [
+    assert [row[0] for row in groups["rows"]][:2] == [
         "kernels.py:41 `scores = q @ k.T`",
         "kernels.py:42 `scores = scores * scale`",
     ]
@@ -138,6 +138,25 @@ def test_several_outputs_have_a_curve_each():
         "norm": [2, 3],
     }
     assert "total error towards norm" in render_trace_html(attention(outputs=(loss, norm), operations=operations))
+
+
+def test_a_share_of_0_leads_to_no_output_and_one_way_has_one_curve():
+    loss, norm, same = (replace(OUTPUT, name=name, number=None) for name in ("loss", "norm", "same"))
+    shares = ({"loss": 0.0, "norm": 1.0, "same": 1.0}, {"loss": 1.0, "norm": 0.0, "same": 0.0})
+    operations = tuple(replace(each, shares=share) for each, share in zip(OPERATIONS, shares, strict=False))
+    course = course_of(attention(outputs=(loss, norm, same), operations=operations))
+    found = {curve.name: [point.number for line in curve.stretches for point in line] for curve in course.curves}
+    assert found == {"loss": [2], "norm and same": [1]}
+
+
+def test_small_shares_are_0_percent_in_the_heat_map():
+    shares = (1.0, -9e-9, 0.00042)
+    operations = tuple(
+        replace(each, shares={"out": share}) for each, share in zip(OPERATIONS[1:4], shares, strict=True)
+    )
+    text = render_trace_html(attention(operations=operations))
+    assert "share in %" in text
+    assert "9e-09" not in text
 
 
 def test_phases_and_steps_break_the_curve():

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -84,3 +85,9 @@ def test_a_folder_may_be_made_by_many_at_once(tmp_path):
         for number in range(100):
             list(threads.map(make, [number] * 8))
     assert all((tmp_path / str(number) / ".gitignore").is_file() for number in range(100))
+
+
+@pytest.mark.parametrize("folder", [".", "/"])
+def test_a_folder_without_a_name_is_refused_as_one(folder):
+    with pytest.raises(OSError, match="directory"):
+        replace_file(Path(folder), b"new")
