@@ -6,6 +6,7 @@ process dies, its batch runs again pair by pair, so that one pair alone gets the
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from shlex import quote
@@ -44,7 +45,8 @@ class PairTask(NamedTuple):
     terms: ComparisonTerms
 
     def prepare(self) -> None:
-        """Import nothing: a worker that has this class has all modules."""
+        """Import nothing: a worker that has this class has all modules. Exclude these from garbage collection."""
+        gc.freeze()
 
     def run(self, batch: PairBatch, printed: Callable[[], str]) -> ComparedBatch:
         """Load, measure and judge the pairs of a batch, and drop the text that analyzers print."""
