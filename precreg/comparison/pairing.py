@@ -1,7 +1,7 @@
 """Which arrays does a path contain, and which two arrays are compared?
 
 A path is one array, an archive of arrays, or a folder of both, and every array has a name. In a folder the name is
-the path below it without suffix, so y.npy is matched by y.bin; an array of an archive there is layers/0:weight. An
+the path below it without suffix, so y.npy is matched by y.bin. An array of an archive there is layers/0:weight. An
 archive that is compared itself uses its own names. Pairs are made by name, by the mapping file, or because each side
 has one array. The mapping file is YAML from the name of an actual array to the name of its reference. An array on one
 side alone is a pair without the other: absence is judged, and never passes.
