@@ -13,6 +13,7 @@ Usage: python -m benchmarks.dump_folders FOLDER [--rounds N] [--scale S]
 from __future__ import annotations
 
 import argparse
+import compileall
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import precreg
 from benchmarks.large_files import Run, drop_from_cache, watch
 
 GOAL = 0.5
@@ -104,6 +106,8 @@ def report(folders: Folders, size: int, where: str, runs: dict[str, list[Run]]) 
 
 def main(folder: Path, rounds: int, scale: float) -> None:
     """Make the folders one after the other, compare them, delete them."""
+    # As an installed package has it. Where Python may write no bytecode, each process would compile precreg anew.
+    compileall.compile_dir(Path(precreg.__file__).parent, quiet=1)
     columns = f"{'read, s':>8} {'load, s':>8} {'compare, s':>10} {'ratio':>6} {'of load':>8}"
     print(f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {columns} {'MB':>8} {'kB a pair':>9}")
     for each in SIZES:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import sys
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -184,9 +186,26 @@ def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) ->
     from precreg.environment import count_processors
 
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
+    jobs = count_processors() if jobs is None else jobs
+    if jobs > 1 and _has_many_files(Path(settings.actual)):
+        from precreg.run import start_fork_server
+
+        start_fork_server()  # first, because it starts while the folders are read
     work = _plan(settings, raw)
-    pairs = _compare_with_progress(work, count_processors() if jobs is None else jobs)
+    pairs = _compare_with_progress(work, jobs)
     return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
+
+
+def _has_many_files(path: Path) -> bool:
+    """Return whether a folder has so many files that processes will share them; False for any other path."""
+    from precreg.comparison import MIN_PAIRS_TO_SHARE
+
+    try:
+        with os.scandir(path) as files:
+            return sum(1 for _ in islice(files, MIN_PAIRS_TO_SHARE)) == MIN_PAIRS_TO_SHARE
+    # Reading the sides reports the mistake.
+    except (OSError, ValueError):
+        return False
 
 
 def _limits(standard: str | None, rtol: float | None, atol: float | None) -> dict[str, str | float]:

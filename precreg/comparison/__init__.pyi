@@ -10,5 +10,6 @@ from .pairing import unknown_array as unknown_array
 from .session import ComparisonWork as ComparisonWork
 from .session import finish_comparison as finish_comparison
 from .session import plan_comparison as plan_comparison
+from .sharing import MIN_PAIRS_TO_SHARE as MIN_PAIRS_TO_SHARE
 from .sharing import compare_pairs as compare_pairs
 from .terminal import render_comparison_terminal as render_comparison_terminal

@@ -1,8 +1,8 @@
 """Along the order of execution, which pair fails first, where does the error begin to grow, and which pairs regressed?
 
 The error of a pair is mean |a-r| / mean |r|, so that pairs of any size and unit share an axis. The tolerance allows
-atol + rtol*|r| for each element, in the same unit rtol + atol / mean |r|: a pair whose elements all match is below it.
-Everything here is a fact of the record; nothing judges.
+atol + rtol*|r| for each element. In the same unit that is rtol + atol / mean |r|, and a pair whose elements all match
+is below it. Everything here is a fact of the record; nothing judges.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def first_different(pairs: Sequence[ComparedPair]) -> ComparedPair | None:
 def first_rise(points: Sequence[PairError]) -> ErrorRise | None:
     """Return the first point from which on the error is beyond the level before; None if it stays at one level.
 
-    The error of the point and the median of it and all later ones are beyond GROWTH times the median of those before,
-    which counts at least as the unit roundoff of the point's dtype.
+    The error of the point and the median of it and all later ones are beyond GROWTH times the median of those before.
+    That median counts at least as the unit roundoff of the point's dtype.
     """
     known = [point for point in points if point.error is not None]
     later = list(_medians(point.error or 0.0 for point in reversed(known)))[::-1]

@@ -1,7 +1,7 @@
 """Which failures of a comparison have one cause?
 
-Pairs of one cause are one group: arrays that one side lacks, files that fail to load in the same way, shapes that
-differ along the same axes, one metric beyond its limit. A broken file of many arrays is one cause, not many.
+Pairs of one cause are one group. Causes are arrays that one side lacks, files that fail to load in the same way, shapes
+that differ along the same axes, and one metric beyond its limit. A broken file of many arrays is one cause, not many.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """In which order were the stored arrays computed?
 
-A file of the user has the order: names, one a line or as a list in JSON, the JSON of a dump of msprobe, or an ONNX
-model, whose nodes are sorted. Without such a file a dump of msprobe that is compared has it. Otherwise names are sorted
-with their numbers by value: layers.2 comes before layers.10.
+A file of the user has the order. It has names, one a line or as a list in JSON, or it is the JSON of a dump of msprobe,
+or an ONNX model, whose nodes are sorted. Without such a file a dump of msprobe that is compared has it. Otherwise names
+are sorted with their numbers by value: layers.2 comes before layers.10.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class KnownOrder(NamedTuple):
 def read_order(path: Path) -> KnownOrder:
     """Return the names of a file in their order.
 
-    Raises UserError: missing-file; bad-order, for a file that is too large or no list of different names; for a model
-    also bad-model, and missing-extra without the package onnx.
+    Raises UserError: missing-file; bad-order, for a file that is too large or no list of different names. A model may
+    also raise bad-model, and missing-extra without the package onnx.
     """
     shown = escape_surrogates(path.as_posix())
     if path.suffix == ".onnx":

@@ -1,7 +1,7 @@
 """Which arrays does a path contain, and which two arrays are compared?
 
 A path is one array, an archive of arrays, or a folder of both, and every array has a name. In a folder the name is
-the path below it without suffix, so y.npy is matched by y.bin; an array of an archive there is layers/0:weight. An
+the path below it without suffix, so y.npy is matched by y.bin. An array of an archive there is layers/0:weight. An
 archive that is compared itself uses its own names. Pairs are made by name, by the mapping file, or because each side
 has one array. The mapping file is YAML from the name of an actual array to the name of its reference. An array on one
 side alone is a pair without the other: absence is judged, and never passes.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from posixpath import basename, dirname, join
+from posixpath import basename, dirname, isdir, join
 from typing import Literal, NamedTuple
 
 from precreg.arithmetic import numpy_dtype
@@ -52,7 +52,8 @@ class RawFormat(NamedTuple):
 class ArrayPlace(NamedTuple):
     """Locate an array in a file; `found` is None for a file of one array that was not opened yet."""
 
-    path: Path
+    # A folder has thousands of them, and a text is made, sent and opened faster than a Path.
+    path: Path | str
     shown: str
     raw: RawFormat
     found: StoredArray | NpzMember | None = None
@@ -79,7 +80,7 @@ class ArrayPlace(NamedTuple):
             return self._raw(self.raw.shape)
         # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
         if is_archive(str(self.path)):
-            find_arrays(self.path, self.shown)
+            find_arrays(Path(self.path), self.shown)
         return find_array(self.path, self.shown)
 
     def load(self, other: tuple[int, ...] | None = None) -> Array:
@@ -173,7 +174,7 @@ def _opened(path: Path, shown: str, raw: RawFormat) -> Iterator[tuple[str, Array
 
 def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
     side = ArraySide(shown, "folder", {}, {}, {})
-    passed_over = []
+    root, passed_over = str(folder), []
     files = _files(folder)
     # Texts and not paths: taking the paths of 10,000 files apart takes as long as reading the files.
     dumps = [dirname(file) for file in files if basename(file) == MSPROBE_FILE]
@@ -183,8 +184,8 @@ def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
         if of_dumps and dirname(file) in of_dumps:
             continue
         name = escape_surrogates(strip_dtype_suffix(file))
-        place = ArrayPlace(folder / file, escape_surrogates(f"{shown}/{file}"), raw)
-        is_dump = basename(file) == MSPROBE_FILE and (place.path.parent / MSPROBE_FOLDER).is_dir()
+        place = ArrayPlace(join(root, file), escape_surrogates(f"{shown}/{file}"), raw)
+        is_dump = basename(file) == MSPROBE_FILE and isdir(join(dirname(place.path), MSPROBE_FOLDER))
         if suffix_of(file) not in ARRAY_SUFFIXES and not is_dump:
             passed_over.append(place.shown)
         elif is_archive(file):
@@ -209,7 +210,7 @@ def _files(folder: Path) -> list[str]:
 
 def _expand(name: str, place: ArrayPlace, side: ArraySide) -> None:
     try:
-        opened = dict(_opened(place.path, place.shown, place.raw))
+        opened = dict(_opened(Path(place.path), place.shown, place.raw))
     except UserError:  # reported for each array that the other side has under that name
         side.broken[name] = place
         return

@@ -8,6 +8,7 @@ own layers if the user names a project, and the options above both.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +56,7 @@ from precreg.types import (
     COMPARISON_SCHEMA,
     AbsentArray,
     BaselineEntry,
+    BoundsHold,
     ComparedPair,
     Comparison,
     ComparisonRecord,
@@ -71,6 +73,7 @@ from precreg.types import (
     Positions,
     Reason,
     Role,
+    SameElements,
     SideContents,
     SkippedFiles,
     Status,
@@ -156,7 +159,13 @@ def unmeasured_pair(pair: StoredPair, reason: Reason, cause: AbsentArray | str) 
 
 def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
     actual, reference, benchmark = (None if place is None else place.shown for place in pair[1:])
-    return ComparedPair(pair.name, actual, reference, add_verdict_messages(verdict), benchmark_path=benchmark)
+    # Almost all pairs of a folder pass in the same words.
+    passes_plainly = bool(verdict.findings) and isinstance(verdict.findings[0].fact, BoundsHold | SameElements)
+    named = _cached_messages(verdict) if passes_plainly else add_verdict_messages(verdict)
+    return ComparedPair(pair.name, actual, reference, named, benchmark_path=benchmark)
+
+
+_cached_messages = lru_cache(maxsize=64)(add_verdict_messages)
 
 
 def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:

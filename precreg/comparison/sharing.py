@@ -6,6 +6,7 @@ process dies, its batch runs again pair by pair, so that one pair alone gets the
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from shlex import quote
@@ -44,7 +45,8 @@ class PairTask(NamedTuple):
     terms: ComparisonTerms
 
     def prepare(self) -> None:
-        """Import nothing: a worker that has this class has all modules."""
+        """Import nothing: a worker that has this class has all modules. Exclude these from garbage collection."""
+        gc.freeze()
 
     def run(self, batch: PairBatch, printed: Callable[[], str]) -> ComparedBatch:
         """Load, measure and judge the pairs of a batch, and drop the text that analyzers print."""
@@ -85,7 +87,7 @@ def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int
 
 
 def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
-    batches = {batch[0].name: batch for batch in _batches(pairs, terms, jobs)}
+    batches = {batch[0].name: batch for batch in pair_batches(pairs, terms, jobs)}
     lost: list[PairBatch] = []
     for compared in run_in_workers(list(batches.values()), PairTask(terms), jobs):
         yield from compared.pairs
@@ -96,7 +98,8 @@ def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> I
             yield from compared.pairs
 
 
-def _batches(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> list[PairBatch]:
+def pair_batches(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> list[PairBatch]:
+    """Divide pairs, in their order, into batches of equal size for so many processes; the last one may be smaller."""
     most = max(1, min(MAX_PAIRS_OF_BATCH, MAX_POSITIONS_OF_BATCH // max(terms.worst, 1)))
     size = max(1, min(most, len(pairs) // (jobs * BATCHES_OF_PROCESS)))
     return [tuple(pairs[start : start + size]) for start in range(0, len(pairs), size)]

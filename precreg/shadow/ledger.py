@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from precreg.arithmetic import COMPLEX_PARTS, FORMATS
 from precreg.types import ErrorSize, EventKind, Operation, Site, Trace, TracedOutput, TraceEvent
 
-# A correctly rounded operation has an own error of at most half a unit roundoff per element, and a good library's sum
-# of a thousand terms has a few. On ResNet-50, BERT and GPT-2 in float32, float16 and bfloat16 no operation reached 16.
+# A correctly rounded operation has an own error of at most half a unit roundoff per element. A good library's sum of a
+# thousand terms has a few. On ResNet-50, BERT and GPT-2 in float32, float16 and bfloat16 no operation reached 16.
 FIRST_LOSS_EPS = 16.0
-# Libraries add up numbers of 16 bits and fewer in float32, so their own errors stay below 0.3 eps on the same networks;
-# a format that is narrower by three bits gives 3.3 (benchmarks/shadow/planted.py).
+# Libraries add up numbers of 16 bits and fewer in float32, so their own errors stay below 0.3 eps on the same networks.
+# A format that is narrower by three bits gives 3.3 (benchmarks/shadow/planted.py).
 NARROW_LOSS_EPS = 2.0
 _NARROW_PRECISION = 11
 # A sum that rounds after each term has small own errors alone, and a large one together. Shorter chains are formulas.
@@ -34,8 +34,8 @@ FIRST_LOSS_GROWTH = 4.0
 REACHED_EPS = 1.0
 # The sum of the shares of a complete ledger (measured in the prototypes: 0.993 to 1.0003).
 COMPLETE_SHARES = (0.95, 1.05)
-# A correctly rounded result has a 2-norm of errors of 0.2 to 0.35 eps, and a blocked sum in the dtype of its terms of
-# 1 to 2 for a few hundred terms.
+# A correctly rounded result has a 2-norm of errors of 0.2 to 0.35 eps. A blocked sum of a few hundred terms in their
+# dtype has 1 to 2 eps.
 MANY_EPS = 2.0
 # An addition whose operands are so many bits larger than its result has lost them.
 LOST_BITS = 4.0
@@ -141,7 +141,7 @@ def unit_of(dtype: str) -> float:
 def find_first_loss(trace: Trace) -> FirstLoss | None:
     """Return the first operation whose loss is more than the rounding of the trace's dtype explains; None if none is.
 
-    The dtype is the model's and not the operation's own: an operation in bfloat16 is normal for bfloat16, and a loss
+    The dtype is the model's and not the operation's own. An operation in bfloat16 is normal for bfloat16, and a loss
     in a model of float32. No operation is a loss if the errors of all outputs are those of a last rounding.
     """
     unit = unit_of(trace.dtype)

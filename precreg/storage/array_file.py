@@ -7,6 +7,7 @@ Writing equal arrays gives equal files.
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -100,7 +101,7 @@ class StoredArray(NamedTuple):
     `content` holds the whole of a small file that was read for its header.
     """
 
-    path: Path
+    path: Path | str
     shown: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -132,7 +133,7 @@ class StoredArray(NamedTuple):
         return np.frombuffer(self.content[self.start :], self.dtype)
 
     def _read(self, size: int) -> bytes:
-        with self.path.open("rb", buffering=0) as stream:
+        with open(self.path, "rb", buffering=0) as stream:
             stream.seek(self.start)
             content = stream.read(size)
         if len(content) != size:
@@ -140,7 +141,7 @@ class StoredArray(NamedTuple):
         return content
 
 
-def open_array_file(path: Path, shown: str) -> IO[bytes]:
+def open_array_file(path: Path | str, shown: str) -> IO[bytes]:
     """Open a file for reading.
 
     Raises:
@@ -152,7 +153,7 @@ def open_array_file(path: Path, shown: str) -> IO[bytes]:
         raise _unreadable(path, shown, error) from error
 
 
-def read_if_small(path: Path, shown: str) -> tuple[int, bytes | None]:
+def read_if_small(path: Path | str, shown: str) -> tuple[int, bytes | None]:
     """Return the size of a file, and its content if reading is faster than mapping.
 
     Raises:
@@ -164,7 +165,7 @@ def read_if_small(path: Path, shown: str) -> tuple[int, bytes | None]:
         raise _unreadable(path, shown, error) from error
 
 
-def _unreadable(path: Path, shown: str, error: OSError) -> UserError:
+def _unreadable(path: Path | str, shown: str, error: OSError) -> UserError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return UserError("missing-file", "expected a file of arrays but there is none", file=shown)
     slug = "bad-array-file" if isfile(path) else "missing-file"
@@ -211,14 +212,14 @@ def little_endian_bytes(array: Array) -> bytes:
 _MOST_AXES = 32
 
 
-def find_raw(path: Path, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> StoredArray:
+def find_raw(path: Path | str, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> StoredArray:
     """Locate the array of a raw file; without a shape it has one axis, as long as the file.
 
     Raises:
         UserError: missing-file; bad-raw-file, if the file's size does not match the shape or the dtype.
     """
     with open_array_file(path, shown):
-        size = path.stat().st_size
+        size = os.stat(path).st_size
     if shape is None:
         if size % dtype.itemsize:
             message = f"expected elements of {dtype} ({dtype.itemsize} bytes each) but the file has {size} bytes"

@@ -59,20 +59,20 @@ def find_arrays(path: Path, shown: str) -> Mapping[str, FoundArray]:
     return found
 
 
-def find_array(path: Path, shown: str) -> StoredArray:
+def find_array(path: Path | str, shown: str) -> StoredArray:
     """Locate the array of a file of one array that is not raw; any other suffix counts as .npy.
 
     Raises UserError as the reader of the format does.
     """
-    found: StoredArray = _reader(_SINGLES.get(suffix_of(path.name), _SINGLES[".npy"]))(path, shown)
+    found: StoredArray = _reader(_SINGLES.get(suffix_of(str(path)), _SINGLES[".npy"]))(path, shown)
     return found
 
 
 # Looking up a module takes as long as parsing a header, and a folder has thousands of files.
 @cache
-def _reader(target: str) -> Callable[[Path, str], Any]:
+def _reader(target: str) -> Callable[[Path | str, str], Any]:
     module, _, function = target.partition(":")
-    reader: Callable[[Path, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)
+    reader: Callable[[Path | str, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)
     return reader
 
 

@@ -48,7 +48,7 @@ _KINDS = {
 }
 
 
-def _open_regular(path: Path, flags: int) -> tuple[int, int]:
+def _open_regular(path: Path | str, flags: int) -> tuple[int, int]:
     """Return the descriptor of a regular file, and its size in bytes."""
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -62,7 +62,7 @@ def _open_regular(path: Path, flags: int) -> tuple[int, int]:
     return descriptor, facts.st_size
 
 
-def open_regular_file(path: Path, flags: int = os.O_RDONLY) -> IO[bytes]:
+def open_regular_file(path: Path | str, flags: int = os.O_RDONLY) -> IO[bytes]:
     """Open a regular file, and never wait: a pipe would block until somebody opens its other end.
 
     Raises OSError, also for a folder, a pipe, a socket, a device, and a path with a NUL.
@@ -72,7 +72,7 @@ def open_regular_file(path: Path, flags: int = os.O_RDONLY) -> IO[bytes]:
     return open(descriptor, "rb") if flags & os.O_ACCMODE == os.O_RDONLY else open(descriptor, "ab", buffering=0)
 
 
-def read_small_file(path: Path, most: int) -> tuple[int, bytes | None]:
+def read_small_file(path: Path | str, most: int) -> tuple[int, bytes | None]:
     """Return the size of a regular file, and its content up to `most` bytes; None for a larger one.
 
     Raises OSError as `open_regular_file`. It makes no stream, which would take half of the time of a small file.

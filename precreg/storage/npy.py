@@ -58,7 +58,7 @@ def read_npy(path: Path, shown: str) -> Array:
     return to_native_byte_order(find_npy(path, shown).load())
 
 
-def find_npy(path: Path, shown: str) -> StoredArray:
+def find_npy(path: Path | str, shown: str) -> StoredArray:
     """Locate the array of a .npy file.
 
     Raises:

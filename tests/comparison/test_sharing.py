@@ -14,7 +14,7 @@ import pytest
 from precreg.comparison import sharing
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair
 from precreg.comparison.session import ComparisonTerms, comparison_layers
-from precreg.comparison.sharing import MIN_PAIRS_TO_SHARE, compare_pairs
+from precreg.comparison.sharing import MIN_PAIRS_TO_SHARE, compare_pairs, pair_batches
 from precreg.errors import UserError
 from precreg.types.verdict import Reason, Status
 from tests.processes import workers_of
@@ -44,6 +44,53 @@ def test_processes_give_what_this_one_gives(pairs):
 def test_few_pairs_stay_in_this_process(pairs, monkeypatch):
     monkeypatch.setattr(sharing, "run_in_workers", None)
     assert len(list(compare_pairs(pairs[: MIN_PAIRS_TO_SHARE - 1], TERMS, 2))) == MIN_PAIRS_TO_SHARE - 1
+
+
+RIGHT = np.arange(12, dtype=np.float32)
+KINDS = {
+    "equal": (RIGHT, RIGHT, Reason.IDENTICAL),
+    "small error": (RIGHT * np.float32(1 + 2**-22), RIGHT, Reason.WITHIN_TOLERANCE),
+    "large error": (RIGHT + 1, RIGHT, Reason.OUT_OF_TOLERANCE),
+    "nan": (np.full(12, np.nan, np.float32), RIGHT, Reason.NON_FINITE_MISMATCH),
+    "shape": (RIGHT[:5], RIGHT, Reason.SHAPE_MISMATCH),
+    "rank": (RIGHT, RIGHT.reshape(3, 4), Reason.SHAPE_MISMATCH),
+    "empty": (RIGHT[:0], RIGHT[:0], Reason.EMPTY),
+    "wider reference": (RIGHT, RIGHT.astype(np.float64), Reason.IDENTICAL),
+    "fortran": (np.asfortranarray(RIGHT.reshape(3, 4)), RIGHT.reshape(3, 4), Reason.IDENTICAL),
+    "big-endian": (RIGHT.astype(">f4"), RIGHT, Reason.IDENTICAL),
+    "integers": (np.arange(12), np.arange(12), Reason.IDENTICAL),
+    "missing": (None, RIGHT, Reason.MISSING_OUTPUT),
+    "additional": (RIGHT, None, Reason.MISSING_OUTPUT),
+    "structured": (np.zeros(3, [("a", "<f4")]), RIGHT, Reason.SUBJECT_ERROR),
+    "pickled": (b"\x80\x04N.", RIGHT, Reason.SUBJECT_ERROR),
+    "truncated": (b"\x93NUMPY\x01\x00\x76\x00{", RIGHT, Reason.SUBJECT_ERROR),
+    "unreadable reference": (RIGHT, b"", Reason.REFERENCE_ERROR),
+}
+
+
+def test_every_kind_of_pair_is_the_same_from_processes(write):
+    def place(name, content):
+        return None if content is None else ArrayPlace(write(name, content), name, RawFormat())
+
+    pairs = [
+        StoredPair(f"{kind} {copy}", place(f"a{copy}.{kind}.npy", actual), place(f"r{copy}.{kind}.npy", reference))
+        for copy in range(5)
+        for kind, (actual, reference, _) in KINDS.items()
+    ]
+    alone = list(compare_pairs(pairs, TERMS, 0))
+    shared = {pair.name: pair for pair in compare_pairs(pairs, TERMS, 2)}
+    assert [shared[pair.name] for pair in pairs] == alone
+    for pair in alone:
+        assert pair.verdict.reason is KINDS[pair.name[:-2]][2], pair
+        assert pair.verdict.message
+
+
+def test_pairs_with_many_positions_go_one_by_one(pairs):
+    shared = list(compare_pairs(pairs, TERMS._replace(worst=100_000), 2))
+    assert sorted(pair.name for pair in shared) == [pair.name for pair in pairs]
+    assert {len(batch) for batch in pair_batches(pairs, TERMS._replace(worst=100_000), 2)} == {1}
+    assert [pair for batch in pair_batches(pairs, TERMS, 2) for pair in batch] == pairs
+    assert {len(batch) for batch in pair_batches(pairs, TERMS, 2)} == {6, 5}
 
 
 class Deadly(NamedTuple):
