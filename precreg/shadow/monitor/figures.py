@@ -52,14 +52,16 @@ def _flat(tensor: Any) -> tuple[Any, float]:
 
 def _finite_sums(values: Any, smallest: float) -> Any:
     """Return the numbers of `_sums`; some are not finite if a value is not."""
-    variance, mean = torch.var_mean(values, correction=0)
+    mean = values.mean()
+    # torch.var_mean takes four times as long.
+    spread = torch.linalg.vector_norm(values - mean).square()
     least, greatest = values.aminmax()
     count = torch.full((), float(values.numel()), dtype=torch.float64, device=values.device)
     zeros = count - torch.count_nonzero(values)
     subnormal = torch.count_nonzero(values.abs() < smallest) - zeros
     none = torch.zeros_like(count)
     return torch.stack(
-        [count, count, mean * count, none, none, subnormal, zeros, least, greatest, variance * count],
+        [count, count, mean * count, none, none, subnormal, zeros, least, greatest, spread],
     )
 
 
