@@ -2,12 +2,14 @@
 
 `python -m benchmarks.shadow.monitoring` prints a table for ResNet-50 and a transformer of 12 blocks, in inference and
 in training. Steps without a monitor, steps of a monitor that does not sample, and sampled steps alternate, so that
-other programs disturb all of them alike.
+other programs disturb all of them alike. `--memory STEPS` counts live tensors and the peak of memory instead, over
+sampled steps of small networks: both stay the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,7 @@ from networks.resnet import ResNet
 from networks.seeded import initialized
 from networks.transformer import Sizes
 
+from benchmarks.shadow import networks
 from benchmarks.shadow.faulty import Logits
 
 LAYERS = {"resnet50": ["layer4.*"], "transformer": ["model.blocks.*"]}
@@ -81,6 +84,24 @@ def measure(network: str, is_training: bool, steps: int, is_small: bool) -> tupl
     return median(plain), median(others), median(sampled)
 
 
+def watch_memory(network: str, is_training: bool, steps: int) -> list[tuple[int, int, float]]:
+    """Return the steps, the live tensors, and the growth of the peak of memory in MB, four times on the way."""
+    model, call = make(network, is_small=True)
+    model.train(is_training).requires_grad_(is_training)
+    step = step_of(model, call, is_training)
+    found = []
+    with precreg.monitor(model, LAYERS[network], every=1):
+        step()
+        before = networks.resident_mb()
+        for done in range(1, steps + 1):
+            step()
+            if done % (steps // 4) == 0:
+                gc.collect()
+                live = sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
+                found.append((done, live, networks.peak_mb() - before))
+    return found
+
+
 def _timed(step: Callable[[], None]) -> float:
     started = perf_counter()
     step()
@@ -92,8 +113,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--memory", type=int, metavar="STEPS")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.memory:
+        print("| network | | after steps: live tensors, MB over the first step |\n|---|---|---|")
+        for network in LAYERS:
+            for is_training in (False, True):
+                rows = watch_memory(network, is_training, given.memory)
+                shown = "; ".join(f"{done}: {live}, {peak:.0f} MB" for done, live, peak in rows)
+                print(f"| {network} | {'training' if is_training else 'inference'} | {shown} |", flush=True)
+        return
     print("| network | | layers | plain ms | not sampled | sampled |\n|---|---|---|---|---|---|")
     for network, layers in LAYERS.items():
         for is_training in (False, True):

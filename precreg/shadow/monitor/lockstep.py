@@ -25,6 +25,7 @@ from precreg.shadow.torch import (
     is_shadowed,
     storage_key,
     tensors_in,
+    upcast,
 )
 from precreg.types import EventKind, MonitorEventKind, Site
 
@@ -107,7 +108,7 @@ class Lockstep(TorchDispatchMode):  # type: ignore[misc]
         sets = [self.step_twins, *self.layer_twins]
         is_drawn = facts.creates or facts.draws(args, kwargs)
         # Before the operation runs, which may write to its arguments.
-        wide = [] if is_drawn else [_before(twins, given, written) for twins in sets]
+        wide = [] if is_drawn else _before(sets, given, written)
         result = func(*args, **kwargs)
         if is_drawn:
             for twins in sets:
@@ -145,10 +146,22 @@ class Lockstep(TorchDispatchMode):  # type: ignore[misc]
             self._note("cut", name, "")
 
 
-def _before(twins: Twins, given: Sequence[Any], written: Sequence[Any]) -> dict[int, Any]:
-    """Return the float64 values of an operation's tensors by the id of the tensor."""
+def _before(sets: Sequence[Twins], given: Sequence[Any], written: Sequence[Any]) -> list[dict[int, Any]]:
+    """Return the float64 values of an operation's tensors in each set of twins, by the id of the tensor."""
     changed = {id(each) for each in written}
-    return {id(each): twins.make(each) if id(each) in changed else twins.of(each) for each in given}
+    exact: dict[int, Any] = {}
+
+    def value(twins: Twins, tensor: Any) -> Any:
+        if id(tensor) in changed:
+            return twins.make(tensor)
+        if twins.has(tensor):
+            return twins.of(tensor)
+        # One float64 form serves all sets in which a tensor is exact: most often, a weight.
+        if id(tensor) not in exact:
+            exact[id(tensor)] = upcast(tensor)
+        return exact[id(tensor)]
+
+    return [{id(each): value(twins, each) for each in given} for twins in sets]
 
 
 def _after(twins: Twins, result: Any, exact: Any, written: Sequence[Any], used: set[int]) -> None:

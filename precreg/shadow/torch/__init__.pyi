@@ -10,3 +10,4 @@ from .twins import is_shadowed as is_shadowed
 from .twins import storage_key as storage_key
 from .twins import tensors_in as tensors_in
 from .twins import twin_dtype as twin_dtype
+from .twins import upcast as upcast

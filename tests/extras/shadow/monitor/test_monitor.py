@@ -339,6 +339,23 @@ def test_no_shadow_outlives_its_step():
     assert monitor.record.begun == 4
 
 
+def live_tensors():
+    gc.collect()
+    return sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
+
+
+def test_the_number_of_live_tensors_stays_the_same_over_200_steps():
+    net = made()
+    optimizer = torch.optim.AdamW(net.parameters())
+    counts = []
+    with precreg.monitor(net, every=2, keep=20) as monitor:
+        for _ in range(4):
+            train(net, optimizer, batches(50))
+            counts.append(live_tensors())
+    assert len(set(counts)) == 1
+    assert (monitor.record.begun, len(monitor.record.steps), monitor.record.dropped) == (200, 20, 80)
+
+
 def test_a_layer_that_runs_often_is_cut_and_counted():
     class Loop(nn.Module):
         def __init__(self):
