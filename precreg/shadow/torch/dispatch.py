@@ -202,7 +202,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         return self._add_difference(call, before, exact) or _Alone(self._run_upcast(call, before, low))
 
     def _run_upcast(self, call: OpCall, before: _Before, low: Any) -> Any:
-        """Run the exact operation on the upcasts of the inputs. An exact one that stays as it is has one float64 form."""
+        """Run the exact operation on the upcasts of the inputs. Exact inputs have one float64 form."""
         alone = before.alone or {
             id(each): upcast(each) if self.twins.has(each) else before.wide[id(each)] for each in call.inputs
         }
