@@ -25,6 +25,8 @@ from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
 # Own errors have three digits at least, whichever way they were computed.
 _MAX_NOISE = 1e-3
+# The squares of smaller factors may underflow in float32.
+_LEAST_FACTOR = 1e-12
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
 
@@ -218,13 +220,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         linear = linear_part(call.facts, call.args, call.kwargs, self.twins.has)
         if linear is None:
             return None
-        error = upcast(linear.operand) - before.wide[id(linear.operand)]
+        error, size = self._meter.error_of(linear.operand, before.wide[id(linear.operand)])
         factor = linear.factor.detach().float()
-        inherited = linear.apply(error.float(), factor)
+        factor_size = float(torch.linalg.vector_norm(factor))
+        if not factor_size > _LEAST_FACTOR:
+            return None
         # Roundoff of sums of products by their norms; and products that underflow.
-        sizes = torch.stack([torch.linalg.vector_norm(each, dtype=torch.float64) for each in (error, factor)]).tolist()
-        noise = 2.0**-23 * sizes[0] * sizes[1] + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + sizes[1])
-        return _Alone(exact.result + inherited, noise)
+        noise = 2.0**-23 * size * factor_size + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + factor_size)
+        return _Alone(linear.apply(error, factor).double().add_(exact.result), noise)
 
     def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
@@ -405,9 +408,11 @@ def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
 
 
 def _only_moves(call: OpCall, low: Any) -> bool:
+    if not call.facts.moves:
+        return False
     made = [each for each in tensors_in(low) if is_shadowed(each)]
     dtypes = {each.dtype for each in (*call.inputs, *made)}
-    return call.facts.moves and len(dtypes) == 1
+    return len(dtypes) == 1
 
 
 def _moves(call: OpCall, results: list[OpResult]) -> bool:

@@ -70,7 +70,7 @@ def linear_part(
 
 
 def _is_narrow(tensor: Any) -> bool:
-    return is_shadowed(tensor) and tensor.device.type == "cpu" and tensor.dtype in _NARROW
+    return tensor.dtype in _NARROW and is_shadowed(tensor) and tensor.is_cpu and not tensor.is_neg()
 
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -154,7 +154,7 @@ def _dropout(given: dict[str, Any], low: Any) -> Any:
 
 
 # torch multiplies the kernels with one image at a time. With few places in a result, most of the time goes to reading
-# the kernels: all images at once take a third (512 to 512 channels, 3x3 places, 4 images; benchmarks/shadow/networks.py).
+# the kernels. All images at once take a third (512 channels, 3x3 places, 4 images; benchmarks/shadow/networks.py).
 _FEW_PLACES = 16
 _LARGE_KERNELS = 2**16
 
