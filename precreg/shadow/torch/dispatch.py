@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -95,7 +96,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self._places.note_node()
                 return low
         inputs = [each for each in tensors_in((args, kwargs)) if is_shadowed(each)]
-        written = [each for each in tensors_in(facts.written(args, kwargs)) if is_shadowed(each)]
+        changed = facts.written(args, kwargs)
+        written = [each for each in tensors_in(changed) if is_shadowed(each)] if changed else []
         call = OpCall(func, facts, args, kwargs, inputs, written)
         if facts.creates or not inputs or facts.draws(args, kwargs):
             return self._create(call)
@@ -162,7 +164,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
         """Return whether all results share the memory of inputs: their twins are views of the twins of those."""
-        made = [*tensors_in(low)]
+        made = [low] if isinstance(low, torch.Tensor) else [*tensors_in(low)]
         keys = {storage_key(each) for each in call.inputs}
         if not made or not all(is_shadowed(each) and storage_key(each) in keys for each in made):
             return self._is_view_of_bits(call, place, made, keys)
@@ -178,11 +180,12 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _look(self, call: OpCall) -> _Before:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
-        is_exact = not any(self.twins.has(each) for each in call.inputs)
-        errors = [self.twins.errors.get(storage_key(each), 0.0) for each in call.inputs]
-        inputs = tuple(_traced(each) for each in call.inputs)
+        keys = [storage_key(each) for each in call.inputs]
+        is_exact = not any(map(self.twins.has_key, keys))
+        error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
+        inputs = tuple(map(_traced, call.inputs))
         written = {id(each) for each in call.written}
-        sources = tuple(self.twins.maker_of(each) for each in call.inputs)
+        sources = tuple(map(self.twins.maker_of, keys))
         reads = None
         if self.tape is not None:
             reads = self.tape.read(call.args, call.kwargs, call.inputs, call.written, self.twins.has)
@@ -191,7 +194,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if self._own and not is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
+        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads)
 
     def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> _Alone:
         """Run the exact operation on the inputs as they are."""
@@ -367,7 +370,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             site=place.site,
             phase=place.phase,
             step=self._recorder.step,
-            dtype=_traced(low).dtype,
+            dtype=_name_of(low.dtype),
             shape=tuple(low.shape),
             inputs=inputs,
             own=sizes.own,
@@ -386,7 +389,12 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 def _traced(tensor: Any) -> TracedArray:
-    return TracedArray(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+    return TracedArray(_name_of(tensor.dtype), tuple(tensor.shape))
+
+
+@cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _is_foreign(value: Any) -> bool:
