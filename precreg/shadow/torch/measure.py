@@ -115,8 +115,8 @@ class Meter:
         return Measured(total, own, inherited, kept, spread, math.sqrt(errors.own.squares))
 
     def _size_of(self, sums: ErrorSums, scale: float, actual: Any, exact: Any) -> ErrorSize:
-        """Return the size of one difference; infinities, NaN, masks and underflow need a look at each element."""
-        if not sums.squares < math.inf or not scale < MASK_LIMIT**2:
+        """Return the size of one difference; overflow, NaN and underflow need a look at each element."""
+        if not sums.squares < MASK_LIMIT**2 or not scale < MASK_LIMIT**2:
             return _on_host(actual, exact)
         if sums.largest == 0.0:
             return self.no_error
