@@ -21,7 +21,7 @@ class ArrayErrors(NamedTuple):
     """The differences of low-precision values, exact ones, and those of the operation alone, with their sizes.
 
     `scale` and `own_scale` are the sums of squares of exact and of own values. `smallest` is the least absolute value
-    that is not 0.
+    that is not 0. Masks have neither errors nor sizes: two values beyond 1e30 on the same side, infinities among them.
     """
 
     total: ErrorSums

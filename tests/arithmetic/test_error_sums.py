@@ -52,8 +52,21 @@ def test_values_that_are_not_finite_are_in_the_sums_and_in_the_range(value, plac
     low, exact = np.ones((1, 7), np.float32), np.ones((1, 7))
     low[0, place] = value
     found = measured(low, exact)
-    assert not found.total.squares < inf
+    assert not found.total.squares < 1e60
     assert isnan(found.largest) if np.isnan(value) else found.largest == inf
+
+
+def test_masks_have_neither_errors_nor_sizes():
+    low = np.array([[1.0, -np.inf, -3e38, np.inf, 2.0]], np.float32)
+    exact = np.array([[1.5, -np.inf, -1e39, 1e31, 2.0]])
+    kept = np.empty((1, 5), np.float32)
+    found = measured(low, exact, exact, kept)
+    assert found.total == found.own == ErrorSums(0.25, 0.25, 0.5)
+    assert found.inherited == ErrorSums(0.0, 0.0, 0.0)
+    assert found.scale == found.own_scale == 1.5**2 + 4
+    assert kept.tolist() == [[-0.5, 0, 0, 0, 0]]
+    # On different sides, both count.
+    assert measured(low[:, 1:2], -exact[:, 1:2]).total.squares == inf
 
 
 def test_subnormals_negative_zeros_and_zeros_alone():

@@ -48,7 +48,21 @@ struct Errors {
     void report(double* to) const { to[0] = squares, to[1] = worst, to[2] = largest; }
 };
 
-template <bool OWN> struct Pass {
+// Masks hold values beyond it, infinite ones among them (MASK_LIMIT in precreg/shadow/sizes.py). Where two numbers lie there
+// on the same side, they have no error and no size.
+constexpr double MASK_LIMIT = 1e30;
+
+// Return all bits for lanes that count, and none for those of masks.
+INLINE Longs counting(Doubles a, Doubles b) {
+    const Doubles size = (Doubles)((Longs)a & INT64_MAX), other = (Doubles)((Longs)b & INT64_MAX);
+    const Longs masked = (Longs)(size > MASK_LIMIT) & (Longs)(other > MASK_LIMIT) & (Longs)(((Longs)a ^ (Longs)b) >= 0);
+    return ~masked;
+}
+template <bool MASKED> INLINE Doubles kept_lanes(Doubles values, Longs counts) {
+    return MASKED ? (Doubles)((Longs)values & counts) : values;
+}
+
+template <bool OWN, bool MASKED> struct Pass {
     Errors all, inherited, own;
     Doubles scale = {}, own_scale = {};
 
@@ -57,14 +71,18 @@ template <bool OWN> struct Pass {
         Doubles squares = {}, own_squares = {};
         const auto step = [&](const T* value, const double* shadow, const double* alone, float* into) __attribute__((always_inline)) {
             const Doubles wide = widened(value), high = load<Doubles>(shadow);
-            squares += high * high;
-            Doubles error = wide - high;
+            const Longs counts = counting(wide, high);
+            const Doubles size = kept_lanes<MASKED>(high, counts);
+            squares += size * size;
+            Doubles error = kept_lanes<MASKED>(wide - high, counts);
             all_row.add(error);
             if (OWN) {
                 const Doubles middle = load<Doubles>(alone);
-                own_squares += middle * middle;
-                inherited_row.add(middle - high);
-                own_row.add(error = wide - middle);
+                const Longs own_counts = counting(wide, middle);
+                const Doubles own_size = kept_lanes<MASKED>(middle, own_counts);
+                own_squares += own_size * own_size;
+                inherited_row.add(kept_lanes<MASKED>(middle - high, counting(middle, high)));
+                own_row.add(error = kept_lanes<MASKED>(wide - middle, own_counts));
             }
             if (into)
                 for (int lane = 0; lane < LANES; lane++) into[lane] = (float)error[lane];
@@ -129,8 +147,8 @@ template <class T> struct Sizes {
     void report(double* to) const { to[0] = number(least + 1), to[1] = number(greatest), to[2] = (double)zeros; }
 };
 
-template <bool OWN, class T> void pass(const ErrorJob<T>& job) {
-    Pass<OWN> errors;
+template <bool OWN, bool MASKED, class T> void pass(const ErrorJob<T>& job) {
+    Pass<OWN, MASKED> errors;
     Sizes<T> sizes;
     const int64_t some = job.columns < BLOCK ? BLOCK / job.columns : 1;
     for (int64_t first = 0; first < job.rows; first += some) {
@@ -147,7 +165,10 @@ template <bool OWN, class T> void pass(const ErrorJob<T>& job) {
 }
 
 template <class T> void measured(const ErrorJob<T>& job) {
-    job.own ? pass<true>(job) : pass<false>(job);
+    job.own ? pass<true, false>(job) : pass<false, false>(job);
+    const double most = MASK_LIMIT * MASK_LIMIT, *const found = job.found;
+    const bool ordinary = found[0] < most && found[9] < most && (!job.own || (found[3] < most && found[6] < most && found[10] < most));
+    if (!ordinary) job.own ? pass<true, true>(job) : pass<false, true>(job);
 }
 
 } // namespace

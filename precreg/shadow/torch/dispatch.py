@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,8 @@ from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray
 
 # Own errors have three digits at least, whichever way they were computed.
 _MAX_NOISE = 1e-3
+# The squares of smaller factors may underflow in float32.
+_LEAST_FACTOR = 1e-12
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
 
@@ -93,7 +96,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self._places.note_node()
                 return low
         inputs = [each for each in tensors_in((args, kwargs)) if is_shadowed(each)]
-        written = [each for each in tensors_in(facts.written(args, kwargs)) if is_shadowed(each)]
+        changed = facts.written(args, kwargs)
+        written = [each for each in tensors_in(changed) if is_shadowed(each)] if changed else []
         call = OpCall(func, facts, args, kwargs, inputs, written)
         if facts.creates or not inputs or facts.draws(args, kwargs):
             return self._create(call)
@@ -162,7 +166,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
         """Return whether all results share the memory of inputs: their twins are views of the twins of those."""
-        made = [*tensors_in(low)]
+        made = [low] if isinstance(low, torch.Tensor) else [*tensors_in(low)]
         keys = {storage_key(each) for each in call.inputs}
         if not made or not all(is_shadowed(each) and storage_key(each) in keys for each in made):
             return self._is_view_of_bits(call, place, made, keys)
@@ -178,11 +182,12 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _look(self, call: OpCall) -> _Before:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
-        is_exact = not any(self.twins.has(each) for each in call.inputs)
-        errors = [self.twins.errors.get(storage_key(each), 0.0) for each in call.inputs]
-        inputs = tuple(_traced(each) for each in call.inputs)
+        keys = [storage_key(each) for each in call.inputs]
+        is_exact = not any(map(self.twins.has_key, keys))
+        error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
+        inputs = tuple(map(_traced, call.inputs))
         written = {id(each) for each in call.written}
-        sources = tuple(self.twins.maker_of(each) for each in call.inputs)
+        sources = tuple(map(self.twins.maker_of, keys))
         reads = None
         if self.tape is not None:
             reads = self.tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self.twins.has)
@@ -191,7 +196,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if self._own and not is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, max(errors), inputs, largest, sources, reads)
+        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads)
 
     def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> _Alone:
         """Run the exact operation on the inputs as they are."""
@@ -204,7 +209,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         return self._add_difference(call, before, exact) or _Alone(self._run_upcast(call, before, low))
 
     def _run_upcast(self, call: OpCall, before: _Before, low: Any) -> Any:
-        """Run the exact operation on the upcasts of the inputs. An exact one has one float64 form."""
+        """Run the exact operation on the upcasts of the inputs. Exact inputs have one float64 form."""
         alone = before.alone or {
             id(each): upcast(each) if self.twins.has(each) else before.wide[id(each)] for each in call.inputs
         }
@@ -220,13 +225,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         linear = linear_part(call.facts, call.args, call.kwargs, self.twins.has)
         if linear is None:
             return None
-        error = upcast(linear.operand) - before.wide[id(linear.operand)]
+        error, size = self._meter.error_of(linear.operand, before.wide[id(linear.operand)])
         factor = linear.factor.detach().float()
-        inherited = linear.apply(error.float(), factor)
+        factor_size = float(torch.linalg.vector_norm(factor))
+        if not factor_size > _LEAST_FACTOR:
+            return None
         # Roundoff of sums of products by their norms; and products that underflow.
-        sizes = torch.stack([torch.linalg.vector_norm(each, dtype=torch.float64) for each in (error, factor)]).tolist()
-        noise = 2.0**-23 * sizes[0] * sizes[1] + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + sizes[1])
-        return _Alone(exact.result + inherited, noise)
+        noise = 2.0**-23 * size * factor_size + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + factor_size)
+        return _Alone(linear.apply(error, factor).double().add_(exact.result), noise)
 
     def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
@@ -384,7 +390,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             site=place.site,
             phase=place.phase,
             step=self._recorder.step,
-            dtype=_traced(low).dtype,
+            dtype=_name_of(low.dtype),
             shape=tuple(low.shape),
             inputs=inputs,
             own=sizes.own,
@@ -403,7 +409,12 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 def _traced(tensor: Any) -> TracedArray:
-    return TracedArray(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+    return TracedArray(_name_of(tensor.dtype), tuple(tensor.shape))
+
+
+@cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _is_foreign(value: Any) -> bool:
@@ -425,9 +436,11 @@ def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
 
 
 def _only_moves(call: OpCall, low: Any) -> bool:
+    if not call.facts.moves:
+        return False
     made = [each for each in tensors_in(low) if is_shadowed(each)]
     dtypes = {each.dtype for each in (*call.inputs, *made)}
-    return call.facts.moves and len(dtypes) == 1
+    return len(dtypes) == 1
 
 
 def _moves(call: OpCall, results: list[OpResult]) -> bool:

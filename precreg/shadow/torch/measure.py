@@ -76,9 +76,22 @@ class Meter:
 
     def measure(self, results: Sequence[OpResult], *, keeps_own: bool) -> list[Measured]:
         """Return the errors of each result."""
-        if self.is_fast and all(map(_is_plain, results)):
-            return [self._by_core(each, keeps_own) for each in results]
-        return self._by_torch(results, keeps_own)
+        if not self.is_fast:
+            return self._by_torch(results, keeps_own)
+        return [
+            self._by_core(each, keeps_own) if _is_plain(each) else self._by_torch([each], keeps_own)[0]
+            for each in results
+        ]
+
+    def error_of(self, low: Any, exact: Any) -> tuple[Any, float]:
+        """Return the error of a tensor of the core, in float32, and its 2-norm."""
+        error = torch.empty(low.shape, dtype=torch.float32)
+        if not low.numel():
+            return error, 0.0
+        found = measure_errors(  # type: ignore[misc]
+            _AS_ARRAY(_in_core(low)), _AS_ARRAY(exact.contiguous()), None, _AS_ARRAY(error), low.numel()
+        )
+        return error, math.sqrt(found.total.squares)
 
     def _by_core(self, result: OpResult, keeps_own: bool) -> Measured:
         """Measure a result in one pass over its values."""
@@ -104,8 +117,8 @@ class Meter:
         return Measured(total, own, inherited, kept, spread, math.sqrt(errors.own.squares))
 
     def _size_of(self, sums: ErrorSums, scale: float, actual: Any, exact: Any) -> ErrorSize:
-        """Return the size of one difference; infinities, NaN, masks and underflow need a look at each element."""
-        if not sums.squares < math.inf or not scale < MASK_LIMIT**2:
+        """Return the size of one difference; overflow, NaN and underflow need a look at each element."""
+        if not sums.squares < MASK_LIMIT**2 or not scale < MASK_LIMIT**2:
             return _on_host(actual, exact)
         if sums.largest == 0.0:
             return self.no_error
@@ -187,7 +200,7 @@ def _is_plain(result: OpResult) -> bool:
     """Return whether the core can read the values of a result."""
     low, exact, _ = result
     return (
-        low.device.type == "cpu"
+        low.is_cpu
         and exact.dtype == torch.float64
         and low.dtype.is_floating_point
         and exact.numel() > 0

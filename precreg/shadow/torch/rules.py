@@ -72,7 +72,7 @@ def linear_part(
 
 
 def _is_narrow(tensor: Any) -> bool:
-    return is_shadowed(tensor) and tensor.device.type == "cpu" and tensor.dtype in _NARROW
+    return tensor.dtype in _NARROW and is_shadowed(tensor) and tensor.is_cpu and not tensor.is_neg()
 
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -155,6 +155,28 @@ def _dropout(given: dict[str, Any], low: Any) -> Any:
     return value * low[1] * (0.0 if p == 1 else 1 / (1 - p)), low[1]
 
 
+# torch multiplies the kernels with one image at a time. With few places in a result, most of the time goes to reading
+# the kernels. All images at once take a third (512 channels, 3x3 places, 4 images; benchmarks/shadow/networks.py).
+_FEW_PLACES = 16
+_LARGE_KERNELS = 2**16
+
+
+def _convolution(given: dict[str, Any], low: Any) -> Any:
+    """Multiply large kernels with the patches of all images at once; return None for other convolutions."""
+    x, weight, bias = given["input"], given["weight"], given["bias"]
+    is_plain = (
+        x.dtype == torch.float64 and x.dim() == 4 and x.numel() > 0 and given["groups"] == 1 and not given["transposed"]
+    )
+    if not is_plain or weight.numel() < _LARGE_KERNELS or not 0 < low.shape[2:].numel() <= _FEW_PLACES:
+        return None
+    patches = torch.nn.functional.unfold(
+        x, weight.shape[2:], given["dilation"], given["padding"], given["stride"]
+    ).transpose(0, 1)
+    result = weight.flatten(1) @ patches.reshape(patches.shape[0], -1)
+    result = result.view(low.shape[1], low.shape[0], *low.shape[2:]).transpose(0, 1)
+    return result.contiguous() if bias is None else result + bias.view(-1, 1, 1)
+
+
 def _quantized_linear(given: dict[str, Any], low: Any) -> Any:
     weight, bias = torch.ops.quantized.linear_unpack(given["W_prepack"])
     bias = None if bias is None else bias.double()
@@ -228,6 +250,7 @@ def _update_scale(given: dict[str, Any], low: Any) -> Any:
 
 
 _RULES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
+    "convolution": _convolution,
     "native_dropout": _dropout,
     "quantized::linear_dynamic": _quantized_linear,
     "quantized::linear_relu_dynamic": _quantized_linear_relu,

@@ -83,6 +83,10 @@ class Twins:
         """Return whether a tensor's own elements differ from their twins: a view may be exact in an inexact storage."""
         return self.has(tensor) and not torch.allclose(self.of(tensor), upcast(tensor), 0.0, 0.0, equal_nan=True)
 
+    def has_key(self, key: int) -> bool:
+        """Return whether the storage of a number differs from its upcast."""
+        return key in self._twins
+
     def of(self, tensor: Any) -> Any:
         """Return the twin of a tensor as a view with the tensor's shape and strides, or the upcast of an exact one."""
         twin = self._fitting(tensor)
@@ -122,9 +126,9 @@ class Twins:
         self._store(tensor, twin)
         self.of(tensor).copy_(exact)
 
-    def maker_of(self, tensor: Any) -> int:
-        """Return the number of the operation that last wrote a tensor's storage; 0 for values from outside."""
-        return self._makers.get(storage_key(tensor), (0, None))[0]
+    def maker_of(self, key: int) -> int:
+        """Return the number of the operation that last wrote the storage of a number; 0 for values from outside."""
+        return self._makers.get(key, (0, None))[0]
 
     def note_maker(self, tensor: Any, number: int) -> None:
         """Note the operation that wrote a tensor."""

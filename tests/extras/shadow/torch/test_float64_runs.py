@@ -37,6 +37,17 @@ def test_convolutions_and_pools(trace, draw, dtype):
     assert relative(traced.twin(traced.result), wide) <= tolerance
 
 
+@pytest.mark.parametrize("options", [(1, 1, 1), (2, 1, 1), (1, 2, 2), (1, 0, 1)])
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
+def test_convolutions_of_many_channels_and_few_places(trace, draw, options, memory):
+    x, weight, bias = draw(3, 96, 5, 5), draw(80, 96, 3, 3, seed=2), draw(80, seed=3)
+    x = x.to(memory_format=memory)
+    traced = trace(lambda: functional.conv2d(x, weight, bias, *options))
+    assert torch.equal(traced.result, functional.conv2d(x, weight, bias, *options))
+    wide = functional.conv2d(x.double(), weight.double(), bias.double(), *options)
+    assert relative(traced.twin(traced.result), wide) < 1e-15
+
+
 def test_running_statistics_of_batches_stay_shadowed(trace, draw):
     module, x = residual().train(), draw(4, 3, 6, 6)
     wide = copy.deepcopy(module).double()

@@ -78,3 +78,16 @@ def test_values_that_need_a_look_at_each_element(value, draw):
         assert values(found.total) == pytest.approx(values(error_size(low.numpy(), exact.numpy())), rel=1e-9)
         assert values(found.own) == pytest.approx(values(error_size(low.numpy(), beside.numpy())), rel=1e-9)
         assert (found.range or measure_range(low, exact)) == measure_range(low, exact)
+
+
+@pytest.mark.parametrize("value", [-math.inf, -3e38])
+def test_masks_are_measured_with_the_others(value, draw):
+    low = draw(6, 8)
+    low[0, 3:] = value
+    exact = low.double() * (1 + 1e-7 * draw(6, 8, seed=2).double())
+    own = low.double() * (1 + 1e-7 * draw(6, 8, seed=3).double())
+    found = Meter(elements=False).measure([OpResult(low, exact, own)], keeps_own=True)[0]
+    pairs = ((low.double(), exact, found.total), (own, exact, found.inherited), (low.double(), own, found.own))
+    for actual, wide, size in pairs:
+        assert values(size) == pytest.approx(values(error_size(actual.numpy(), wide.numpy())), rel=1e-12)
+    assert found.own_errors[0, 3:].count_nonzero() == 0
