@@ -52,6 +52,37 @@ def compute_exact(
     return Exact(result)
 
 
+class Jitter:
+    """Change values by at most one unit roundoff of float64, at random, as if operations rounded in another way.
+
+    A second shadow of such values differs from the first one by about the error of both.
+    """
+
+    def __init__(self) -> None:
+        # Draws of the traced program stay its own.
+        self._random = torch.Generator().manual_seed(1)
+
+    def change(self, values: Any) -> Any:
+        """Return changed values. None grows, so that 1 stays inside the domain of acos."""
+        drawn = torch.rand(values.shape, generator=self._random, dtype=torch.float64).to(values.device)
+        return values * (1 - drawn.round() * 2.0**-53)
+
+    def apply(self, facts: Facts, wide: dict[int, Any], written: Sequence[Any]) -> dict[int, Any]:
+        """Return the inputs of an operation: changed, and for a function that jumps without their last bits."""
+        kept = {id(each) for each in written}
+        change = _without_last_bits if facts.jumps or facts.name in _JUMP_AS_REMAINDERS else self.change
+        return {key: values if key in kept else change(values) for key, values in wide.items()}
+
+
+_JUMP_AS_REMAINDERS = ("fmod", "remainder")
+
+
+def _without_last_bits(values: Any) -> Any:
+    """Round to 41 bits (Veltkamp), so that 3 less one roundoff becomes 3 before floor()."""
+    scaled = values * (2.0**12 + 1)
+    return torch.where(scaled.isfinite(), scaled - (scaled - values), values) if not values.is_complex() else values
+
+
 def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
     """Return nested lists, tuples and mappings with changed leaves."""
     if isinstance(tree, list | tuple):
