@@ -238,6 +238,40 @@ def _layer_norm_backward(given: dict[str, Any]) -> Any:
     return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
 
 
+def _batch_norm(given: dict[str, Any]) -> Any:
+    """Return batch_norm and the statistics of a batch, of which torch has no derivative."""
+    x, training, momentum = given["input"], given["training"], given["momentum"]
+    axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
+    running = [given["running_mean"], given["running_var"]]
+    mean, variance = (x.mean(axes), x.var(axes, correction=0)) if training else running
+    rstd = torch.rsqrt(variance + given["eps"])
+    out = (x - mean.view(shape)) * rstd.view(shape)
+    out = out if given["weight"] is None else out * given["weight"].view(shape)
+    out = out if given["bias"] is None else out + given["bias"].view(shape)
+    if not training:
+        return out, x.new_zeros(0), x.new_zeros(0)
+    for old, new in zip(running, (mean, x.var(axes)), strict=True):
+        if old is not None:
+            old.mul_(1 - momentum).add_(momentum * new)
+    return out, mean, rstd
+
+
+def _batch_norm_backward(given: dict[str, Any]) -> Any:
+    """Return the gradients of batch_norm. In training its statistics are values of their own, as for layer_norm."""
+    gradient, x, weight = given["grad_out"], given["input"], given["weight"]
+    axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
+    mean, rstd = given["save_mean"], given["save_invstd"]
+    if not given["train"]:
+        mean, rstd = given["running_mean"], torch.rsqrt(given["running_var"] + given["eps"])
+    rstd = rstd.view(shape)
+    normal = (x - mean.view(shape)) * rstd
+    inner = gradient if weight is None else gradient * weight.view(shape)
+    if given["train"]:
+        inner = inner - inner.mean(axes, keepdim=True) - normal * (inner * normal).mean(axes, keepdim=True)
+    found = inner * rstd, (gradient * normal).sum(axes), gradient.sum(axes)
+    return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
+
+
 def _attention_scores(given: dict[str, Any]) -> tuple[Any, float]:
     q, mask, scale = given["query"], given.get("attn_mask"), given.get("scale")
     scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -265,6 +299,8 @@ def _attention_backward(given: dict[str, Any]) -> Any:
 
 # torch has no derivative of these, or none of their statistics.
 _DERIVABLE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "native_batch_norm": _batch_norm,
+    "native_batch_norm_backward": _batch_norm_backward,
     "native_layer_norm": _layer_norm,
     "native_layer_norm_backward": _layer_norm_backward,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,

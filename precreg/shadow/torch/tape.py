@@ -288,7 +288,15 @@ class _Back:
         )
         for gradient, (_, read) in zip(found, wanted, strict=True):
             if gradient is not None:
-                self.add(read.region, gradient)
+                self.add(read.region, self._finite(entry, gradient))
+
+    def _finite(self, entry: _Entry, gradient: Any) -> Any:
+        """Leave out infinite derivatives, as that of a root at 0: they are the limit of no first order."""
+        finite = gradient.isfinite()
+        if bool(finite.all()):
+            return gradient
+        self.cuts.setdefault(entry.number, f"infinite derivative of {int((~finite).sum())} elements")
+        return gradient.masked_fill(~finite, 0.0)
 
 
 def _leaf(tensor: Any, wants_gradient: bool) -> Any:
@@ -308,6 +316,12 @@ def _run(entry: _Entry, passed: Sequence[Any]) -> Any:
     args, kwargs = map_leaves(leaf, entry.inputs.args), map_leaves(leaf, entry.inputs.kwargs)
     ruled = apply_rule(entry.facts, args, kwargs, entry.low)
     ruled = derivable_form(entry.facts, args, kwargs) if ruled is None else ruled
+    out = kwargs.get("out")
+    if ruled is None and isinstance(out, torch.Tensor):
+        # torch has no derivative of a call with `out`, which may be an input, too.
+        others = {name: value for name, value in kwargs.items() if name != "out"}
+        given = map_leaves(lambda value: value.clone() if value is out else value, args)
+        return out.copy_(entry.func.overloadpacket(*given, **others))
     return entry.func(*args, **kwargs) if ruled is None else ruled
 
 
