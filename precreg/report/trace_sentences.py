@@ -447,7 +447,7 @@ _EVENTS = {
     "eager": "compiled code ran operation by operation",
     "rerouted": "the trace had to choose another kernel than a plain run",
     "untraced": "the computation went on where the trace sees nothing",
-    "shares_cut": "it has no derivative, so operations before it get no share through it",
+    "shares_cut": "no way back leads through it, so operations before it get no share there",
 }
 
 

@@ -41,7 +41,10 @@ class RunningEngines:
         wide: str | None = None,
         *,
         shares: bool = True,
+        jitter: bool = False,
     ) -> None:
+        # The shadows of torch round in another way.
+        self._jitter = jitter
         self._recorder, self._module, self._arithmetic = recorder, module, arithmetic
         # The dtype of shadows of numpy; None lets the engine choose.
         self._wide = wide
@@ -84,12 +87,16 @@ class RunningEngines:
         if "torch" in sys.modules:
             from precreg.shadow.torch import TorchEngine
 
-            engines.append(TorchEngine(self._recorder, self._module, shares=self._shares, arrays=arrays))
+            engines.append(
+                TorchEngine(self._recorder, self._module, shares=self._shares, arrays=arrays, jitter=self._jitter)
+            )
         return engines
 
     @property
     def shadow_dtype(self) -> str:
-        """Return the dtype of shadows; engines without a choice have float64."""
+        """Return the dtype of shadows; engines without a choice have float64, as torch."""
+        if any(getattr(each, "has_run", False) for each in self._engines):
+            return "float64"
         return next((each.shadow_dtype for each in self._engines if hasattr(each, "shadow_dtype")), "float64")
 
     def wrap(self, value: Any) -> Any:

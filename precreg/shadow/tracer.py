@@ -27,9 +27,15 @@ class Tracer:
     """
 
     def __init__(
-        self, recorder: Recorder, *, shares: bool = True, wide: str | None = None, dumps: DumpReader | None = None
+        self,
+        recorder: Recorder,
+        *,
+        shares: bool = True,
+        wide: str | None = None,
+        dumps: DumpReader | None = None,
+        jitter: bool = False,
     ) -> None:
-        self.recorder = recorder
+        self.recorder, self._jitter = recorder, jitter
         self._dumps = dumps
         # The dtype of the shadows: as given, or as the engine chose it.
         self.shadow, self._wide = wide or "float64", wide
@@ -50,7 +56,9 @@ class Tracer:
         arithmetic: Arithmetic | None = None,
     ) -> dict[str, Any]:
         """Return the outputs of a call by name, with the bits of a plain call."""
-        with RunningEngines(self.recorder, self._module, arithmetic, self._wide, shares=self._shares) as engines:
+        with RunningEngines(
+            self.recorder, self._module, arithmetic, self._wide, shares=self._shares, jitter=self._jitter
+        ) as engines:
             given = [engines.wrap(value) for value in arguments]
             by_name = {name: engines.wrap(value) for name, value in named.items()}
             with nullcontext() if self._dumps is None else self._dumps.layers_read(self._module, engines):

@@ -18,7 +18,7 @@ from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import bits_lost
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
-from precreg.shadow.torch.rules import Exact, compute_exact, linear_part
+from precreg.shadow.torch.rules import Exact, Jitter, compute_exact, linear_part
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
 from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, twin_dtype, upcast
@@ -74,11 +74,15 @@ class _Sizes(NamedTuple):
 class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     """Run each operation, and its exact forms beside it. The results of the operation itself keep their bits."""
 
-    def __init__(self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True) -> None:
+    def __init__(
+        self, recorder: Recorder, places: OperationPlaces, *, shares: bool = True, jitter: Jitter | None = None
+    ) -> None:
         super().__init__()
         self.twins = Twins()
         self.tape = TorchTape() if shares and recorder.detail >= Detail.OWN else None
-        self._recorder, self._places = recorder, places
+        self._recorder, self._places, self._jitter = recorder, places, jitter
+        # True after the first operation on floating numbers.
+        self.has_run = False
         self._own = recorder.detail >= Detail.OWN
         self._meter = Meter(elements=recorder.detail >= Detail.ELEMENTS)
 
@@ -99,6 +103,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         changed = facts.written(args, kwargs)
         written = [each for each in tensors_in(changed) if is_shadowed(each)] if changed else []
         call = OpCall(func, facts, args, kwargs, inputs, written)
+        self.has_run = True
         if facts.creates or not inputs or facts.draws(args, kwargs):
             return self._create(call)
         return self._run(call)
@@ -192,6 +197,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if self.tape is not None:
             reads = self.tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self.twins.has)
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
+        if self._jitter is not None and not call.facts.moves:
+            wide = self._jitter.apply(call.facts, wide, call.written)
         alone = {}
         if self._own and not is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
@@ -252,6 +259,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 if each.shape != shadow.shape:
                     self._recorder.note_event("flip", call.facts.name, place.site, each.numel(), each.numel(), "shape")
                     continue
+                if self._jitter is not None and not call.facts.moves and not call.facts.jumps:
+                    shadow = self._jitter.change(shadow)
                 self.twins.put(each, shadow, used)
                 kept = self.twins.of(each)
                 results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))

@@ -14,6 +14,7 @@ from precreg.shadow.recorder import Recorder
 from precreg.shadow.torch.dispatch import ShadowMode
 from precreg.shadow.torch.exits import ArrayShadows, Exits
 from precreg.shadow.torch.places import OperationPlaces
+from precreg.shadow.torch.rules import Jitter
 from precreg.shadow.torch.twins import Twins, is_shadowed, twin_dtype
 from precreg.subject import is_tensor, tensor_to_array
 
@@ -22,14 +23,23 @@ MAX_OUTPUTS = 8
 
 
 class TorchEngine:
-    """Compute shadows beside tensors; a module gives the names of layers, and another engine the shadows of arrays."""
+    """Compute shadows beside tensors; a module gives the names of layers, and another engine the shadows of arrays.
+
+    With `jitter` the shadow rounds in another way, at random.
+    """
 
     def __init__(
-        self, recorder: Recorder, module: object = None, *, shares: bool = True, arrays: ArrayShadows | None = None
+        self,
+        recorder: Recorder,
+        module: object = None,
+        *,
+        shares: bool = True,
+        arrays: ArrayShadows | None = None,
+        jitter: bool = False,
     ) -> None:
         self._recorder = recorder
         self._places = OperationPlaces(recorder, module)
-        self._mode = ShadowMode(recorder, self._places, shares=shares)
+        self._mode = ShadowMode(recorder, self._places, shares=shares, jitter=Jitter() if jitter else None)
         self._exits = Exits(recorder, self._mode.twins, arrays)
         self._stack = ExitStack()
 
@@ -37,6 +47,11 @@ class TorchEngine:
     def twins(self) -> Twins:
         """Return the shadows of the tensors that are alive."""
         return self._mode.twins
+
+    @property
+    def has_run(self) -> bool:
+        """Return whether torch computed on floating numbers."""
+        return self._mode.has_run
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self._places)

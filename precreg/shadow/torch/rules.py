@@ -115,6 +115,37 @@ _LINEAR: dict[str, Callable[[dict[str, Any], Callable[[Any], bool]], Linear | No
 }
 
 
+class Jitter:
+    """Change values by at most one unit roundoff of float64, at random, as if operations rounded in another way.
+
+    A second shadow of such values differs from the first one by about the error of both.
+    """
+
+    def __init__(self) -> None:
+        # Draws of the traced program stay its own.
+        self._random = torch.Generator().manual_seed(1)
+
+    def change(self, values: Any) -> Any:
+        """Return changed values. None grows, so that 1 stays inside the domain of acos."""
+        drawn = torch.rand(values.shape, generator=self._random, dtype=torch.float64).to(values.device)
+        return values * (1 - drawn.round() * 2.0**-53)
+
+    def apply(self, facts: Facts, wide: dict[int, Any], written: Sequence[Any]) -> dict[int, Any]:
+        """Return the inputs of an operation: changed, and for a function that jumps without their last bits."""
+        kept = {id(each) for each in written}
+        change = _without_last_bits if facts.jumps or facts.name in _JUMP_AS_REMAINDERS else self.change
+        return {key: values if key in kept else change(values) for key, values in wide.items()}
+
+
+_JUMP_AS_REMAINDERS = ("fmod", "remainder")
+
+
+def _without_last_bits(values: Any) -> Any:
+    """Round to 41 bits (Veltkamp), so that 3 less one roundoff becomes 3 before floor()."""
+    scaled = values * (2.0**12 + 1)
+    return torch.where(scaled.isfinite(), scaled - (scaled - values), values) if not values.is_complex() else values
+
+
 def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
     """Return nested lists, tuples and mappings with changed leaves."""
     if isinstance(tree, list | tuple):
@@ -293,6 +324,40 @@ def _layer_norm_backward(given: dict[str, Any]) -> Any:
     return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
 
 
+def _batch_norm(given: dict[str, Any]) -> Any:
+    """Return batch_norm and the statistics of a batch, of which torch has no derivative."""
+    x, training, momentum = given["input"], given["training"], given["momentum"]
+    axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
+    running = [given["running_mean"], given["running_var"]]
+    mean, variance = (x.mean(axes), x.var(axes, correction=0)) if training else running
+    rstd = torch.rsqrt(variance + given["eps"])
+    out = (x - mean.view(shape)) * rstd.view(shape)
+    out = out if given["weight"] is None else out * given["weight"].view(shape)
+    out = out if given["bias"] is None else out + given["bias"].view(shape)
+    if not training:
+        return out, x.new_zeros(0), x.new_zeros(0)
+    for old, new in zip(running, (mean, x.var(axes)), strict=True):
+        if old is not None:
+            old.mul_(1 - momentum).add_(momentum * new)
+    return out, mean, rstd
+
+
+def _batch_norm_backward(given: dict[str, Any]) -> Any:
+    """Return the gradients of batch_norm. In training its statistics are values of their own, as for layer_norm."""
+    gradient, x, weight = given["grad_out"], given["input"], given["weight"]
+    axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
+    mean, rstd = given["save_mean"], given["save_invstd"]
+    if not given["train"]:
+        mean, rstd = given["running_mean"], torch.rsqrt(given["running_var"] + given["eps"])
+    rstd = rstd.view(shape)
+    normal = (x - mean.view(shape)) * rstd
+    inner = gradient if weight is None else gradient * weight.view(shape)
+    if given["train"]:
+        inner = inner - inner.mean(axes, keepdim=True) - normal * (inner * normal).mean(axes, keepdim=True)
+    found = inner * rstd, (gradient * normal).sum(axes), gradient.sum(axes)
+    return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
+
+
 def _attention_scores(given: dict[str, Any]) -> tuple[Any, float]:
     q, mask, scale = given["query"], given.get("attn_mask"), given.get("scale")
     scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -320,6 +385,8 @@ def _attention_backward(given: dict[str, Any]) -> Any:
 
 # torch has no derivative of these, or none of their statistics.
 _DERIVABLE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "native_batch_norm": _batch_norm,
+    "native_batch_norm_backward": _batch_norm_backward,
     "native_layer_norm": _layer_norm,
     "native_layer_norm_backward": _layer_norm_backward,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,

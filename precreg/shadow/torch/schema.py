@@ -17,6 +17,7 @@ _CREATE = {
     "empty_strided",
     "eye",
     "full",
+    "full_like",
     "lift_fresh",
     "linspace",
     "logspace",
@@ -34,7 +35,7 @@ _CREATE = {
     "zeros_like",
 }
 # Those whose numbers may have no exact form in the result's dtype.
-_ROUND = {"arange", "full", "linspace", "logspace", "scalar_tensor"}
+_ROUND = {"arange", "full", "full_like", "linspace", "logspace", "scalar_tensor"}
 # They copy numbers in the same dtype, so that their own error is 0.
 _MOVE = {
     "_unsafe_index",

@@ -352,7 +352,15 @@ class _Back:
         )
         for gradient, (_, read) in zip(found, wanted, strict=True):
             if gradient is not None:
-                self.add(read.region, gradient)
+                self.add(read.region, self._finite(entry, gradient))
+
+    def _finite(self, entry: _Entry, gradient: Any) -> Any:
+        """Leave out infinite derivatives, as that of a root at 0: they are the limit of no first order."""
+        finite = gradient.isfinite()
+        if bool(finite.all()):
+            return gradient
+        self.cuts.setdefault(entry.number, f"infinite derivative of {int((~finite).sum())} elements")
+        return gradient.masked_fill(~finite, 0.0)
 
 
 def _product(gradient: Any, own: Any) -> Any:
@@ -375,6 +383,12 @@ def _run(entry: _Entry, passed: Sequence[Any], *, is_first: bool) -> Any:
     ruled = apply_rule(entry.facts, args, kwargs, entry.low)
     if ruled is None and not (is_first and entry.facts.keeps_for_backward):
         ruled = derivable_form(entry.facts, args, kwargs)
+    out = kwargs.get("out")
+    if ruled is None and isinstance(out, torch.Tensor):
+        # torch has no derivative of a call with `out`, which may be an input, too.
+        others = {name: value for name, value in kwargs.items() if name != "out"}
+        given = map_leaves(lambda value: value.clone() if value is out else value, args)
+        return out.copy_(entry.func.overloadpacket(*given, **others))
     return entry.func(*args, **kwargs) if ruled is None else ruled
 
 

@@ -27,6 +27,7 @@ def is_shadowed(value: Any) -> bool:
         isinstance(value, torch.Tensor)
         and value.dtype in _TWIN_DTYPES
         and value.layout is torch.strided
+        and not value.is_nested
         and not value.is_meta
     )
 

@@ -251,6 +251,18 @@ def test_quantized_and_sparse_tensors_are_named(trace, draw):
     assert traced.events("not_shadowed")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_nested_tensors_are_named(trace, draw):
+    def nested(x):
+        rows = torch.nested.nested_tensor([x[0, :2].exp(), x[1].exp()])
+        return torch.nested.to_padded_tensor(rows, 0.0) * 1.1
+
+    traced = trace(nested, draw(2, 3))
+    assert torch.equal(traced.result, nested(draw(2, 3)))
+    assert traced.events("cut")
+    assert "to_padded_tensor" in {each.name for each in traced.events("not_shadowed")}
+
+
 def test_an_operation_without_a_float64_kernel_runs_on_rounded_values(trace, draw):
     library = torch.library.Library("precreg_test", "FRAGMENT")
     library.define("only_float(Tensor x) -> Tensor")

@@ -184,6 +184,59 @@ def test_a_step_of_an_optimizer_has_shares(draw):
     assert {recorder.operations[number - 1].phase for number in shares} == {"forward", "backward", "optimizer"}
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_of_batch_norm_have_shares(draw, training):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Tanh(), nn.BatchNorm2d(4, affine=False))
+    module.train(training)
+    x = draw(3, 2, 6, 6).requires_grad_()
+
+    def run():
+        module(x.detach() * 1.1)
+        return torch.autograd.grad(module(x * 1.1).pow(3).sum(), x)[0]
+
+    shares, recorder = shares_of(run, module=module)
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    assert "aten.native_batch_norm_backward" in {each.name for each in recorder.operations}
+    assert not [each for each in recorder.events if each.kind == "shares_cut"]
+
+
+def test_running_statistics_have_shares(draw):
+    torch.manual_seed(0)
+    module, x = nn.BatchNorm1d(5), draw(16, 5)
+    shares, recorder = shares_of(
+        lambda: [module(x.exp()), module(x.cos()), module.running_var * 1.1][-1], module=module
+    )
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    assert not [each for each in recorder.events if each.kind == "shares_cut"]
+
+
+@pytest.mark.parametrize("name", ["Adamax", "Rprop", "RMSprop", "NAdam"])
+def test_steps_of_other_optimizers_have_shares(draw, name):
+    torch.manual_seed(0)
+    module, x = nn.Linear(6, 6), draw(4, 6)
+
+    def step():
+        optimizer = getattr(torch.optim, name)(module.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            module(x).square().mean().backward()
+            optimizer.step()
+        return module.weight
+
+    shares, recorder = shares_of(step, module=module)
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-2)
+    assert not [each for each in recorder.events if each.kind == "shares_cut"]
+
+
+def test_an_infinite_derivative_is_left_out_and_named(draw):
+    """The root of an exact 0 in an inexact tensor: its error is none, and its derivative infinite."""
+    shares, recorder = shares_of(lambda x: (x.exp() * (x > 0)).sqrt() * 1.1, draw(4, 4))
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
+    (cut,) = [each for each in recorder.events if each.kind == "shares_cut"]
+    assert (cut.name, cut.detail.split(" of ")[0]) == ("aten.sqrt", "infinite derivative")
+
+
 def test_an_operation_without_derivative_cuts_the_way(draw):
     shares, recorder = shares_of(lambda x: torch.igamma(x.exp(), torch.ones(3, 3)) * 3 + x.cos(), draw(3, 3))
     names = {recorder.operations[number - 1].name for number in shares}
