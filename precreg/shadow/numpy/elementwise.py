@@ -94,7 +94,7 @@ class Elementwise:
 
     def _finish(
         self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], operands: _Operands, result: NDArray[Any]
-    ) -> ShadowArray | ShadowScalar:
+    ) -> ShadowArray:
         """Compute the shadow of a result, and record the operation."""
         operations, site = self.operations, user_site(depth=3)
         is_exact, asks_own = operands.are_exact, self.recorder.detail >= Detail.OWN
@@ -124,7 +124,8 @@ class Elementwise:
             operation = operations.record(name, site, found, operands.watched(), "")
             if kept is not None:
                 operations.keep(operation, name, site, ufunc, kept, found)
-        return self.engine.watched(result)
+        watched: ShadowArray = self.engine.watched(result)
+        return watched
 
 
 class _Operands(NamedTuple):
@@ -147,15 +148,20 @@ class _Operands(NamedTuple):
 
     def exact(self) -> list[Any]:
         """Return the shadows."""
-        return [operand.low.astype(_FLOAT64) if operand.exact is None else operand.exact for operand in self.each]
+        return [_widened(operand.low) if operand.exact is None else operand.exact for operand in self.each]
 
     def wide(self) -> list[Any]:
         """Return the low-precision values in float64."""
-        return [operand.exact if operand.low is None else operand.low.astype(_FLOAT64) for operand in self.each]
+        return [operand.exact if operand.low is None else _widened(operand.low) for operand in self.each]
 
     def watched(self) -> Inputs:
         """Return the watched arrays with their memories."""
         return [(operand.low, operand.memory) for operand in self.each if operand.low is not None]
+
+
+def _widened(low: NDArray[Any] | None) -> NDArray[Any]:
+    assert low is not None
+    return low.astype(_FLOAT64)
 
 
 @lru_cache(maxsize=256)

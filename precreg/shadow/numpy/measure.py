@@ -182,12 +182,11 @@ class Measurer:
         Without own sums, the own error is not known.
         """
         rows = actual.size // actual.shape[-1] if actual.ndim > 1 else 1
-        total = size_of_sums(*sums.total, sums.scale, rows)
-        own = size_of_sums(*sums.own, sums.own_scale, rows) if has_own else None
-        inherited = size_of_sums(*sums.inherited, sums.scale, rows) if has_own else None
+        total = _size_of(sums.total, sums.scale, rows)
+        own = _size_of(sums.own, sums.own_scale, rows) if has_own else None
+        inherited = _size_of(sums.inherited, sums.scale, rows) if has_own else None
         if total is None or (has_own and (own is None or inherited is None)):
             return None
-        # Sums of infinite values are infinite, so there are none here, unless two of them agree.
         saturated = count_saturated(actual, exact, sums.most)
         found_range = ValueRange(
             smallest=sums.smallest,
@@ -225,6 +224,10 @@ class Measurer:
         lost = int(np.sum(np.isfinite(exact) & ~np.isfinite(asarray(actual, exact.dtype))))
         if lost:
             self.recorder.note_event("overflow", operation.name, operation.site, lost, actual.size)
+
+
+def _size_of(found: Any, scale: float, rows: int) -> ErrorSize | None:
+    return size_of_sums(found.squares, found.worst_row, found.largest, scale, rows)
 
 
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:
