@@ -63,7 +63,26 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
 
     @flat.setter
     def flat(self, values: Any) -> None:
-        self[...] = np.reshape(np.broadcast_to(values, self.size) if np.ndim(values) == 0 else values, self.shape)
+        # numpy repeats values that are too few, and drops those that are too many.
+        self[...] = np.resize(values, self.shape)
+
+    @property
+    def real(self) -> Any:
+        """Return the real parts, as a view."""
+        return np.ndarray.real.__get__(self)
+
+    @real.setter
+    def real(self, values: Any) -> None:
+        self.real[...] = values
+
+    @property
+    def imag(self) -> Any:
+        """Return the imaginary parts, as a view; zeros for real numbers."""
+        return np.ndarray.imag.__get__(self)
+
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        self.imag[...] = values
 
     @property
     def data(self) -> Any:

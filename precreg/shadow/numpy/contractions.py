@@ -1,4 +1,4 @@
-"""Which gradients do the operands of a sum of products get, and those of functions of linear algebra?"""
+"""Which gradients do the operands of sums of products get, of linear algebra, and of functions without a rule?"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy import asarray
 
 from precreg.shadow.numpy.derivatives import Derived, Plain, Rule, operand_pair, sum_to_shape
+from precreg.shadow.numpy.values import in_float64
 
 
 def _swap(a: Plain) -> Plain:
@@ -186,6 +187,95 @@ def _determinant(derived: Derived, gradients: list[Plain]) -> list[Any]:
     (a,) = derived.values()
     cofactors = np.linalg.det(a)[..., np.newaxis, np.newaxis] * np.linalg.inv(a)
     return [gradients[0][..., np.newaxis, np.newaxis] * _swap(cofactors)]
+
+
+def _fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
+    """Return the gradient of a Fourier transform, whose matrix is symmetric: the conjugate transform of it."""
+    arguments, options = derived.fill(lambda _, index: np.conjugate(gradients[0]), lambda constant: constant)
+    (operand,) = derived.operands
+    gradient = np.conjugate(derived.function(*arguments, **options))
+    return [gradient if operand.region.dtype.kind == "c" else gradient.real]
+
+
+def _real_fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
+    """Return the gradient of rfft: that of fft, whose other half of frequencies has no gradient."""
+    (operand,) = derived.operands
+    axis, norm = derived.argument(2, "axis", -1), derived.argument(3, "norm")
+    length = operand.region.shape[axis]
+    gradient = np.moveaxis(gradients[0], axis, -1)
+    full = np.zeros((*gradient.shape[:-1], length), np.complex128)
+    full[..., : gradient.shape[-1]] = gradient
+    return [np.moveaxis(np.fft.fft(np.conjugate(full), norm=norm).real, -1, axis)]
+
+
+def _inverse_real_fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
+    """Return the gradient of irfft: each frequency counts twice, apart from the first and a middle one."""
+    axis, norm = derived.argument(2, "axis", -1), derived.argument(3, "norm") or "backward"
+    opposite: Any = {"backward": "forward", "forward": "backward", "ortho": "ortho"}[norm]
+    length = gradients[0].shape[axis]
+    found = np.moveaxis(np.fft.rfft(gradients[0], axis=axis, norm=opposite), axis, -1)
+    found[..., 1 : (length + 1) // 2] *= 2.0
+    return [np.moveaxis(found, -1, axis)]
+
+
+_FOURIER: dict[str, Rule] = {
+    **dict.fromkeys(("fft", "ifft", "fft2", "ifft2", "fftn", "ifftn"), _fourier),
+    "rfft": _real_fourier,
+    "irfft": _inverse_real_fourier,
+}
+
+
+def rule_of_fourier(name: str, shape: tuple[int, ...], result: tuple[int, ...]) -> Rule | None:
+    """Return the rule of a Fourier transform that neither pads nor cuts its input; None for other functions."""
+    lengths = [length for length, other in zip(shape, result, strict=True) if length != other]
+    if name == "rfft":
+        is_whole = all(length // 2 + 1 in result for length in lengths)
+    elif name == "irfft":
+        is_whole = all(length in (other // 2 + 1 for other in result) for length in lengths)
+    else:
+        is_whole = not lengths
+    return _FOURIER.get(name) if is_whole else None
+
+
+# A function without a rule is differentiated by differences if its inputs have at most as many elements together:
+# 1,000 calls of a function on small arrays take milliseconds.
+_SMALL = 512
+
+
+def is_small(step: Any) -> bool:
+    """Return whether differences can serve for an operation: it has values, and few of them."""
+    sizes = [int(np.prod(each.region.shape)) for each in step.operands]
+    return sum(sizes) <= _SMALL and all(each.value is not None for each in step.operands) and ".at" not in step.name
+
+
+def by_differences(derived: Derived, gradients: list[Plain]) -> list[Any]:
+    """Differentiate a function of a few numbers by central differences."""
+    values = derived.values()
+    found = [np.zeros(value.shape, value.dtype) for value in values]
+    for which, value in enumerate(values):
+        for place in np.ndindex(value.shape):
+            # The cube root of the roundoff balances rounding and curvature.
+            step = 6e-6 * max(float(abs(value[place])), float(np.sqrt(np.mean(np.abs(value) ** 2))), 1e-30)
+            for direction in (1.0, 1j) if value.dtype.kind == "c" else (1.0,):
+                ends = [_shifted(derived, values, which, place, sign * step * direction) for sign in (1.0, -1.0)]
+                slopes = [(up - down) / (2.0 * step) for up, down in zip(*ends, strict=True)]
+                pairs = zip(slopes, gradients, strict=False)
+                size = sum(float(np.sum(np.real(np.conjugate(g) * slope))) for slope, g in pairs)
+                found[which][place] += size * direction
+    return found
+
+
+def _shifted(derived: Derived, values: list[Plain], which: int, place: tuple[int, ...], step: complex) -> list[Plain]:
+    moved = [value.copy() for value in values]
+    moved[which][place] += step
+    arguments, options = derived.fill(lambda _, index: moved[index], lambda constant: constant)
+    try:
+        result = derived.function(*arguments, **options)
+    except TypeError:
+        # LAPACK has no longdouble.
+        result = derived.function(*in_float64(arguments), **in_float64(options))
+    parts = result if isinstance(result, tuple | list) else [result]
+    return [asarray(part) for part in parts if asarray(part).dtype.kind in "fc"]
 
 
 CONTRACTIONS: dict[str, Rule] = {

@@ -6,24 +6,26 @@ in the modules of the user that imported them by name. The arrays of such module
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from precreg.shadow.numpy.array import is_watched, listed_names
 from precreg.shadow.numpy.memory import owner_of
-from precreg.shadow.numpy.values import leaves_of
+from precreg.shadow.numpy.values import leaves_of, replace_leaves
 from precreg.shadow.site import is_library_file
 
+_NUMPY = os.path.dirname(np.__file__) + os.sep
 _MADE = listed_names(
-    "zeros ones empty full eye identity arange linspace logspace geomspace tri fromiter "
+    "zeros ones empty full eye identity arange linspace logspace geomspace tri "
     "fromfunction hanning hamming blackman bartlett kaiser indices"
 )
-# They read files and buffers, once.
-_READ = listed_names("frombuffer fromfile fromstring genfromtxt load loadtxt from_dlpack")
+# They read files, buffers and iterators, once.
+_READ = listed_names("frombuffer fromiter fromfile fromstring genfromtxt load loadtxt from_dlpack")
 # They take values, and give them on.
 _TAKEN = ["array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"]
 _DRAWN = listed_names(
@@ -64,6 +66,12 @@ class Creators:
         """Replace how classes of numpy take arrays that no protocol sees."""
         replaced[id(np.memmap)] = _watched_memmap(np.memmap, self.engine)
         self._set(np, "memmap", replaced[id(np.memmap)])
+        strided = np.lib.stride_tricks.as_strided
+        replaced[id(strided)] = self._strided(strided)
+        self._set(np.lib.stride_tricks, "as_strided", replaced[id(strided)])
+        for name in ("nditer", "ndenumerate", "broadcast"):
+            replaced[id(getattr(np, name))] = self._iterator(name, getattr(np, name))
+            self._set(np, name, replaced[id(getattr(np, name))])
         self._set(np.vectorize, "__call__", self._vectorized(np.vectorize.__call__))
         self._set(np.ma.MaskedArray, "__new__", self._masked(np.ma.MaskedArray.__new__))
 
@@ -78,6 +86,29 @@ class Creators:
             return tuple(map(engine.came_back, found)) if isinstance(found, tuple) else engine.came_back(found)
 
         return call
+
+    def _strided(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def strided(x: Any, *arguments: Any, **options: Any) -> Any:
+            engine = self.engine
+            if not engine.is_active or not is_watched(x):
+                return original(x, *arguments, **options)
+            # The view of the same memory has the shadow of the same places.
+            return engine.watched(original(engine.unwrap(x), *arguments, **options))
+
+        return _named(strided, original)
+
+    def _iterator(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def iterate(*arguments: Any, **options: Any) -> Any:
+            engine = self.engine
+            if not engine.is_active:
+                return original(*arguments, **options)
+            if name == "broadcast":
+                # Most programs ask it for a shape alone.
+                return _WatchedBroadcast(engine, arguments, original(*engine.unwrap(arguments)))
+            given = replace_leaves(arguments, lambda leaf: engine.hand_out(leaf, name))
+            return original(*given, **engine.unwrap(options))
+
+        return _named(iterate, original)
 
     def _masked(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def make(kind: type, data: Any = None, *arguments: Any, **options: Any) -> Any:
@@ -157,9 +188,13 @@ class Creators:
 
     def _taker(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def take(value: Any, *arguments: Any, **options: Any) -> Any:
-            if not self._is_watching():
+            # Functions of numpy that no protocol sees take watched arrays, too, such as those of numpy.polynomial.
+            is_numpy = self.engine.is_active and is_watched(value) and _is_in_numpy(sys._getframe(1))
+            if not is_numpy and not self._is_watching():
                 return original(value, *arguments, **options)
             operations = self.engine.operations
+            if isinstance(value, memoryview) and is_watched(value.obj):
+                self.engine.hand_out(value.obj, "memoryview")
             given = (value, *_with_dtypes(arguments))
             if next(leaves_of(value), None) is None:
                 return operations.create(name, original, given, options)
@@ -196,6 +231,21 @@ def _watched_memmap(original: type[Any], engine: Any) -> type[Any]:
     return memmap
 
 
+class _WatchedBroadcast:
+    """Stand for numpy.broadcast, whose elements have left the engine."""
+
+    def __init__(self, engine: Any, operands: tuple[Any, ...], found: Any) -> None:
+        self._engine, self._operands, self._found = engine, operands, found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        for leaf in leaves_of(self._operands):
+            self._engine.leave(leaf, "broadcast")
+        return iter(self._found)
+
+
 class _WatchedGenerator(np.random.Generator):
     """Draw the numbers of a generator, as watched arrays."""
 
@@ -220,6 +270,10 @@ def _named(replacement: Callable[..., Any], original: Callable[..., Any]) -> Cal
     replacement.__name__ = original.__name__
     replacement.__doc__ = original.__doc__
     return replacement
+
+
+def _is_in_numpy(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_NUMPY)
 
 
 def _copied(values: Any) -> Any:

@@ -190,13 +190,17 @@ def _absolute(derived: Derived, gradients: list[Plain]) -> list[Any]:
     return [gradients[0] * np.where(size > 0, x / np.where(size > 0, size, 1.0), 0.0)]
 
 
+# The number of the first element: above integers that a program writes, and exact in float64 with all that follow.
+_FIRST = 2**52
+
+
 def _moves(derived: Derived, gradients: list[Plain]) -> list[Any]:
     """Move the numbers of elements instead of values, and add each gradient where its value came from."""
     ends = np.cumsum([int(np.prod(each.region.shape)) for each in derived.operands])
     starts = [0, *ends[:-1]]
 
     def numbered(operand: Any, index: int) -> Any:
-        return np.arange(starts[index] + 1, ends[index] + 1).reshape(operand.region.shape)
+        return np.arange(starts[index] + _FIRST, ends[index] + _FIRST).reshape(operand.region.shape)
 
     arguments, options = derived.fill(numbered, _without_number)
     options = {name: value for name, value in options.items() if name not in ("dtype", "casting")}
@@ -204,7 +208,8 @@ def _moves(derived: Derived, gradients: list[Plain]) -> list[Any]:
     parts = list(moved) if isinstance(moved, tuple | list) else [moved]
     total = np.zeros(int(ends[-1]) + 1, gradients[0].dtype)
     for part, gradient in zip(parts, gradients, strict=False):
-        places = asarray(part).ravel().astype(np.int64)
+        # Integers among the arguments, as in where(x > 0, x, 1), are below the number of the first element.
+        places = np.maximum(asarray(part).ravel().astype(np.int64) - (_FIRST - 1), 0)
         total += _scattered(places, np.broadcast_to(gradient, np.shape(part)).ravel(), len(total))
     return [
         total[start + 1 : end + 1].reshape(each.region.shape)
@@ -439,43 +444,6 @@ RULES |= {
 }
 RULES |= dict.fromkeys(("max", "min", "amax", "amin"), _extreme(None))
 RULES |= dict.fromkeys(("maximum.reduce", "minimum.reduce", "fmax.reduce", "fmin.reduce"), _extreme(0))
-
-# A function without a rule is differentiated by differences if its inputs have at most as many elements together:
-# 1,000 calls of a function on small arrays take milliseconds.
-_SMALL = 512
-
-
-def is_small(step: Any) -> bool:
-    """Return whether differences can serve for an operation: it has values, and few of them."""
-    sizes = [int(np.prod(each.region.shape)) for each in step.operands]
-    return sum(sizes) <= _SMALL and all(each.value is not None for each in step.operands) and ".at" not in step.name
-
-
-def by_differences(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    """Differentiate a function of a few numbers by central differences."""
-    values = derived.values()
-    found = [np.zeros(value.shape) for value in values]
-    for which, value in enumerate(values):
-        if value.dtype.kind == "c":
-            continue
-        for place in np.ndindex(value.shape):
-            # The cube root of the roundoff balances rounding and curvature.
-            step = 6e-6 * max(abs(float(value[place])), float(np.sqrt(np.mean(value * value))), 1e-30)
-            ends = [_shifted(derived, values, which, place, sign * step) for sign in (1.0, -1.0)]
-            slopes = [(up - down) / (2.0 * step) for up, down in zip(*ends, strict=True)]
-            pairs = zip(slopes, gradients, strict=False)
-            found[which][place] = sum(float(np.sum(np.real(np.conjugate(g) * slope))) for slope, g in pairs)
-    return found
-
-
-def _shifted(derived: Derived, values: list[Plain], which: int, place: tuple[int, ...], step: float) -> list[Plain]:
-    moved = [value.copy() for value in values]
-    moved[which][place] += step
-    arguments, options = derived.fill(lambda _, index: moved[index], lambda constant: constant)
-    result = derived.function(*arguments, **options)
-    parts = result if isinstance(result, tuple | list) else [result]
-    return [asarray(part) for part in parts if asarray(part).dtype.kind in "fc"]
-
 
 # Functions that move numbers, whatever their values are.
 MOVING = listed_names(

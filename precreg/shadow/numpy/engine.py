@@ -171,6 +171,9 @@ class NumpyEngine:
         if self.tape.dropped:
             self.recorder.note_event("shares_cut", "tape", user_site(), self.tape.dropped, self.tape.dropped, "memory")
         found = {name: self._shares_of(value) for name, value in outputs.items()}
+        for number in sorted(self.tape.failed):
+            operation = self.recorder.operations[number - 1]
+            self.recorder.note_event("shares_cut", operation.name, operation.site)
         return {name: shares for name, shares in found.items() if shares}
 
     def _shares_of(self, value: Any) -> dict[int, float]:

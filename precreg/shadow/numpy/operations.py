@@ -14,7 +14,7 @@ from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, li
 from precreg.shadow.numpy.measure import Figures, Inputs, Measurer
 from precreg.shadow.numpy.memory import records_are_shadowed
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
-from precreg.shadow.numpy.values import Values, in_float64, leaves_of, plain_array_of, without_integers
+from precreg.shadow.numpy.values import Values, in_float64, in_widest, leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
@@ -112,8 +112,9 @@ class Operations:
         if self._are_exact((arguments, options)):
             return
         site = user_site(depth=3)
+        arguments, options = self.values.exact((arguments, options))
         try:
-            exact = wide(*self.values.exact(arguments), **self.values.exact(options))
+            exact = _with_float64(wide, arguments, options)
         except Exception as error:
             self.recorder.note_event("not_shadowed", name, site, detail=first_line(error))
             return
@@ -166,16 +167,11 @@ class Operations:
     def _in_wide(self, wide: Function, given: Any, parts: list[Any]) -> tuple[list[Any], str]:
         """Return the results of a function on wide values, and the dtype that is too narrow for a shadow, if any."""
         arguments, options = given
-        try:
-            found = _matching(wide(*arguments, **options), parts)
-        except TypeError:
-            # LAPACK has no longdouble.
-            arguments, options = in_float64(given)
-            found = _matching(wide(*arguments, **options), parts)
+        found = _matching(_with_float64(wide, arguments, options), parts)
         narrow = self._too_narrow(parts, found)
         if narrow:
-            # Integers become float64 where floating-point numbers of float64 would stay longdouble.
-            arguments, options = without_integers(given, self.memories.widest)
+            # A function may compute in float64 whatever is no longdouble, such as integers.
+            arguments, options = in_widest(given, self.memories.widest)
             try:
                 again = _matching(wide(*arguments, **options), parts)
             except Exception:
@@ -350,8 +346,11 @@ class Operations:
             exact = asarray(function(*self.values.exact(arguments), **self.values.exact(options))).astype(wide)
         except Exception:
             exact = array.astype(wide)
+        if exact.shape != array.shape:
+            # An iterator gave its values to the first call.
+            exact = array.astype(wide)
         site = user_site(depth=4)
-        if exact.shape != array.shape or np.array_equal(exact, array):
+        if np.array_equal(exact, array):
             watched = self.engine.given(array)
             if self.recorder.detail > Detail.OUTPUTS:
                 self.measurer.record(name, site, array, exact, exact, (), note="created")
@@ -427,7 +426,10 @@ class Found(NamedTuple):
 
 def _is_chosen(parts: Sequence[Any]) -> bool:
     """Return whether some results are integers or truth values."""
-    return any(part.dtype.kind in "biu" if hasattr(part, "dtype") else isinstance(part, bool | int) for part in parts)
+    return any(
+        part.dtype.kind in "biu" if isinstance(part, np.ndarray | np.generic) else isinstance(part, bool | int)
+        for part in parts
+    )
 
 
 def _rebuilt(result: Any, parts: list[Any]) -> Any:
@@ -458,6 +460,14 @@ def _own_error(name: str, found: Found, largest: float) -> NDArray[Any] | None:
         return narrow
     error: NDArray[Any] = np.subtract(found.array, exact, dtype=np.result_type(exact, np.float64))
     return error
+
+
+def _with_float64(wide: Function, arguments: Any, options: Any) -> Any:
+    """Call a function on wide values; in float64 if it has no longdouble, as LAPACK."""
+    try:
+        return wide(*arguments, **options)
+    except TypeError:
+        return wide(*in_float64(arguments), **in_float64(options))
 
 
 def _matching(result: Any, parts: list[Any]) -> list[Any]:

@@ -15,8 +15,14 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.shadow.numpy.contractions import CONTRACTIONS, rule_of_norm
-from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, Rule, by_differences, is_small
+from precreg.shadow.numpy.contractions import (
+    CONTRACTIONS,
+    by_differences,
+    is_small,
+    rule_of_fourier,
+    rule_of_norm,
+)
+from precreg.shadow.numpy.derivatives import RULES, WITHOUT_VALUES, Derived, Rule
 from precreg.shadow.numpy.memory import Memory, Region
 from precreg.shadow.numpy.values import Values, replace_leaves
 
@@ -65,6 +71,8 @@ class NumpyTape:
         self.limit, self.bytes = limit, 0
         self.steps: deque[tuple[Step, int]] = deque()
         self.dropped = 0
+        # The operations whose derivative could not be computed.
+        self.failed: set[int] = set()
         self._fresh = 0
 
     def prepare(self, name: str, arguments: Any, options: Any) -> tuple[Any, Any, list[Operand]]:
@@ -125,7 +133,10 @@ class NumpyTape:
             if step.number is not None:
                 share = sum(_product(each.error, gradient) for each, gradient in zip(step.written, known, strict=True))
                 found[step.number] = found.get(step.number, 0.0) + share
-            is_whole &= _pass_back(step, known, adjoints)
+            is_passed = _pass_back(step, known, adjoints)
+            is_whole &= is_passed
+            if not is_passed and step.number is not None and can_pass_back(step):
+                self.failed.add(step.number)
         return found
 
 
@@ -202,6 +213,8 @@ def rule_of_step(step: Step) -> Rule | None:
     if step.name == "norm":
         order = step.arguments[1] if len(step.arguments) > 1 else step.options.get("ord")
         found = rule_of_norm(order)
+    elif step.name.endswith(("fft", "fft2", "fftn")) and len(step.operands) == len(step.written) == 1:
+        found = rule_of_fourier(step.name, step.operands[0].region.shape, step.written[0].region.shape)
     else:
         name = _function_of(step.name)
         found = RULES.get(name) or CONTRACTIONS.get(name)
@@ -215,7 +228,11 @@ def _pass_back(step: Step, gradients: list[Plain], adjoints: Adjoints) -> bool:
     rule = rule_of_step(step)
     if rule is None:
         return False
-    found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
+    try:
+        found = rule(Derived(step.function, step.arguments, step.options, step.operands), gradients)
+    except Exception:
+        # A function may refuse float64, or the numbers of elements. The way of shares ends here, which is counted.
+        return False
     for operand, gradient in zip(step.operands, found, strict=True):
         if gradient is not None:
             adjoints.add(operand.region, operand.units, asarray(gradient))

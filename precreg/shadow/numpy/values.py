@@ -134,11 +134,11 @@ def in_float64(value: Any) -> Any:
     return _inside(in_float64, value)
 
 
-def without_integers(value: Any, wide: np.dtype[Any]) -> Any:
-    """Return arguments with floating-point numbers in the place of arrays of integers."""
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iu":
-        return value.astype(wide)
-    return _inside(lambda member: without_integers(member, wide), value)
+def in_widest(value: Any, wide: np.dtype[Any]) -> Any:
+    """Return arguments with the widest dtype in the place of integers and of narrower numbers."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iufc":
+        return value.astype(np.result_type(wide, value.dtype))
+    return _inside(lambda member: in_widest(member, wide), value)
 
 
 def leaves_of(value: Any) -> Iterator[Any]:

@@ -8,6 +8,8 @@ import tempfile
 import numpy as np
 import pytest
 
+from precreg.shadow.numpy.derivatives import Derived
+from precreg.shadow.numpy.tape import rule_of_step
 from tests.shadow.numpy.traced import as_float64, distance, trace
 
 
@@ -232,3 +234,115 @@ def test_a_plain_array_that_becomes_a_watched_one_is_named():
 
     (event,) = trace(kernel, drawn(3)).events
     assert (event.kind, event.name, event.detail) == ("untraced", "asarray", "plain array")
+
+
+def through_an_iterator(x):
+    y = x * 3
+    with np.nditer(y, op_flags=["readwrite"]) as values:
+        for value in values:
+            value[...] = value * 1.1
+    return y * 1.1
+
+
+def through_places(x):
+    y = np.empty_like(x)
+    for place, value in np.ndenumerate(x * 3):
+        y[place] = value * 1.1
+    return y
+
+
+def in_pairs(x):
+    assert np.broadcast(x, x[0]).shape == x.shape
+    return np.array([one * other for one, other in np.broadcast(x * 3, x)], x.dtype)
+
+
+def as_memory(x):
+    return np.array(memoryview(x * 3)) * 1.1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (through_an_iterator, "nditer"),
+        (through_places, "ndenumerate"),
+        (in_pairs, "broadcast"),
+        (as_memory, "memoryview"),
+    ],
+)
+def test_iterators_are_ways_out(kernel, name):
+    x = drawn(4, 4)
+    found = trace(kernel, x)
+    np.testing.assert_array_equal(found.out, kernel(x))
+    assert ("cut", name) in {(event.kind, event.name) for event in found.events}
+
+
+def parts(x):
+    z = x * 3 + 1j * x
+    z.real = x * 1.1
+    z.imag *= 2
+    return z.real + z.imag
+
+
+def repeated(x):
+    y = x * 3
+    y.flat = x[0] * 1.1
+    return y * 1.1
+
+
+def strided(x):
+    y = x * 3
+    return np.lib.stride_tricks.as_strided(y, (3, 2), y.strides) * 1.1
+
+
+def polynomial(x):
+    return np.polynomial.polynomial.polyval(x[1], x[0] * 3) + np.polynomial.Polynomial(x[0] * 3)(x[1])
+
+
+def with_whole_numbers(x):
+    y = np.where(x > 0, x * 3, 1)
+    return np.array([[y[0, 0] * 3, 1.0], [2, y[1, 1] * 5]], x.dtype) * y[:2, :2] * 1.1
+
+
+def there_and_back(x):
+    spectrum = np.fft.rfft(x * 3) * 1.1
+    return np.fft.irfft(np.fft.ifft(np.fft.fft(spectrum)))
+
+
+def covariance(x):
+    return np.cov(x * 3)
+
+
+@pytest.mark.parametrize(
+    "kernel", [parts, repeated, strided, polynomial, with_whole_numbers, there_and_back, covariance]
+)
+@pytest.mark.parametrize("size", [4, 40])
+def test_other_ways_keep_the_shadow_and_the_shares(kernel, size):
+    x = drawn(size, size)
+    found = trace(kernel, x)
+    np.testing.assert_array_equal(found.out, kernel(x))
+    assert [event for event in found.events if event.kind in ("cut", "untraced", "not_shadowed")] == []
+    assert distance(found.shadow, as_float64(kernel, x)) < 1e-12
+    if (kernel, size) != (covariance, 40):
+        assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_share_does_not_go_through_a_whole_number():
+    """An integer among the values of `where` is no element of the other operand."""
+
+    def kernel(x):
+        y = x * np.float32(1.1)
+        return np.where(np.arange(4) < 2, y, 3)
+
+    found = trace(kernel, drawn(4))
+    (step,) = (step for step, _ in found.engine.tape.steps if step.name == "where")
+    derived = Derived(step.function, step.arguments, step.options, step.operands)
+    assert [list(each) for each in rule_of_step(step)(derived, [np.ones(4)])] == [[1.0, 1.0, 0.0, 0.0]]
+
+
+def test_an_iterator_is_read_once():
+    def kernel(x):
+        numbers = iter(range(8))
+        return np.fromiter(numbers, np.float32, 4) + np.fromiter(numbers, np.float32, 4) * x
+
+    found = trace(kernel, drawn(4))
+    np.testing.assert_array_equal(found.out, kernel(drawn(4)))

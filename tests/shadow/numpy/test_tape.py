@@ -6,7 +6,8 @@ import pytest
 
 from precreg.shadow import Detail, Recorder
 from precreg.shadow.numpy import NumpyEngine
-from precreg.shadow.numpy.derivatives import Derived, by_differences
+from precreg.shadow.numpy.contractions import by_differences
+from precreg.shadow.numpy.derivatives import Derived
 from precreg.shadow.numpy.tape import NumpyTape, rule_of_step
 from precreg.shadow.tracer import Tracer
 from tests.shadow.numpy import test_engine as kernels
