@@ -159,11 +159,49 @@ def _elementwise(name: str) -> Rule:
         found = []
         for each, partial in zip(derived.arguments, partials, strict=False):
             if id(each) in operands:
-                factor = np.conjugate(partial(*inputs))
+                factor = partial(*inputs)
+                # The conjugate of real numbers would be a copy.
+                factor = np.conjugate(factor) if np.iscomplexobj(factor) else factor
                 found.append(sum_to_shape(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
         return found
 
     return rule
+
+
+def _multiply(derived: Derived, gradients: list[Plain]) -> list[Any]:
+    """Return the gradients of a product, with a pass for each."""
+    if any(asarray(_value_of(each)).dtype.kind not in "f" for each in derived.arguments[:2]):
+        return _elementwise("multiply")(derived, gradients)
+    operands = {id(each) for each in derived.operands}
+    first, second = derived.arguments[:2]
+    # numpy widens float32 block by block.
+    return [
+        sum_to_shape(gradients[0] * _value_of(other), each.region.shape)
+        for each, other in ((first, second), (second, first))
+        if id(each) in operands
+    ]
+
+
+def _divide(derived: Derived, gradients: list[Plain]) -> list[Any]:
+    """Return the gradients of a quotient: G / y, and from it -(G / y) x / y."""
+    if any(asarray(_value_of(each)).dtype.kind not in "f" for each in derived.arguments[:2]):
+        return _elementwise("divide")(derived, gradients)
+    operands = {id(each) for each in derived.operands}
+    first, second = derived.arguments[:2]
+    by_first = gradients[0] / _value_of(second)
+    found = []
+    if id(first) in operands:
+        found.append(sum_to_shape(by_first, first.region.shape))
+    if id(second) in operands:
+        by_second = by_first * _value_of(first)
+        by_second /= _value_of(second)
+        found.append(sum_to_shape(np.negative(by_second, out=by_second), second.region.shape))
+    return found
+
+
+def _value_of(argument: Any) -> Any:
+    """Return the value of an operand, or a constant."""
+    return getattr(argument, "value", argument)
 
 
 def _linear(signs: tuple[float, ...]) -> Rule:
@@ -172,7 +210,7 @@ def _linear(signs: tuple[float, ...]) -> Rule:
     def rule(derived: Derived, gradients: list[Plain]) -> list[Any]:
         operands = {id(each) for each in derived.operands}
         return [
-            sum_to_shape(sign * gradients[0], each.region.shape)
+            sum_to_shape(gradients[0] if sign == 1.0 else sign * gradients[0], each.region.shape)
             for each, sign in zip(derived.arguments, signs, strict=False)
             if id(each) in operands
         ]
@@ -409,6 +447,9 @@ def _write_at(derived: Derived, gradients: list[Plain]) -> list[Any]:
 RULES: dict[str, Rule] = {name: _elementwise(name) for name in PARTIALS}
 RULES |= dict.fromkeys(_FLAT, _no_gradient)
 RULES |= {
+    "multiply": _multiply,
+    "divide": _divide,
+    "true_divide": _divide,
     "add": _linear((1.0, 1.0)),
     "subtract": _linear((1.0, -1.0)),
     "negative": _linear((-1.0,)),
