@@ -160,7 +160,7 @@ def _elementwise(name: str) -> Rule:
         for each, partial in zip(derived.arguments, partials, strict=False):
             if id(each) in operands:
                 factor = partial(*inputs)
-                # The conjugate of real numbers would be a copy.
+                # numpy would copy real numbers.
                 factor = np.conjugate(factor) if np.iscomplexobj(factor) else factor
                 found.append(sum_to_shape(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
         return found
@@ -168,40 +168,19 @@ def _elementwise(name: str) -> Rule:
     return rule
 
 
-def _multiply(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    """Return the gradients of a product, with a pass for each."""
-    if any(asarray(_value_of(each)).dtype.kind not in "f" for each in derived.arguments[:2]):
-        return _elementwise("multiply")(derived, gradients)
+def _factors(derived: Derived, name: str, gradients: list[Plain]) -> list[Any]:
+    """Return the gradients of a product or quotient, with a pass for each of them; numpy widens block by block."""
+    values = [getattr(each, "value", each) for each in derived.arguments[:2]]
+    if any(asarray(each).dtype.kind != "f" for each in values):
+        return _elementwise(name)(derived, gradients)
+    (first, second), (x, y) = derived.arguments[:2], values
     operands = {id(each) for each in derived.operands}
-    first, second = derived.arguments[:2]
-    # numpy widens float32 block by block.
-    return [
-        sum_to_shape(gradients[0] * _value_of(other), each.region.shape)
-        for each, other in ((first, second), (second, first))
-        if id(each) in operands
-    ]
-
-
-def _divide(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    """Return the gradients of a quotient: G / y, and from it -(G / y) x / y."""
-    if any(asarray(_value_of(each)).dtype.kind not in "f" for each in derived.arguments[:2]):
-        return _elementwise("divide")(derived, gradients)
-    operands = {id(each) for each in derived.operands}
-    first, second = derived.arguments[:2]
-    by_first = gradients[0] / _value_of(second)
-    found = []
-    if id(first) in operands:
-        found.append(sum_to_shape(by_first, first.region.shape))
+    by_first = gradients[0] * y if name == "multiply" else gradients[0] / y
+    found = [sum_to_shape(by_first, first.region.shape)] if id(first) in operands else []
     if id(second) in operands:
-        by_second = by_first * _value_of(first)
-        by_second /= _value_of(second)
-        found.append(sum_to_shape(np.negative(by_second, out=by_second), second.region.shape))
+        by_second = gradients[0] * x if name == "multiply" else -(by_first * x) / y
+        found.append(sum_to_shape(by_second, second.region.shape))
     return found
-
-
-def _value_of(argument: Any) -> Any:
-    """Return the value of an operand, or a constant."""
-    return getattr(argument, "value", argument)
 
 
 def _linear(signs: tuple[float, ...]) -> Rule:
@@ -447,9 +426,8 @@ def _write_at(derived: Derived, gradients: list[Plain]) -> list[Any]:
 RULES: dict[str, Rule] = {name: _elementwise(name) for name in PARTIALS}
 RULES |= dict.fromkeys(_FLAT, _no_gradient)
 RULES |= {
-    "multiply": _multiply,
-    "divide": _divide,
-    "true_divide": _divide,
+    "multiply": lambda derived, gradients: _factors(derived, "multiply", gradients),
+    "divide": lambda derived, gradients: _factors(derived, "divide", gradients),
     "add": _linear((1.0, 1.0)),
     "subtract": _linear((1.0, -1.0)),
     "negative": _linear((-1.0,)),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from precreg.measure import shadow_core
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
-from precreg.shadow.numpy.measure import Figures, Inputs
+from precreg.shadow.numpy.measure import Inputs, OperationFigures
 from precreg.shadow.numpy.memory import Memory
 from precreg.shadow.numpy.operations import MOVES, STEPS, Found, Operations
 from precreg.shadow.numpy.tape import fits_float32
@@ -41,7 +41,7 @@ class _Operand(NamedTuple):
     memory: Memory | None = None
 
 
-class Elementwise:
+class ElementOperations:
     """Compute operations of one engine by the core, where it can."""
 
     def __init__(self, operations: Operations) -> None:
@@ -172,12 +172,12 @@ def _has_one_result(ufunc: np.ufunc) -> bool:
     return all(f"{kind * ufunc.nin}->{kind}" in ufunc.types for kind in "fd")
 
 
-def _without_inherited(figures: Figures | None) -> Figures | None:
+def _without_inherited(figures: OperationFigures | None) -> OperationFigures | None:
     """Return the figures of an operation on exact inputs, whose own error is the total one."""
-    return None if figures is None else Figures(figures.total, figures.total, ErrorSize(0.0), figures.range)
+    return None if figures is None else OperationFigures(figures.total, figures.total, ErrorSize(0.0), figures.range)
 
 
-def _fits(figures: Figures | None, missing: NDArray[Any] | None) -> bool:
+def _fits(figures: OperationFigures | None, missing: NDArray[Any] | None) -> bool:
     """Return whether the figures are there, and stored errors are float32 without a loss."""
     if figures is None:
         return False
