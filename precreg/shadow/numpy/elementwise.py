@@ -10,6 +10,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+
+# The engine replaces numpy.empty while it watches a computation.
+from numpy import empty
 from numpy.typing import NDArray
 
 from precreg.measure import shadow_core
@@ -102,11 +105,11 @@ class ElementOperations:
             kept = None if operations.tape is None else operations.tape.prepare(name, inputs, {})
             exact = self.memories.lend(result.size)
             shaped, own = exact.reshape(result.shape), None
-            missing = None if kept is None else np.empty(result.shape, _FLOAT32)
+            missing = None if kept is None else empty(result.shape, _FLOAT32)
             sums = self._core.ShadowSums(result.shape[-1], _SMALLEST_NORMAL)
             has_own = asks_own and not is_exact
             if name in self._by_core:
-                own = np.empty(result.shape) if has_own and self.recorder.has_listeners else None
+                own = empty(result.shape) if has_own and self.recorder.has_listeners else None
                 given = operands.of_core(self._core)
                 sums.compute(name, given, result, shaped, own=own, errors=missing, has_own=has_own)
             else:

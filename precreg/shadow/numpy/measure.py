@@ -62,10 +62,10 @@ class Measurer:
     def _error_of(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None or memory.is_exact:
             return 0.0
-        region = self.memories.region(array, memory)
-        if region not in memory.errors:
-            memory.errors[region] = relative_error(array, self.memories.view(array, memory))
-        return memory.errors[region]
+        place = self.memories.place(array, memory)
+        if place not in memory.errors:
+            memory.errors[place] = relative_error(array, self.memories.view(array, memory))
+        return memory.errors[place]
 
     def record(
         self,
@@ -113,9 +113,9 @@ class Measurer:
 
     def _remember(self, operation: Operation, array: NDArray[Any], memory: Memory) -> None:
         """Keep figures of a result for the operations that take it."""
-        memory.maker, region = operation.number, self.memories.region(array, memory)
+        memory.maker, place = operation.number, self.memories.place(array, memory)
         if operation.total is not None and operation.range is not None:
-            memory.errors[region], memory.largest[region] = operation.total.relative, largest_of(operation.range)
+            memory.errors[place], memory.largest[place] = operation.total.relative, largest_of(operation.range)
 
     def _lost_bits(self, result: ValueRange, inputs: Inputs) -> float | None:
         return bits_lost(max((self._largest(*each) for each in inputs), default=0.0), result)
@@ -123,10 +123,10 @@ class Measurer:
     def _largest(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None:
             return largest_magnitude(array)
-        region = self.memories.region(array, memory)
-        if region not in memory.largest:
-            memory.largest[region] = largest_magnitude(array)
-        return memory.largest[region]
+        place = self.memories.place(array, memory)
+        if place not in memory.largest:
+            memory.largest[place] = largest_magnitude(array)
+        return memory.largest[place]
 
     def _sources(self, actual: NDArray[Any], written: Memory | None, inputs: Inputs) -> tuple[int, ...]:
         """Return the makers of the inputs, and of the rest of a memory that is written in part."""
