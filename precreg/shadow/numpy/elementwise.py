@@ -6,7 +6,9 @@ roots: rounded correctly, they have the same bits as in numpy, which computes th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +52,7 @@ class ElementOperations:
     def __init__(self, operations: Operations) -> None:
         self.operations, self.engine = operations, operations.engine
         self.memories, self.recorder = operations.memories, operations.recorder
+        self._borrowed: list[NDArray[Any]] = []
         core = shadow_core()
         self._core: Any = core
         self._by_core = frozenset() if core is None else frozenset(core.SHADOW_OPERATIONS)
@@ -113,22 +116,40 @@ class ElementOperations:
                 given = operands.of_core(self._core)
                 sums.compute(name, given, result, shaped, own=own, errors=missing, has_own=has_own)
             else:
-                ufunc(*operands.exact(), out=shaped)
-                own = ufunc(*operands.wide()) if has_own else None
+                ufunc(*operands.exact(self._lent_copy), out=shaped)
+                own = ufunc(*operands.wide(self._lent_copy), out=self._lent(result.shape)) if has_own else None
                 sums.add(result, shaped, own, missing)
             figures = operations.measurer.read_sums(sums.totals(), result, shaped, has_own)
             if asks_own and is_exact:
                 own, figures = shaped, _without_inherited(figures)
             if not _fits(figures, missing):
                 missing = None
-                own = ufunc(*operands.wide()) if own is None and has_own else own
+                own = ufunc(*operands.wide(self._lent_copy)) if own is None and has_own else own
             self.memories.adopt_memory(result, exact)
             found = [Found(result, shaped, own, figures, missing)]
             operation = operations.record(name, site, found, operands.watched(), "")
             if kept is not None:
                 operations.keep(operation, name, site, ufunc, kept, found)
+        self._give_back()
         watched: ShadowArray = self.engine.watched(result)
         return watched
+
+    def _lent(self, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return memory for float64 until the operation ends."""
+        self._borrowed.append(self.memories.lend(prod(shape)))
+        return self._borrowed[-1].reshape(shape)
+
+    def _lent_copy(self, low: NDArray[Any]) -> NDArray[Any]:
+        wide = self._lent(low.shape)
+        wide[...] = low
+        return wide
+
+    def _give_back(self) -> None:
+        # A listener may keep the exact results on the same inputs.
+        if not self.recorder.has_listeners:
+            for lent in self._borrowed:
+                self.memories.take_back(lent)
+        self._borrowed.clear()
 
 
 class _Operands(NamedTuple):
@@ -149,22 +170,17 @@ class _Operands(NamedTuple):
             for operand, how in zip(self.each, self.repeated, strict=True)
         ]
 
-    def exact(self) -> list[Any]:
+    def exact(self, widen: Callable[[Any], Any]) -> list[Any]:
         """Return the shadows."""
-        return [_widened(operand.low) if operand.exact is None else operand.exact for operand in self.each]
+        return [widen(operand.low) if operand.exact is None else operand.exact for operand in self.each]
 
-    def wide(self) -> list[Any]:
+    def wide(self, widen: Callable[[Any], Any]) -> list[Any]:
         """Return the low-precision values in float64."""
-        return [operand.exact if operand.low is None else _widened(operand.low) for operand in self.each]
+        return [operand.exact if operand.low is None else widen(operand.low) for operand in self.each]
 
     def watched(self) -> Inputs:
         """Return the watched arrays with their memories."""
         return [(operand.low, operand.memory) for operand in self.each if operand.low is not None]
-
-
-def _widened(low: NDArray[Any] | None) -> NDArray[Any]:
-    assert low is not None
-    return low.astype(_FLOAT64)
 
 
 @lru_cache(maxsize=256)
