@@ -69,6 +69,7 @@ def hard_pairs():
 
 def main():
     from precreg.measure.native import MEASURE_INSTRUCTION_SET, tally_native
+    from tests.measure.shadows import digests_of_shadows
 
     print(MEASURE_INSTRUCTION_SET)
     for name, (actual, reference) in pairs():
@@ -76,6 +77,8 @@ def main():
         shape = (size // 5, 5) if size % 5 == 0 else (size,)
         found = tally_native(actual, reference, 0, shape, MeasureRules(1e-3, 1e-5, 20))
         print(name, hashlib.blake2b(repr(found).encode(), digest_size=8).hexdigest())
+        if actual.dtype in (np.float32, np.float64):
+            print("shadows of", name, digests_of_shadows(actual, reference.astype(np.float64)))
 
 
 if __name__ == "__main__":

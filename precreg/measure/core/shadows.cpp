@@ -17,7 +17,7 @@ namespace {
 static_assert(SUM_LANES == LANES, "the state has as many lanes as the kernel");
 
 // Values of a strip stay in the first cache from one loop to the next.
-constexpr int64_t STRIP = 512;
+constexpr int64_t STRIP = 256;
 
 template <class T> struct Pattern;
 template <> struct Pattern<float> {

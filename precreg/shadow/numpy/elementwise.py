@@ -1,11 +1,12 @@
-"""Which operations of numpy does the compiled core compute on shadows, in one pass with all their figures?
+"""Which operations on elements have their shadows and figures computed together, in few passes over the data?
 
-Additions, subtractions, multiplications, divisions and square roots of contiguous float32: rounded correctly, they have
-the same bits in the core and in numpy.
+Those of contiguous float32. The compiled core computes additions, subtractions, multiplications, divisions and square
+roots: rounded correctly, they have the same bits as in numpy, which computes the others.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from precreg.measure import shadow_core
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
-from precreg.shadow.numpy.measure import Figures, Inputs
+from precreg.shadow.numpy.measure import Inputs, OperationFigures
 from precreg.shadow.numpy.memory import Memory
-from precreg.shadow.numpy.operations import Found, Operations
+from precreg.shadow.numpy.operations import MOVES, STEPS, Found, Operations
 from precreg.shadow.numpy.tape import fits_float32
 from precreg.shadow.recorder import Detail
 from precreg.shadow.site import user_site
@@ -40,7 +41,7 @@ class _Operand(NamedTuple):
     memory: Memory | None = None
 
 
-class Elementwise:
+class ElementOperations:
     """Compute operations of one engine by the core, where it can."""
 
     def __init__(self, operations: Operations) -> None:
@@ -48,11 +49,13 @@ class Elementwise:
         self.memories, self.recorder = operations.memories, operations.recorder
         core = shadow_core()
         self._core: Any = core
-        self._names = frozenset() if core is None else frozenset(core.SHADOW_OPERATIONS)
+        self._by_core = frozenset() if core is None else frozenset(core.SHADOW_OPERATIONS)
 
     def run(self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         """Return the watched result of an operation; None if the general way has to compute it."""
-        if name not in self._names or self.memories.wide != _FLOAT64 or self.recorder.detail >= Detail.ELEMENTS:
+        if self._core is None or self.memories.wide != _FLOAT64 or self.recorder.detail >= Detail.ELEMENTS:
+            return None
+        if name not in self._by_core and not _has_one_result(ufunc):
             return None
         operands = [self._operand(each) for each in inputs]
         known = [each for each in operands if each is not None]
@@ -67,9 +70,7 @@ class Elementwise:
         result = ufunc(*[each.plain for each in known])
         if result.dtype != _FLOAT32 or not result.flags.c_contiguous:
             return None
-        given = [self._core.ShadowOperand(each.low, each.exact, how) for each, how in zip(known, repeated, strict=True)]
-        watched = [(each.low, each.memory) for each in known if each.low is not None]
-        return self._finish(name, ufunc, inputs, given, watched, result)
+        return self._finish(name, ufunc, inputs, _Operands(known, repeated), result)
 
     def _operand(self, value: Any) -> _Operand | None:
         """Return an operand for the core; None for a value that it does not take."""
@@ -92,45 +93,91 @@ class Elementwise:
         return _Operand(plain, array.shape, array, exact, memory)
 
     def _finish(
-        self,
-        name: str,
-        ufunc: np.ufunc,
-        inputs: tuple[Any, ...],
-        given: list[Any],
-        watched_inputs: Inputs,
-        result: NDArray[Any],
-    ) -> ShadowArray | ShadowScalar:
+        self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], operands: _Operands, result: NDArray[Any]
+    ) -> ShadowArray:
         """Compute the shadow of a result, and record the operation."""
         operations, site = self.operations, user_site(depth=3)
-        asks_own = self.recorder.detail >= Detail.OWN
-        is_exact = not any(each.low is not None and each.exact is not None for each in given)
-        has_own = asks_own and not is_exact
+        is_exact, asks_own = operands.are_exact, self.recorder.detail >= Detail.OWN
         with np.errstate(all="ignore"):
             kept = None if operations.tape is None else operations.tape.prepare(name, inputs, {})
-            exact = np.empty(result.shape)
-            own = np.empty(result.shape) if has_own and self.recorder.has_listeners else None
+            exact = self.memories.lend(result.size)
+            shaped, own = exact.reshape(result.shape), None
             missing = None if kept is None else np.empty(result.shape, _FLOAT32)
             sums = self._core.ShadowSums(result.shape[-1], _SMALLEST_NORMAL)
-            sums.compute(name, given, result, exact, own=own, errors=missing, has_own=has_own)
-            figures = operations.measurer.read_sums(sums.totals(), result, exact, has_own)
+            has_own = asks_own and not is_exact
+            if name in self._by_core:
+                own = np.empty(result.shape) if has_own and self.recorder.has_listeners else None
+                given = operands.of_core(self._core)
+                sums.compute(name, given, result, shaped, own=own, errors=missing, has_own=has_own)
+            else:
+                ufunc(*operands.exact(), out=shaped)
+                own = ufunc(*operands.wide()) if has_own else None
+                sums.add(result, shaped, own, missing)
+            figures = operations.measurer.read_sums(sums.totals(), result, shaped, has_own)
             if asks_own and is_exact:
-                own = exact
-                figures = (
-                    None if figures is None else Figures(figures.total, figures.total, ErrorSize(0.0), figures.range)
-                )
+                own, figures = shaped, _without_inherited(figures)
             if not _fits(figures, missing):
                 missing = None
-                if own is None and has_own:
-                    own = ufunc(*operations.values.wide(inputs))
-            watched = self.engine.adopt(result, result, exact)
-            found = [Found(result, exact, own, figures, missing)]
-            operation = operations.record(name, site, found, watched_inputs, "")
+                own = ufunc(*operands.wide()) if own is None and has_own else own
+            self.memories.adopt_memory(result, exact)
+            found = [Found(result, shaped, own, figures, missing)]
+            operation = operations.record(name, site, found, operands.watched(), "")
             if kept is not None:
                 operations.keep(operation, name, site, ufunc, kept, found)
+        watched: ShadowArray = self.engine.watched(result)
         return watched
 
 
-def _fits(figures: Figures | None, missing: NDArray[Any] | None) -> bool:
+class _Operands(NamedTuple):
+    """The operands of one operation, and how they repeat: see REPEATED of the core."""
+
+    each: list[_Operand]
+    repeated: list[str | None]
+
+    @property
+    def are_exact(self) -> bool:
+        """Return whether all shadows equal their low-precision values."""
+        return not any(operand.low is not None and operand.exact is not None for operand in self.each)
+
+    def of_core(self, core: Any) -> list[Any]:
+        """Return the operands for the core."""
+        return [
+            core.ShadowOperand(operand.low, operand.exact, how)
+            for operand, how in zip(self.each, self.repeated, strict=True)
+        ]
+
+    def exact(self) -> list[Any]:
+        """Return the shadows."""
+        return [_widened(operand.low) if operand.exact is None else operand.exact for operand in self.each]
+
+    def wide(self) -> list[Any]:
+        """Return the low-precision values in float64."""
+        return [operand.exact if operand.low is None else _widened(operand.low) for operand in self.each]
+
+    def watched(self) -> Inputs:
+        """Return the watched arrays with their memories."""
+        return [(operand.low, operand.memory) for operand in self.each if operand.low is not None]
+
+
+def _widened(low: NDArray[Any] | None) -> NDArray[Any]:
+    assert low is not None
+    return low.astype(_FLOAT64)
+
+
+@lru_cache(maxsize=256)
+def _has_one_result(ufunc: np.ufunc) -> bool:
+    """Return whether a ufunc computes one floating-point number from others, and rounds."""
+    if ufunc.nout != 1 or ufunc.nin > 2 or ufunc.__name__ in MOVES | STEPS or ufunc.signature is not None:
+        return False
+    return all(f"{kind * ufunc.nin}->{kind}" in ufunc.types for kind in "fd")
+
+
+def _without_inherited(figures: OperationFigures | None) -> OperationFigures | None:
+    """Return the figures of an operation on exact inputs, whose own error is the total one."""
+    return None if figures is None else OperationFigures(figures.total, figures.total, ErrorSize(0.0), figures.range)
+
+
+def _fits(figures: OperationFigures | None, missing: NDArray[Any] | None) -> bool:
     """Return whether the figures are there, and stored errors are float32 without a loss."""
     if figures is None:
         return False

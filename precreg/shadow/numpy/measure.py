@@ -34,7 +34,7 @@ _SUMS = ("add", "subtract")
 Inputs = Sequence[tuple[NDArray[Any], Memory | None]]
 
 
-class Figures(NamedTuple):
+class OperationFigures(NamedTuple):
     """The errors of an operation, as deeply as the level asks, and the range of its result."""
 
     total: ErrorSize
@@ -78,7 +78,7 @@ class Measurer:
         *,
         note: OperationNote = "",
         input_error: float | None = None,
-        figures: Figures | None = None,
+        figures: OperationFigures | None = None,
     ) -> Operation | None:
         """Record an operation, and return it if the level asks for operations. `own_exact` is None if it is unknown."""
         detail = self.recorder.detail
@@ -147,7 +147,7 @@ class Measurer:
 
     def _figures(
         self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None, note: OperationNote
-    ) -> Figures:
+    ) -> OperationFigures:
         asks_own = self.recorder.detail >= Detail.OWN
         is_alone = note == "moved" or own_exact is exact or not asks_own
         found = self._by_core(actual, exact, None if is_alone else own_exact)
@@ -159,9 +159,11 @@ class Measurer:
         else:
             total, range_ = found.total, found.range
         own, inherited = self._split(actual, exact, own_exact, total, note) if asks_own else (None, None)
-        return Figures(total, own, inherited, range_)
+        return OperationFigures(total, own, inherited, range_)
 
-    def _by_core(self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None) -> Figures | None:
+    def _by_core(
+        self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None
+    ) -> OperationFigures | None:
         """Return what one pass of the core finds; None if the values or the level ask for more."""
         least = smallest_normal(actual.dtype)
         if self._core is None or least is None or self.recorder.detail >= Detail.ELEMENTS or not actual.size:
@@ -176,18 +178,17 @@ class Measurer:
         sums.add(values, exact, own_exact)
         return self.read_sums(sums.totals(), actual, exact, own_exact is not None)
 
-    def read_sums(self, sums: Any, actual: NDArray[Any], exact: NDArray[Any], has_own: bool) -> Figures | None:
+    def read_sums(self, sums: Any, actual: NDArray[Any], exact: NDArray[Any], has_own: bool) -> OperationFigures | None:
         """Return the figures of the core's totals; None if NaN, infinities, masks or the like need more care.
 
         Without own sums, the own error is not known.
         """
         rows = actual.size // actual.shape[-1] if actual.ndim > 1 else 1
-        total = size_of_sums(*sums.total, sums.scale, rows)
-        own = size_of_sums(*sums.own, sums.own_scale, rows) if has_own else None
-        inherited = size_of_sums(*sums.inherited, sums.scale, rows) if has_own else None
+        total = _size_of(sums.total, sums.scale, rows)
+        own = _size_of(sums.own, sums.own_scale, rows) if has_own else None
+        inherited = _size_of(sums.inherited, sums.scale, rows) if has_own else None
         if total is None or (has_own and (own is None or inherited is None)):
             return None
-        # Sums of infinite values are infinite, so there are none here, unless two of them agree.
         saturated = count_saturated(actual, exact, sums.most)
         found_range = ValueRange(
             smallest=sums.smallest,
@@ -198,7 +199,7 @@ class Measurer:
             saturated=saturated,
             zeros=sums.zeros,
         )
-        return Figures(total, own, inherited, found_range)
+        return OperationFigures(total, own, inherited, found_range)
 
     def _split(
         self,
@@ -225,6 +226,10 @@ class Measurer:
         lost = int(np.sum(np.isfinite(exact) & ~np.isfinite(asarray(actual, exact.dtype))))
         if lost:
             self.recorder.note_event("overflow", operation.name, operation.site, lost, actual.size)
+
+
+def _size_of(found: Any, scale: float, rows: int) -> ErrorSize | None:
+    return size_of_sums(found.squares, found.worst_row, found.largest, scale, rows)
 
 
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:

@@ -6,6 +6,7 @@ at the same place of the shadow's memory. So views, slices, negative steps and w
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -19,6 +20,8 @@ from precreg.arithmetic import FORMATS
 
 Plain = NDArray[Any]
 _DOUBLE = np.dtype(np.float64)
+# The bytes of memory that is worth reusing, and how many pieces of one size wait for their next use.
+_SMALLEST_LENT, _MOST_FREE = 2**16, 4
 _INTERFACE: Any = np.ndarray.__array_interface__
 
 _numbers = count(1)
@@ -81,6 +84,8 @@ class Memories:
         # Called with the elements of a memory, in order, and with those that other code has changed.
         self.note_change: Callable[[Plain, Plain], None] = lambda values, changed: None
         self._by_owner: dict[int, Memory] = {}
+        # Memory of float64 without values, by the number of elements.
+        self._free: dict[int, list[Plain]] = {}
 
     def wide_of(self, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
         """Return the dtype of shadows of a dtype; None for integers and the like."""
@@ -135,6 +140,37 @@ class Memories:
         memory.is_exact = False
         return memory
 
+    def adopt_memory(self, array: Plain, twin: Plain) -> Memory:
+        """Give a new C-contiguous array a shadow whose elements lie in memory of `lend`, in order."""
+        memory = self._keep(array, array.dtype, twin)
+        memory.is_exact = False
+        return memory
+
+    def lend(self, size: int) -> Plain:
+        """Return memory for so many numbers of float64, with any values: used memory, if some is free."""
+        free = self._free.get(size)
+        return (free.pop() if free else np.empty(size)).reshape(-1)
+
+    def take_back(self, lent: Plain) -> None:
+        """Lend memory again: the system clears new pages, which takes longer than most passes over them."""
+        root = lent.base
+        if (
+            not isinstance(root, np.ndarray)
+            or root.dtype != _DOUBLE
+            or not root.flags.owndata
+            or lent.size != root.size
+        ):
+            return
+        free = self._free.setdefault(root.size, [])
+        if root.nbytes >= _SMALLEST_LENT and len(free) < _MOST_FREE:
+            free.append(root)
+
+    def _forget(self, owner: int) -> None:
+        memory = self._by_owner.pop(owner, None)
+        # A listener may keep the shadow of a dead array.
+        if memory is not None and _references(memory) == _ALONE:
+            self.take_back(memory.twin)
+
     def _flat(self, array: Plain, shadow: Any) -> Plain | None:
         """Return the memory of a shadow if it is its own and laid out as the array's; None otherwise."""
         if owner_of(array) is not array or type(shadow) is not np.ndarray or not shadow.flags.owndata:
@@ -162,7 +198,7 @@ class Memories:
 
     def _keep(self, owner: Plain, dtype: np.dtype[Any], twin: Plain) -> Memory:
         key = id(owner)
-        reference = weakref.ref(owner, lambda _: self._by_owner.pop(key, None))
+        reference = weakref.ref(owner, lambda _: self._forget(key))
         memory = Memory(owner, reference, dtype, twin)
         self._by_owner[key] = memory
         return memory
@@ -302,3 +338,17 @@ def dtype_of_shadow(dtype: np.dtype[Any], wide: np.dtype[Any]) -> np.dtype[Any] 
         return np.result_type(wide, np.complex64)
     # ml_dtypes have kind "V", as raw bytes do, so their names decide.
     return wide if dtype.kind == "f" or dtype.name in FORMATS else None
+
+
+def _references(memory: Memory) -> tuple[int, int]:
+    """Count the references to the memory of a shadow, and to the array that owns it."""
+    return sys.getrefcount(memory.twin), sys.getrefcount(memory.twin.base)
+
+
+def _count_alone() -> tuple[int, int]:
+    """Return the counts of a shadow that nobody else has: versions of Python count differently."""
+    owner = np.empty(1)
+    return _references(Memory(owner, weakref.ref(owner), _DOUBLE, np.empty(1).reshape(-1)))
+
+
+_ALONE = _count_alone()
