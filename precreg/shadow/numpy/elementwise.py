@@ -59,7 +59,10 @@ class ElementOperations:
 
     def run(self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         """Return the watched result of an operation; None if the general way has to compute it."""
-        if self._core is None or self.memories.wide != _FLOAT64 or self.recorder.detail >= Detail.ELEMENTS:
+        # Without figures of operations the general way has less to do; it alone finds those of elements.
+        if self._core is None or self.recorder.detail in (Detail.OUTPUTS, Detail.ELEMENTS):
+            return None
+        if self.memories.wide != _FLOAT64:
             return None
         if name not in self._by_core and not _has_one_result(ufunc):
             return None
