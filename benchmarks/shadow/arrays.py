@@ -3,7 +3,8 @@
 `python -m benchmarks.shadow.arrays [ROUNDS]` prints a table: for each kernel and size the milliseconds of a plain call,
 and for each level of a trace its processor time over that of the plain call. `shares` has the backward pass, too. The
 last columns are peaks of the memory that numpy allocates, in arrays of the input's size: of the plain call, and of the
-trace with shares. All figures are medians, with one thread. Goal: 10 times the time.
+trace with shares. Each time has the start of the trace, which the last line shows alone. All figures are medians, with
+one thread. Goal: 10 times the time.
 """
 
 from __future__ import annotations
@@ -89,6 +90,15 @@ def trace(kernel: Callable[..., Any], arrays: list[Any], level: str) -> None:
             engine.shares({"out": result})
 
 
+def start() -> None:
+    """Start a trace, and end it."""
+    from precreg.shadow import Recorder
+    from precreg.shadow.numpy import NumpyEngine
+
+    with NumpyEngine(Recorder()):
+        pass
+
+
 def seconds(call: Callable[[], object], rounds: int) -> float:
     """Return the median processor time of a call, each time over enough calls for 10 ms."""
     call()
@@ -126,6 +136,7 @@ def main() -> None:
             memory = "".join(f"{each / arrays[0].nbytes:8.1f}" for each in peaks)
             shown = f"{name:11}{'x'.join(map(str, shape)):>9}{plain * 1e3:10.3f}"
             print(shown + "".join(f"{each:8.1f}x" for each in ratios) + memory, flush=True)
+    print(f"start of a trace: {seconds(start, rounds) * 1e3:.3f} ms")
 
 
 if __name__ == "__main__":

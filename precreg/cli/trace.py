@@ -61,6 +61,7 @@ def trace_command(
     """
     from precreg.environment import detect_environment, limit_blas_threads
 
+    _require_other_files({"--json": shown.json, "--report": shown.report, "--save": watching.save})
     limit_blas_threads()
     project = project_of_option(given)
     case = choose_case(project, pattern)
@@ -76,6 +77,17 @@ def trace_command(
         trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings, commit)
     trace = watching.finish(trace)
     shown.show(trace if output is None else _only_output(trace, output))
+
+
+def _require_other_files(given: dict[str, Path | None]) -> None:
+    """Refuse one file for two options, whose second text would replace the first. Raises UserError: bad-value."""
+    found: dict[Path, str] = {}
+    for option, path in given.items():
+        if path is None or path == Path("-"):
+            continue
+        other = found.setdefault(path.resolve(), option)
+        if other != option:
+            raise UserError("bad-value", f"expected a file of its own for {option} but {other} has it: {path}")
 
 
 def choose_case(project: Path, pattern: str) -> Case:

@@ -44,13 +44,16 @@ _OPTIONS = (
 
 
 class WatchOptions:
-    """Watch, stop and store one trace: `recorder` sees its operations, and `finish` takes the trace itself."""
+    """Watch, stop and store one trace: `recorder` sees its operations, and `finish` takes the trace itself.
+
+    `save` is the file of --save.
+    """
 
     def __init__(
         self, detail: int, watches: Sequence[str], breaks: Sequence[str], lanes: str | None, save: Path | None
     ) -> None:
         self._texts = (detail, watches, breaks, lanes)
-        self._save = save
+        self.save = save
         self._listeners: Listeners | None = None
         # A trace redirects stdout while the subject runs, so that its prints do not mix with the report. Nothing joins
         # JSON on stdout.
@@ -79,8 +82,8 @@ class WatchOptions:
         watched = self._listeners.add_to(trace)
         for pattern in watched.unmatched:
             click.echo(describe_unmatched(pattern), err=True)
-        if self._save is not None:
-            write_trace(watched, self._save)
+        if self.save is not None:
+            write_trace(watched, self.save)
         return watched
 
     def _print_value(self, value: WatchedValue) -> None:

@@ -14,7 +14,7 @@ def render_watched_value(value: WatchedValue) -> str:
     """Return the lines of one watched array: its place, its digest, and its elements beside the exact ones."""
     lines = [_place_line(value), _array_line(value)]
     if value.selected is None:
-        lines.append("  the selection does not fit this shape")
+        lines.append(_misfit_line(value))
     elif value.indices:
         lines += _element_lines(value)
         if (more := value.selected - len(value.indices)) > 0:
@@ -29,8 +29,18 @@ def _place_line(value: WatchedValue) -> str:
     return "  ".join(parts + ([] if value.step is None else [f"step {value.step}"]))
 
 
+def _misfit_line(value: WatchedValue) -> str:
+    bracket = value.watch.find("[")
+    selection = value.watch[bracket:] if bracket >= 0 else "the lanes"
+    return f"  expected indices inside of the shape {_shape(value)} but got {selection}"
+
+
+def _shape(value: WatchedValue) -> str:
+    return "x".join(map(str, value.shape)) or "scalar"
+
+
 def _array_line(value: WatchedValue) -> str:
-    shape = "x".join(map(str, value.shape)) or "scalar"
+    shape = _shape(value)
     total = "no shadow" if value.total is None else f"total error {format_number(value.total)}"
     return f"  {value.dtype} {shape}  sha256 {value.digest}  {total}"
 

@@ -6,13 +6,14 @@ run must give the same bits. Then the oracle splits the error of each output int
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -106,7 +107,7 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
     """
     require_traceable(case, settings.chain)
     prepare_cases([case], project)
-    with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr):
+    with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr), _exits_raised():
         run = _run_traced(case, project, seed, recorder, settings)
         has_same_bits = _same_bits(run.plain, run.traced)
         repeats = None if has_same_bits else _repeats(case, seed, run)
@@ -135,6 +136,26 @@ def trace_case(case: Case, project: Path, seed: int, recorder: Recorder, setting
         dumps=None if settings.dumps is None else settings.dumps.finish(),
     )
     return with_relative_files(trace, project)
+
+
+@contextmanager
+def _exits_raised() -> Iterator[None]:
+    """Let os._exit of the subject raise SystemExit, because it would end the command without a word.
+
+    Processes that the subject forks end as usual.
+    """
+    process, usual = os.getpid(), os._exit
+
+    def leave(status: int) -> NoReturn:
+        if os.getpid() == process:
+            raise SystemExit(status)
+        usual(status)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = usual
 
 
 def _commit(project: Path) -> str:

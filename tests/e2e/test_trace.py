@@ -270,6 +270,7 @@ def test_without_shares_there_are_none(project):
     [
         ("raise ValueError('no such lane')", "ValueError: no such lane"),
         ("raise SystemExit(3)", "exited with 3"),
+        ("import os; os._exit(3)", "exited with 3"),
         ("return None", "got None for output out"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
     ],
@@ -279,6 +280,17 @@ def test_a_subject_that_fails_is_reported_as_a_run_reports_it(project, body, exp
     message = refused(project, "block/float32")
     assert "error[trace-failed]" in message
     assert expected in message
+
+
+def test_two_options_do_not_write_one_file(project):
+    message = refused(project, "block/float32", "--json", "t.json", "--save", "./t.json")
+    assert "error[bad-value]: expected a file of its own for --save but --json has it: t.json" in message
+    assert not (project / "t.json").exists()
+
+
+def test_a_watch_outside_of_the_shape_names_it(project):
+    shown = precreg(project, "trace", "block/float32", "--watch", "scores[99]").stdout
+    assert "expected indices inside of the shape 6x6 but got [99]" in shown
 
 
 def test_what_a_subject_prints_stays_out_of_the_output(project):

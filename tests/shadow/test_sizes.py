@@ -109,3 +109,7 @@ def test_ranges_of_other_arrays():
     assert value_range(np.array([-7, 0, 3])).largest == 7.0
     assert largest_magnitude(np.array([1.0, -8.0], np.float16)) == 8.0
     assert largest_magnitude(np.array([1.0, np.inf], np.float32)) == np.inf
+    assert largest_magnitude(np.array([1.0, -np.inf, -8.0], np.float32)) == np.inf
+    assert np.isnan(largest_magnitude(np.array([1.0, np.nan, -8.0], np.float32)))
+    assert str(largest_magnitude(np.array([0.0, -0.0], np.float32))) == "0.0"
+    assert largest_magnitude(np.array([-1.0, -8.0], np.float64)) == 8.0

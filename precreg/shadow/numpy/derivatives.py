@@ -159,11 +159,28 @@ def _elementwise(name: str) -> Rule:
         found = []
         for each, partial in zip(derived.arguments, partials, strict=False):
             if id(each) in operands:
-                factor = np.conjugate(partial(*inputs))
+                factor = partial(*inputs)
+                # numpy would copy real numbers.
+                factor = np.conjugate(factor) if np.iscomplexobj(factor) else factor
                 found.append(sum_to_shape(np.broadcast_arrays(gradients[0] * factor, *inputs)[0], each.region.shape))
         return found
 
     return rule
+
+
+def _factors(derived: Derived, name: str, gradients: list[Plain]) -> list[Any]:
+    """Return the gradients of a product or quotient, with a pass for each of them; numpy widens block by block."""
+    values = [getattr(each, "value", each) for each in derived.arguments[:2]]
+    if any(asarray(each).dtype.kind != "f" for each in values):
+        return _elementwise(name)(derived, gradients)
+    (first, second), (x, y) = derived.arguments[:2], values
+    operands = {id(each) for each in derived.operands}
+    by_first = gradients[0] * y if name == "multiply" else gradients[0] / y
+    found = [sum_to_shape(by_first, first.region.shape)] if id(first) in operands else []
+    if id(second) in operands:
+        by_second = gradients[0] * x if name == "multiply" else -(by_first * x) / y
+        found.append(sum_to_shape(by_second, second.region.shape))
+    return found
 
 
 def _linear(signs: tuple[float, ...]) -> Rule:
@@ -172,7 +189,7 @@ def _linear(signs: tuple[float, ...]) -> Rule:
     def rule(derived: Derived, gradients: list[Plain]) -> list[Any]:
         operands = {id(each) for each in derived.operands}
         return [
-            sum_to_shape(sign * gradients[0], each.region.shape)
+            sum_to_shape(gradients[0] if sign == 1.0 else sign * gradients[0], each.region.shape)
             for each, sign in zip(derived.arguments, signs, strict=False)
             if id(each) in operands
         ]
@@ -409,6 +426,8 @@ def _write_at(derived: Derived, gradients: list[Plain]) -> list[Any]:
 RULES: dict[str, Rule] = {name: _elementwise(name) for name in PARTIALS}
 RULES |= dict.fromkeys(_FLAT, _no_gradient)
 RULES |= {
+    "multiply": lambda derived, gradients: _factors(derived, "multiply", gradients),
+    "divide": lambda derived, gradients: _factors(derived, "divide", gradients),
     "add": _linear((1.0, 1.0)),
     "subtract": _linear((1.0, -1.0)),
     "negative": _linear((-1.0,)),

@@ -6,15 +6,20 @@ roots: rounded correctly, they have the same bits as in numpy, which computes th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+
+# The engine replaces numpy.empty while it watches a computation.
+from numpy import empty
 from numpy.typing import NDArray
 
 from precreg.measure import shadow_core
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar
-from precreg.shadow.numpy.measure import Figures, Inputs
+from precreg.shadow.numpy.measure import Inputs, OperationFigures
 from precreg.shadow.numpy.memory import Memory
 from precreg.shadow.numpy.operations import MOVES, STEPS, Found, Operations
 from precreg.shadow.numpy.tape import fits_float32
@@ -41,19 +46,23 @@ class _Operand(NamedTuple):
     memory: Memory | None = None
 
 
-class Elementwise:
+class ElementOperations:
     """Compute operations of one engine by the core, where it can."""
 
     def __init__(self, operations: Operations) -> None:
         self.operations, self.engine = operations, operations.engine
         self.memories, self.recorder = operations.memories, operations.recorder
+        self._borrowed: list[NDArray[Any]] = []
         core = shadow_core()
         self._core: Any = core
         self._by_core = frozenset() if core is None else frozenset(core.SHADOW_OPERATIONS)
 
     def run(self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         """Return the watched result of an operation; None if the general way has to compute it."""
-        if self._core is None or self.memories.wide != _FLOAT64 or self.recorder.detail >= Detail.ELEMENTS:
+        # Without figures of operations the general way has less to do; it alone finds those of elements.
+        if self._core is None or self.recorder.detail in (Detail.OUTPUTS, Detail.ELEMENTS):
+            return None
+        if self.memories.wide != _FLOAT64:
             return None
         if name not in self._by_core and not _has_one_result(ufunc):
             return None
@@ -94,7 +103,7 @@ class Elementwise:
 
     def _finish(
         self, name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], operands: _Operands, result: NDArray[Any]
-    ) -> ShadowArray | ShadowScalar:
+    ) -> ShadowArray:
         """Compute the shadow of a result, and record the operation."""
         operations, site = self.operations, user_site(depth=3)
         is_exact, asks_own = operands.are_exact, self.recorder.detail >= Detail.OWN
@@ -102,29 +111,48 @@ class Elementwise:
             kept = None if operations.tape is None else operations.tape.prepare(name, inputs, {})
             exact = self.memories.lend(result.size)
             shaped, own = exact.reshape(result.shape), None
-            missing = None if kept is None else np.empty(result.shape, _FLOAT32)
+            missing = None if kept is None else empty(result.shape, _FLOAT32)
             sums = self._core.ShadowSums(result.shape[-1], _SMALLEST_NORMAL)
             has_own = asks_own and not is_exact
             if name in self._by_core:
-                own = np.empty(result.shape) if has_own and self.recorder.has_listeners else None
+                own = empty(result.shape) if has_own and self.recorder.has_listeners else None
                 given = operands.of_core(self._core)
                 sums.compute(name, given, result, shaped, own=own, errors=missing, has_own=has_own)
             else:
-                ufunc(*operands.exact(), out=shaped)
-                own = ufunc(*operands.wide()) if has_own else None
+                ufunc(*operands.exact(self._lent_copy), out=shaped)
+                own = ufunc(*operands.wide(self._lent_copy), out=self._lent(result.shape)) if has_own else None
                 sums.add(result, shaped, own, missing)
             figures = operations.measurer.read_sums(sums.totals(), result, shaped, has_own)
             if asks_own and is_exact:
                 own, figures = shaped, _without_inherited(figures)
             if not _fits(figures, missing):
                 missing = None
-                own = ufunc(*operands.wide()) if own is None and has_own else own
+                own = ufunc(*operands.wide(self._lent_copy)) if own is None and has_own else own
             self.memories.adopt_memory(result, exact)
             found = [Found(result, shaped, own, figures, missing)]
             operation = operations.record(name, site, found, operands.watched(), "")
             if kept is not None:
                 operations.keep(operation, name, site, ufunc, kept, found)
-        return self.engine.watched(result)
+        self._give_back()
+        watched: ShadowArray = self.engine.watched(result)
+        return watched
+
+    def _lent(self, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return memory for float64 until the operation ends."""
+        self._borrowed.append(self.memories.lend(prod(shape)))
+        return self._borrowed[-1].reshape(shape)
+
+    def _lent_copy(self, low: NDArray[Any]) -> NDArray[Any]:
+        wide = self._lent(low.shape)
+        wide[...] = low
+        return wide
+
+    def _give_back(self) -> None:
+        # A listener may keep the exact results on the same inputs.
+        if not self.recorder.has_listeners:
+            for lent in self._borrowed:
+                self.memories.take_back(lent)
+        self._borrowed.clear()
 
 
 class _Operands(NamedTuple):
@@ -145,13 +173,13 @@ class _Operands(NamedTuple):
             for operand, how in zip(self.each, self.repeated, strict=True)
         ]
 
-    def exact(self) -> list[Any]:
+    def exact(self, widen: Callable[[Any], Any]) -> list[Any]:
         """Return the shadows."""
-        return [operand.low.astype(_FLOAT64) if operand.exact is None else operand.exact for operand in self.each]
+        return [widen(operand.low) if operand.exact is None else operand.exact for operand in self.each]
 
-    def wide(self) -> list[Any]:
+    def wide(self, widen: Callable[[Any], Any]) -> list[Any]:
         """Return the low-precision values in float64."""
-        return [operand.exact if operand.low is None else operand.low.astype(_FLOAT64) for operand in self.each]
+        return [operand.exact if operand.low is None else widen(operand.low) for operand in self.each]
 
     def watched(self) -> Inputs:
         """Return the watched arrays with their memories."""
@@ -166,12 +194,12 @@ def _has_one_result(ufunc: np.ufunc) -> bool:
     return all(f"{kind * ufunc.nin}->{kind}" in ufunc.types for kind in "fd")
 
 
-def _without_inherited(figures: Figures | None) -> Figures | None:
+def _without_inherited(figures: OperationFigures | None) -> OperationFigures | None:
     """Return the figures of an operation on exact inputs, whose own error is the total one."""
-    return None if figures is None else Figures(figures.total, figures.total, ErrorSize(0.0), figures.range)
+    return None if figures is None else OperationFigures(figures.total, figures.total, ErrorSize(0.0), figures.range)
 
 
-def _fits(figures: Figures | None, missing: NDArray[Any] | None) -> bool:
+def _fits(figures: OperationFigures | None, missing: NDArray[Any] | None) -> bool:
     """Return whether the figures are there, and stored errors are float32 without a loss."""
     if figures is None:
         return False

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, is_watched
 from precreg.shadow.numpy.creators import Creators
-from precreg.shadow.numpy.elementwise import Elementwise
+from precreg.shadow.numpy.elementwise import ElementOperations
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
 from precreg.shadow.numpy.memory import Memories, owner_of
 from precreg.shadow.numpy.operations import Operations
@@ -56,7 +56,7 @@ class NumpyEngine:
         self.tape = NumpyTape(self.values) if shares and recorder.detail >= Detail.OWN else None
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
-        self.elementwise = Elementwise(self.operations)
+        self.elementwise = ElementOperations(self.operations)
         self.is_active = False
         self._creators = Creators(self)
         # The owners of inputs and constants: their shadows equal them, and need no memory until they are written.

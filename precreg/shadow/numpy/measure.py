@@ -34,7 +34,7 @@ _SUMS = ("add", "subtract")
 Inputs = Sequence[tuple[NDArray[Any], Memory | None]]
 
 
-class Figures(NamedTuple):
+class OperationFigures(NamedTuple):
     """The errors of an operation, as deeply as the level asks, and the range of its result."""
 
     total: ErrorSize
@@ -62,10 +62,10 @@ class Measurer:
     def _error_of(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None or memory.is_exact:
             return 0.0
-        region = self.memories.region(array, memory)
-        if region not in memory.errors:
-            memory.errors[region] = relative_error(array, self.memories.view(array, memory))
-        return memory.errors[region]
+        place = self.memories.place(array, memory)
+        if place not in memory.errors:
+            memory.errors[place] = relative_error(array, self.memories.view(array, memory))
+        return memory.errors[place]
 
     def record(
         self,
@@ -78,7 +78,7 @@ class Measurer:
         *,
         note: OperationNote = "",
         input_error: float | None = None,
-        figures: Figures | None = None,
+        figures: OperationFigures | None = None,
     ) -> Operation | None:
         """Record an operation, and return it if the level asks for operations. `own_exact` is None if it is unknown."""
         detail = self.recorder.detail
@@ -113,9 +113,9 @@ class Measurer:
 
     def _remember(self, operation: Operation, array: NDArray[Any], memory: Memory) -> None:
         """Keep figures of a result for the operations that take it."""
-        memory.maker, region = operation.number, self.memories.region(array, memory)
+        memory.maker, place = operation.number, self.memories.place(array, memory)
         if operation.total is not None and operation.range is not None:
-            memory.errors[region], memory.largest[region] = operation.total.relative, largest_of(operation.range)
+            memory.errors[place], memory.largest[place] = operation.total.relative, largest_of(operation.range)
 
     def _lost_bits(self, result: ValueRange, inputs: Inputs) -> float | None:
         return bits_lost(max((self._largest(*each) for each in inputs), default=0.0), result)
@@ -123,10 +123,10 @@ class Measurer:
     def _largest(self, array: NDArray[Any], memory: Memory | None) -> float:
         if memory is None:
             return largest_magnitude(array)
-        region = self.memories.region(array, memory)
-        if region not in memory.largest:
-            memory.largest[region] = largest_magnitude(array)
-        return memory.largest[region]
+        place = self.memories.place(array, memory)
+        if place not in memory.largest:
+            memory.largest[place] = largest_magnitude(array)
+        return memory.largest[place]
 
     def _sources(self, actual: NDArray[Any], written: Memory | None, inputs: Inputs) -> tuple[int, ...]:
         """Return the makers of the inputs, and of the rest of a memory that is written in part."""
@@ -147,7 +147,7 @@ class Measurer:
 
     def _figures(
         self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None, note: OperationNote
-    ) -> Figures:
+    ) -> OperationFigures:
         asks_own = self.recorder.detail >= Detail.OWN
         is_alone = note == "moved" or own_exact is exact or not asks_own
         found = self._by_core(actual, exact, None if is_alone else own_exact)
@@ -159,9 +159,11 @@ class Measurer:
         else:
             total, range_ = found.total, found.range
         own, inherited = self._split(actual, exact, own_exact, total, note) if asks_own else (None, None)
-        return Figures(total, own, inherited, range_)
+        return OperationFigures(total, own, inherited, range_)
 
-    def _by_core(self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None) -> Figures | None:
+    def _by_core(
+        self, actual: NDArray[Any], exact: NDArray[Any], own_exact: NDArray[Any] | None
+    ) -> OperationFigures | None:
         """Return what one pass of the core finds; None if the values or the level ask for more."""
         least = smallest_normal(actual.dtype)
         if self._core is None or least is None or self.recorder.detail >= Detail.ELEMENTS or not actual.size:
@@ -176,18 +178,17 @@ class Measurer:
         sums.add(values, exact, own_exact)
         return self.read_sums(sums.totals(), actual, exact, own_exact is not None)
 
-    def read_sums(self, sums: Any, actual: NDArray[Any], exact: NDArray[Any], has_own: bool) -> Figures | None:
+    def read_sums(self, sums: Any, actual: NDArray[Any], exact: NDArray[Any], has_own: bool) -> OperationFigures | None:
         """Return the figures of the core's totals; None if NaN, infinities, masks or the like need more care.
 
         Without own sums, the own error is not known.
         """
         rows = actual.size // actual.shape[-1] if actual.ndim > 1 else 1
-        total = size_of_sums(*sums.total, sums.scale, rows)
-        own = size_of_sums(*sums.own, sums.own_scale, rows) if has_own else None
-        inherited = size_of_sums(*sums.inherited, sums.scale, rows) if has_own else None
+        total = _size_of(sums.total, sums.scale, rows)
+        own = _size_of(sums.own, sums.own_scale, rows) if has_own else None
+        inherited = _size_of(sums.inherited, sums.scale, rows) if has_own else None
         if total is None or (has_own and (own is None or inherited is None)):
             return None
-        # Sums of infinite values are infinite, so there are none here, unless two of them agree.
         saturated = count_saturated(actual, exact, sums.most)
         found_range = ValueRange(
             smallest=sums.smallest,
@@ -198,7 +199,7 @@ class Measurer:
             saturated=saturated,
             zeros=sums.zeros,
         )
-        return Figures(total, own, inherited, found_range)
+        return OperationFigures(total, own, inherited, found_range)
 
     def _split(
         self,
@@ -225,6 +226,10 @@ class Measurer:
         lost = int(np.sum(np.isfinite(exact) & ~np.isfinite(asarray(actual, exact.dtype))))
         if lost:
             self.recorder.note_event("overflow", operation.name, operation.site, lost, actual.size)
+
+
+def _size_of(found: Any, scale: float, rows: int) -> ErrorSize | None:
+    return size_of_sums(found.squares, found.worst_row, found.largest, scale, rows)
 
 
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:

@@ -14,6 +14,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
+
+# The engine replaces numpy.empty while it watches a computation.
+from numpy import empty
 from numpy.typing import NDArray
 
 from precreg.arithmetic import FORMATS
@@ -61,8 +64,8 @@ class Memory:
         # Values of this version that the tape has kept, by region.
         self.copies: dict[Region, Kept] = {}
         # The relative errors of views of this version, and their largest absolute values.
-        self.errors: dict[Region, float] = {}
-        self.largest: dict[Region, float] = {}
+        self.errors: dict[Region | str, float] = {}
+        self.largest: dict[Region | str, float] = {}
 
     def offset(self, array: Plain) -> int:
         """Return the bytes from the start of the memory to the first element of an array that lies in it."""
@@ -153,7 +156,7 @@ class Memories:
     def lend(self, size: int) -> Plain:
         """Return memory for so many numbers of float64, with any values: used memory, if some is free."""
         free = self._free.get(size)
-        return (free.pop() if free else np.empty(size)).reshape(-1)
+        return (free.pop() if free else empty(size)).reshape(-1)
 
     def take_back(self, lent: Plain) -> None:
         """Lend memory again: the system clears new pages, which takes longer than most passes over them."""
@@ -224,6 +227,12 @@ class Memories:
     def region(self, array: Plain, memory: Memory) -> Region:
         """Return the place of an array in its memory."""
         return Region(memory.number, memory.offset(array), array.shape, array.strides, array.dtype)
+
+    def place(self, array: Plain, memory: Memory) -> Region | str:
+        """Return a key for figures of an array: the region, or the kind of numbers of a whole memory."""
+        # Figures of all numbers do not depend on the shape, and a region takes longer.
+        is_whole = array.nbytes == memory.nbytes and array.flags.c_contiguous
+        return array.dtype.char if is_whole else self.region(array, memory)
 
     def written(self, memory: Memory, is_exact: bool) -> None:
         """Note that the values of a memory have changed."""

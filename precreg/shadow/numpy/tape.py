@@ -7,6 +7,7 @@ gradient of the region that it wrote, and leaves 0 there.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -41,6 +42,8 @@ ARRAYS = Codec(
     lambda packed, form: np.frombuffer(packed, form[0]).reshape(form[1]),
     np.ndarray.copy,
 )
+# Elements of a block that stays in a core's cache. OpenBLAS starts threads for products of more than 10,000.
+_BLOCK = 2**13
 
 
 class Operand:
@@ -172,6 +175,15 @@ class Adjoints:
 
     def __init__(self) -> None:
         self._by_memory: dict[int, Plain] = {}
+        # Memories whose gradient is an array of a rule, which others may have, too: it is never changed in place.
+        self._borrowed: set[int] = set()
+
+    def _own(self, number: int) -> Plain:
+        """Return the gradient of a memory as an array that may be changed."""
+        if number in self._borrowed:
+            self._borrowed.remove(number)
+            self._by_memory[number] = self._by_memory[number].copy()
+        return self._by_memory[number]
 
     def _view(self, region: Region, flat: Plain) -> Plain:
         unit = _unit(region)
@@ -188,7 +200,9 @@ class Adjoints:
         if written.where is None and view.size == flat.size and view.dtype == flat.dtype and not _overlaps(view):
             # The gradient of a whole memory leaves with it.
             del self._by_memory[written.region.memory]
+            self._borrowed.discard(written.region.memory)
             return view if view.any() else None
+        view = self._view(written.region, self._own(written.region.memory))
         if written.where is None:
             gradient = view.copy()
             view[...] = 0.0
@@ -199,9 +213,13 @@ class Adjoints:
 
     def add(self, region: Region, units: int, gradient: Plain) -> None:
         """Add a gradient at a region."""
-        flat = self._by_memory.get(region.memory)
-        if flat is None:
-            flat = self._by_memory[region.memory] = np.zeros(units)
+        if region.memory not in self._by_memory:
+            if _is_whole(region, units, gradient):
+                self._by_memory[region.memory] = gradient.reshape(-1)
+                self._borrowed.add(region.memory)
+                return
+            self._by_memory[region.memory] = np.zeros(units)
+        flat = self._own(region.memory)
         view = self._view(region, flat)
         if view.dtype.kind != "c" and gradient.dtype.kind == "c":
             gradient = gradient.real
@@ -213,6 +231,17 @@ class Adjoints:
             return
         # A square root at 0 has no finite derivative: that element passes nothing on.
         view += gradient if np.isfinite(gradient.sum()) else np.where(np.isfinite(gradient), gradient, 0.0)
+
+
+def _is_whole(region: Region, units: int, gradient: Plain) -> bool:
+    """Return whether a gradient is finite, and has the place of each number of a memory in order."""
+    if gradient.dtype != np.float64 or gradient.size != units or gradient.shape != region.shape or region.offset:
+        return False
+    if region.dtype.kind == "c" or not gradient.flags.c_contiguous:
+        return False
+    scale = gradient.itemsize // region.dtype.itemsize
+    is_in_order = tuple(stride * scale for stride in region.strides) == gradient.strides
+    return is_in_order and bool(np.isfinite(gradient.sum()))
 
 
 def _unit(region: Region) -> int:
@@ -285,4 +314,11 @@ def _narrow(error: Plain | None) -> Plain | None:
 
 
 def _product(error: Plain | None, gradient: Plain) -> float:
-    return 0.0 if error is None else float(np.vdot(gradient, error).real)
+    if error is None:
+        return 0.0
+    if error.dtype != np.float32 or not (error.flags.c_contiguous and gradient.flags.c_contiguous):
+        return float(np.vdot(gradient, error).real)
+    # Block by block: a whole error in float64 would go through memory once more.
+    one, other = error.reshape(-1), gradient.reshape(-1)
+    places = range(0, one.size, _BLOCK)
+    return math.fsum(float(np.vdot(other[at : at + _BLOCK], one[at : at + _BLOCK]).real) for at in places)
