@@ -260,6 +260,12 @@ def describe_coverage(trace: Trace) -> str:
     rare = [(found.shares_cut, "without a derivative"), (found.weakened, "run in another way than plainly")]
     counted = ", ".join(f"{number:,} {name}" for number, name in (*counts, *(each for each in rare if each[0])))
     sums = [f"shares of {name} add up to {format_number(sum, 3)}" for name, sum in found.sums.items()]
+    # A gradient in the direction of an infinite error is none.
+    sums += [
+        f"no shares of {each.name}, whose error is not finite"
+        for each in trace.outputs
+        if each.sum_of_shares is None and each.rounding is not None and not isfinite(each.rounding.relative)
+    ]
     operations = f"{found.operations:,} operation{'' if found.operations == 1 else 's'}"
     return f"coverage: {'; '.join([f'{operations}, {counted}', *(sums or ['no shares'])])}"
 
