@@ -6,6 +6,7 @@ import pytest
 
 CELL = """\
 import numpy as np
+import precreg
 
 with precreg.trace(watch=["y"]) as t:
     x = t.array(np.linspace(1, 2, 5, dtype=np.float32))
