@@ -11,7 +11,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, listed_names
-from precreg.shadow.numpy.measure import Inputs, Measurer, OperationFigures
+from precreg.shadow.numpy.measure import Inputs, Measurer, OperationFigures, has_no_error
 from precreg.shadow.numpy.memory import records_are_shadowed
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
 from precreg.shadow.numpy.values import Values, in_float64, in_widest, leaves_of, plain_array_of
