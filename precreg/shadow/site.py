@@ -7,7 +7,7 @@ import os
 import sys
 from functools import lru_cache
 from importlib.util import find_spec
-from types import CodeType, FrameType
+from types import FrameType
 
 from precreg.types import Site
 
@@ -36,13 +36,13 @@ def user_site(module: str = "", depth: int = 1) -> Site:
     frame = user_frame(depth + 1)
     if is_library_file(frame.f_code.co_filename):
         return Site(module=module)
-    return _site(frame.f_code, frame.f_lineno, module)
+    return _site(frame.f_code.co_filename, frame.f_lineno, module)
 
 
-# A computation has few lines and many operations.
+# A computation has few lines and many operations. Equal code objects may come from two files.
 @lru_cache(maxsize=4096)
-def _site(code: CodeType, line: int, module: str) -> Site:
-    return Site(code.co_filename, line, linecache.getline(code.co_filename, line).strip(), module)
+def _site(file: str, line: int, module: str) -> Site:
+    return Site(file, line, linecache.getline(file, line).strip(), module)
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from precreg.shadow.numpy.memory import Memories, Memory
 from precreg.shadow.numpy.values import leaves_of
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import (
+    MASK_LIMIT,
     bits_lost,
     count_saturated,
     largest_magnitude,
@@ -230,6 +231,14 @@ class Measurer:
 
 def _size_of(found: Any, scale: float, rows: int) -> ErrorSize | None:
     return size_of_sums(found.squares, found.worst_row, found.largest, scale, rows)
+
+
+def has_no_error(operation: Operation) -> bool:
+    """Return whether a result equals its shadow: errors of masks and infinities are not measured."""
+    total, values = operation.total, operation.range
+    if total is None or values is None or largest_of(values) >= MASK_LIMIT:
+        return False
+    return total.max_abs == total.relative == 0.0
 
 
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:

@@ -11,7 +11,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, listed_names
-from precreg.shadow.numpy.measure import Inputs, Measurer, OperationFigures
+from precreg.shadow.numpy.measure import Inputs, Measurer, OperationFigures, has_no_error
 from precreg.shadow.numpy.memory import records_are_shadowed
 from precreg.shadow.numpy.tape import NumpyTape, Step, can_pass_back, fits_float32
 from precreg.shadow.numpy.values import Values, in_float64, in_widest, leaves_of, plain_array_of
@@ -247,9 +247,8 @@ class Operations:
         )
         for each in found:
             self.measurer.note_maker(each.array, len(self.recorder.operations))
-        total = None if operation is None else operation.total
         memory = self.memories.find(chosen.array)
-        if memory is not None and len(found) == 1 and total is not None and total.max_abs == total.relative == 0.0:
+        if memory is not None and len(found) == 1 and operation is not None and has_no_error(operation):
             memory.is_exact = not memory.version and chosen.array.nbytes == memory.nbytes
         if name in STEPS and chosen.own is not None:
             self._note_jump(name, site, chosen.own, chosen.exact)

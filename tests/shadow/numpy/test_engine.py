@@ -371,3 +371,11 @@ def test_linear_algebra_of_float32_has_a_float64_shadow_in_a_longdouble_trace():
     assert distance(shadow, np.linalg.solve(x.astype(float), x[0].astype(float))) < 1e-15
     assert engine.shadow_dtype == "float64"
     assert recorder.events == ()
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_square_that_overflows_stays_finite_in_the_shadow():
+    x = np.full((4, 8), 1e20, np.float32)
+    found = trace(lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True)), x)
+    np.testing.assert_array_equal(found.out, np.zeros_like(x))
+    np.testing.assert_allclose(found.shadow, np.ones((4, 8)), rtol=1e-12)
