@@ -237,6 +237,30 @@ def test_an_infinite_derivative_is_left_out_and_named(draw):
     assert (cut.name, cut.detail.split(" of ")[0]) == ("aten.sqrt", "infinite derivative")
 
 
+WAYS = [
+    lambda a, b: torch.addmm(a[:1], a, b, beta=0.5, alpha=2),
+    lambda a, b: torch.baddbmm(a[None], a[None], b[None], beta=0.5),
+    lambda a, b: torch.bmm(a[None], b[None]),
+    lambda a, b: a @ b,
+    lambda a, b: a.add(b[:1], alpha=3).add_(b[:, :1]),
+    lambda a, b: a[0].sub(b, alpha=3) * 0.7,
+    lambda a, b: a * a * b[:1],
+    lambda a, b: a[:, :1] / (b + 3) / 7,
+    lambda a, b: functional.gelu(a - b, approximate="tanh"),
+    lambda a, b: torch.relu_(b - a * 3).mul_(b),
+    lambda a, b: functional.conv1d(a[None], b[:, :, None], b[0], padding=1),
+    lambda a, b: functional.batch_norm(a.cos(), torch.ones(6), torch.full((6,), 0.25), eps=0.1),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("way", WAYS)
+def test_each_formula_of_a_way_back_lets_the_ledger_add_up(draw, way, dtype):
+    shares, recorder = shares_of(lambda x, y: way(x.sin(), y.exp()), draw(6, 6, dtype=dtype), draw(6, 6, dtype=dtype))
+    assert sum(shares.values()) == pytest.approx(1, abs=2e-3 if dtype is torch.float32 else 0.02)
+    assert not [each for each in recorder.events if each.kind == "shares_cut"]
+
+
 def test_an_operation_without_derivative_cuts_the_way(draw):
     shares, recorder = shares_of(lambda x: torch.igamma(x.exp(), torch.ones(3, 3)) * 3 + x.cos(), draw(3, 3))
     names = {recorder.operations[number - 1].name for number in shares}
