@@ -284,7 +284,7 @@ def test_a_subject_that_fails_is_reported_as_a_run_reports_it(project, body, exp
 
 def test_an_output_with_an_infinity_has_no_shares_and_the_coverage_says_so(project):
     plant(project, "return softmax(scores) @ v", "return softmax(scores) @ v * x.dtype.type(6e4) * x.dtype.type(6e4)")
-    assert "no shares of out: " in traced(project, "block/float16")[1]
+    assert "no sum of shares of out: " in traced(project, "block/float16")[1]
 
 
 def test_two_options_do_not_write_one_file(project):
