@@ -151,14 +151,22 @@ def find_first_loss(trace: Trace) -> FirstLoss | None:
         return None
     chains: dict[tuple[Site, str], _Chain] = {}
     for operation in trace.operations:
+        if _is_infinite(operation.own) or _is_infinite(operation.total):
+            origin = _overflow_origin(trace, operation)
+            # An infinite error that comes from finite errors of the inputs, as the logarithm of 0 does, amplifies.
+            if _is_infinite(operation.own) or origin is not operation:
+                return FirstLoss(origin, "overflow", "overflow")
         if reason := _loss_reason(operation, normal, unit):
-            origin = _overflow_origin(trace, operation) if reason == "overflow" else operation
-            return FirstLoss(origin, reason, "overflow" if reason == "overflow" else suggest_cause(operation))
+            return FirstLoss(operation, reason, suggest_cause(operation))
         chain = _continued(chains.get((operation.site, operation.name)), operation)
         chains[operation.site, operation.name] = chain
         if chain.times >= MIN_CHAIN and chain.together > normal:
             return FirstLoss(operation, "accumulated", "accumulator", chain.times, chain.together)
     return None
+
+
+def _is_infinite(size: ErrorSize | None) -> bool:
+    return size is not None and not isfinite(size.relative)
 
 
 def _overflow_origin(trace: Trace, operation: Operation) -> Operation:
@@ -204,8 +212,6 @@ def _continued(chain: _Chain | None, operation: Operation) -> _Chain:
 def _loss_reason(operation: Operation, normal: float, unit: float) -> LossReason | None:
     own, total = operation.own, operation.total
     errors = [size.relative for size in (own, total) if size is not None]
-    if own is not None and not isfinite(own.relative):
-        return "overflow"
     if own is not None and own.relative > normal:
         return "own"
     is_amplified = operation.amplification is not None and operation.amplification > FIRST_LOSS_GROWTH

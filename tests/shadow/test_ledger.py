@@ -268,3 +268,17 @@ def test_outputs_without_a_sum_of_shares_have_a_reason():
     assert coverage.sums == {"whole": 1.0}
     reasons = {"infinite": "not finite", "exact": "exact", "best": "no rounding", "lost": "unknown"}
     assert coverage.no_sums == reasons
+
+
+def test_an_overflow_beyond_the_limit_of_masks_is_the_first_loss_behind_it():
+    """x * x of 1e25 is infinite in float32. That has no error beside 1e50, and the root beside 1e25 has."""
+    many, line = ValueRange(inf=6), Site("k.py", 13)
+    operations = [
+        operation(1, "multiply", site=line, range=many, sources=(0, 0)),
+        operation(2, "sqrt", total=math.inf, inherited=ErrorSize(math.inf), range=many, sources=(1,)),
+        operation(3, "divide", total=1.0, inherited=ErrorSize(1.0), sources=(0, 2)),
+    ]
+    out = (output(rounding=ErrorSize(1.0)),)
+    loss = find_first_loss(trace(operations, events=(TraceEvent("overflow", 1, "multiply", line),), outputs=out))
+    assert (loss.operation.number, loss.reason, loss.cause) == (1, "overflow", "overflow")
+    assert find_first_loss(trace(operations, outputs=out)) is None
