@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import asarray
 
-from precreg.shadow.numpy.derivatives import Derived, Plain, Rule, operand_pair, sum_to_shape
+from precreg.shadow.numpy.derivatives import Derived, Plain, Rule, operand_pair, sum_to_shape, without_infinities
 from precreg.shadow.numpy.values import in_float64
 
 
@@ -92,7 +92,7 @@ def _einsum(derived: Derived, gradients: list[Plain]) -> list[Any]:
     subscripts, *given = derived.arguments
     values = iter(derived.values())
     known = {id(each) for each in derived.operands}
-    arrays = [next(values) if id(each) in known else asarray(each) for each in given]
+    arrays = [without_infinities(next(values) if id(each) in known else asarray(each)) for each in given]
     *labels, result = complete_subscripts(subscripts, [array.ndim for array in arrays])
     found = []
     for at, each in enumerate(given):

@@ -60,10 +60,23 @@ def sum_to_shape(gradient: Any, shape: tuple[int, ...]) -> Plain:
     gradient = asarray(gradient)
     extra = gradient.ndim - len(shape)
     if extra > 0:
-        gradient = gradient.sum(tuple(range(extra)))
+        gradient = _finite_sum(gradient, tuple(range(extra)))
     axes = tuple(axis for axis, length in enumerate(shape) if length == 1 and gradient.shape[axis] != 1)
-    gradient = gradient.sum(axes, keepdims=True) if axes else gradient
+    gradient = _finite_sum(gradient, axes, keepdims=True) if axes else gradient
     return np.broadcast_to(gradient, shape) if gradient.shape != shape else gradient
+
+
+def _finite_sum(gradient: Plain, axes: tuple[int, ...], *, keepdims: bool = False) -> Plain:
+    """Sum a gradient. An infinite value beside its equal has no error, and 0 times infinity would spoil the sum."""
+    total: Plain = gradient.sum(axes, keepdims=keepdims)
+    if np.isfinite(total).all():
+        return total
+    return np.where(np.isfinite(gradient), gradient, 0.0).sum(axes, keepdims=keepdims)
+
+
+def without_infinities(values: Plain) -> Plain:
+    """Return operands of a contraction with 0 for infinities and NaN: results of these have no gradient."""
+    return values if np.isfinite(values.sum()) else np.where(np.isfinite(values), values, 0.0)
 
 
 def operand_pair(derived: Derived) -> tuple[tuple[Plain, Plain], tuple[bool, bool]]:
@@ -72,7 +85,8 @@ def operand_pair(derived: Derived) -> tuple[tuple[Plain, Plain], tuple[bool, boo
     operands = {id(each) for each in derived.operands}
     known = tuple(id(each) in operands for each in derived.arguments[:2])
     pair = tuple(
-        next(values) if is_known else asarray(each) for each, is_known in zip(derived.arguments, known, strict=False)
+        without_infinities(next(values) if is_known else asarray(each))
+        for each, is_known in zip(derived.arguments, known, strict=False)
     )
     return (pair[0], pair[1]), (known[0], known[1])
 

@@ -204,3 +204,22 @@ def test_a_trace_without_shares_keeps_no_tape_and_the_same_errors():
         assert engine.tape is None
     assert [each.own for each in without.operations] == [each.own for each in with_shares.operations]
     assert not any(each.shares for each in without.operations)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda x, y: x / y.astype(np.float16),
+        lambda x, y: x * y.astype(np.float16),
+        lambda x, y: x @ y.astype(np.float16).T,
+        lambda x, y: np.einsum("ij,kj->ik", x, y.astype(np.float16)),
+    ],
+)
+def test_infinities_of_an_input_take_no_share_from_others(kernel):
+    """An infinite element equals its exact one, so the shares of all others still add up."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(1, 2, (16, 8)).astype(np.float32)
+    y = generator.uniform(0.5, 2, (1, 8)).astype(np.float32)
+    x[3, 2], x[5, 5] = np.inf, -np.inf
+    found = trace(kernel, x, y)
+    assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
