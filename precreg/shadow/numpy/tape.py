@@ -123,7 +123,8 @@ class NumpyTape:
 
     def _keep(self, array: Plain) -> Kept:
         self._fresh += array.nbytes
-        return self.shelf.keep(array, array.nbytes)
+        # The difference of arrays without dimensions is a scalar.
+        return self.shelf.keep(asarray(array), array.nbytes)
 
     def written(self, array: Plain, error: Plain | None, where: Plain | None = None) -> Written:
         """Return a result with its own error for a step; the error of a large array is rounded to float32."""

@@ -223,3 +223,14 @@ def test_infinities_of_an_input_take_no_share_from_others(kernel):
     x[3, 2], x[5, 5] = np.inf, -np.inf
     found = trace(kernel, x, y)
     assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    # The own errors of numbers like 1e-33 fit no float32, and those of float64 are longdouble.
+    [(np.float32, 1e-33), (np.float64, 1.0)],
+)
+def test_the_error_of_a_single_number_is_kept(dtype, scale):
+    x = (np.random.default_rng(0).uniform(1, 2, 64) * scale).astype(dtype)
+    found = trace(lambda x: np.sum(x) * dtype(0.3), x)
+    assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
