@@ -214,6 +214,8 @@ def describe_reordering(found: OrderDifference) -> list[str]:
         part = share_text(found.changed / found.elements) if found.changed >= found.elements / 1000 else ""
         counted = f"{found.changed:,} of {found.elements:,} elements of {found.output}"
         bits = f"{counted} differ{f' ({part})' if part else ''}"
+    if found.problem:
+        return [f"the order of operations is not compared with {other}'s: {found.problem}; {bits}"]
     if found.first is None:
         steps = f"{other} takes {found.other_steps:,} step{'' if found.other_steps == 1 else 's'} more"
         placed = "" if found.counterpart is None else f": {_placed(found.counterpart)}"

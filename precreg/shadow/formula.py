@@ -51,19 +51,18 @@ def find_order_difference(
     """Trace the golden of a case and the subject once more, and name the first operation that the golden has not.
 
     `outputs` are those with other bits than the golden's. Return None if the golden takes the same steps, or nothing
-    saw them.
+    saw them. `problem` has the reason if the subject or the golden fails when it is traced for this.
     """
+    found = OrderDifference(other="golden", output=outputs[0].name)
     try:
         # Own errors say which operations round.
         own = sketch_subject(case, call, Detail.OWN)
         other = sketched(
             lambda observer: run_oracle(case, [seed], [call.inputs], call.directory, call.project, observer), Detail.OWN
         )
-    except CaseFailed:
-        return None
-    return order_difference(
-        own, other, known_values(call.inputs), outputs, dtype, OrderDifference(other="golden", output="")
-    )
+    except CaseFailed as failed:
+        return replace(found, problem=failed.failure.message)
+    return order_difference(own, other, known_values(call.inputs), outputs, dtype, found)
 
 
 def order_difference(

@@ -215,6 +215,8 @@ class OrderDifference(Struct, frozen=True, kw_only=True):
     # The operations on the way to the output that round and that the other computation does not have, on each side.
     own_steps: int = 0
     other_steps: int = 0
+    # The reason why one of the computations could not be traced again.
+    problem: str = ""
 
 
 # Why an operation loses more than the other version does: its own error grew, or it is new and has one.

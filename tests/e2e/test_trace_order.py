@@ -208,3 +208,20 @@ def test_the_cast_of_the_published_layer_norm_is_the_first_loss(tmp_path):
     assert trace["first_loss"]["cause"] == "cast"
     assert first["shares"]["out"] > 0.3
     assert 0.95 < trace["outputs"][0]["sum_of_shares"] < 1.05
+
+
+@pytest.mark.parametrize("function", ["step", "golden"])
+def test_a_function_that_fails_in_the_second_trace_leaves_the_reason(project, kernel, function):
+    swap(kernel)
+    # The subject runs plainly, traced, and for a second shadow before the orders are compared.
+    limit = {"step": 3, "golden": 1}[function]
+    change(
+        kernel,
+        f"def {function}(w, m, v, rate):\n",
+        f"calls = []\n\n\ndef {function}(w, m, v, rate):\n    calls.append(w)\n"
+        f"    if len(calls) > {limit}:\n        raise ValueError('called too often')\n",
+    )
+    trace, text = traced(project)
+    assert trace["order"]["problem"] == "ValueError: called too often"
+    assert "the order of operations is not compared with the golden's: ValueError: called too often; " in text
+    assert f"{changed_elements(project)} of 4,096 elements of w differ" in text
