@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.shadow.numpy.memory import owner_of
 from precreg.shadow.numpy.values import plain_array_of
 from precreg.shadow.site import user_site
 
@@ -128,9 +129,30 @@ def _partition(engine: Any, array: Any, arguments: tuple[Any, ...], options: dic
     array[...] = engine.function(np.partition, (array, *arguments), options)
 
 
+def _resize(engine: Any, array: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Give an array new memory of another shape, as numpy's method does: with zeros behind the old elements."""
+    shape = arguments[0] if len(arguments) == 1 else arguments
+    if shape is None or shape == ():
+        return
+    plain = array.view_plain()
+    if owner_of(plain).nbytes != plain.nbytes:
+        raise ValueError("cannot resize this array: it does not own its data")
+    size = int(np.prod(shape))
+
+    def padded(values: Any) -> Any:
+        kept = np.ravel(values)[:size]
+        return np.concatenate([kept, np.zeros(size - len(kept), values.dtype)]).reshape(shape)
+
+    result = engine.operations.run("resize", padded, padded, (array,), {}, mover=padded)
+    # A view cannot be resized, and a pickled state replaces its memory.
+    np.ndarray.__setstate__(array, np.ndarray.__reduce__(np.zeros(shape, plain.dtype))[2])  # type: ignore[index]
+    array[...] = result
+
+
 IN_PLACE_METHODS: dict[str, Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], None]] = {
     "fill": _fill,
     "put": _put,
     "sort": _sort,
     "partition": _partition,
+    "resize": _resize,
 }

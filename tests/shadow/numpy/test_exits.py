@@ -346,3 +346,23 @@ def test_an_iterator_is_read_once():
 
     found = trace(kernel, drawn(4))
     np.testing.assert_array_equal(found.out, kernel(drawn(4)))
+
+
+@pytest.mark.parametrize("shape", [(12, 2), (3,), (4, 5)])
+def test_an_array_that_is_resized_in_place_takes_its_shadow_along(shape):
+    def resized(x):
+        y = x * 3 + 1
+        y.resize(*shape, refcheck=False)
+        return y * y
+
+    x = drawn(4, 5)
+    found = trace(resized, x)
+    np.testing.assert_array_equal(found.out, resized(x))
+    assert distance(found.shadow, as_float64(resized, x)) < 1e-15
+    assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
+    assert found.events == ()
+
+
+def test_a_view_cannot_be_resized():
+    with pytest.raises(ValueError, match="does not own its data"):
+        trace(lambda x: (x * 2)[:2].resize(3), drawn(4, 5))
