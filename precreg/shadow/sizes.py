@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from numpy import asarray
 from numpy.typing import NDArray
 
-from precreg.arithmetic import FORMATS, dtype_name, ulp
+from precreg.arithmetic import COMPLEX_PARTS, FORMATS, dtype_name, ulp
 from precreg.types import ErrorSize, ValueRange
 
 # Masks of attention hold the smallest finite number, or a large constant: beyond it errors say nothing, and their
@@ -29,7 +29,8 @@ def error_size(actual: NDArray[Any], exact: NDArray[Any], *, elements: bool = Fa
     """Return the size of the errors of an array against exact values of the same shape, in float64 or wider.
 
     Equal infinities, two NaN, and elements whose values lie beyond MASK_LIMIT on the same side have no error. A NaN or
-    an infinity on one side alone makes the error infinite. `elements` measures ULP, too.
+    an infinity on one side alone makes the error infinite; but exact values beyond the dtype round to infinity.
+    `elements` measures ULP, too.
     """
     return size_of_errors(asarray(actual), asarray(exact), elements)
 
@@ -95,7 +96,7 @@ def relative_error(actual: NDArray[Any], exact: NDArray[Any]) -> float:
 
 def _careful_size(actual: NDArray[Any], exact: NDArray[Any], elements: bool) -> ErrorSize:
     wide = asarray(actual, np.result_type(exact.dtype, np.float64))
-    same = _agree(wide, exact)
+    same = _agree(actual, wide, exact)
     errors = np.where(same, 0.0, np.abs(wide - exact))
     scale = np.where(same & ~(np.abs(exact) <= MASK_LIMIT), 0.0, np.abs(exact))
     errors = np.where(np.isnan(errors), np.inf, errors)
@@ -113,12 +114,22 @@ def counted_errors(actual: NDArray[Any], exact: NDArray[Any]) -> NDArray[Any]:
     if float(np.abs(errors).max(initial=0.0)) < MASK_LIMIT * 1e-20:
         # Far below the roundoff of a mask, and no element is NaN: max() would say so.
         return errors
-    return np.where(_agree(asarray(actual, exact.dtype), exact), 0.0, errors)
+    return np.where(_agree(actual, asarray(actual, exact.dtype), exact), 0.0, errors)
 
 
-def _agree(actual: NDArray[Any], exact: NDArray[Any]) -> Any:
-    masked = (np.abs(actual) > MASK_LIMIT) & (np.abs(exact) > MASK_LIMIT) & (np.sign(actual) == np.sign(exact))
-    return (actual == exact) | (np.isnan(actual) & np.isnan(exact)) | masked
+def _agree(actual: NDArray[Any], wide: NDArray[Any], exact: NDArray[Any]) -> Any:
+    masked = (np.abs(wide) > MASK_LIMIT) & (np.abs(exact) > MASK_LIMIT) & (np.sign(wide) == np.sign(exact))
+    if asarray(actual).dtype != exact.dtype:
+        # A rounded value is infinite if its exact one is beyond the dtype's largest number, and else it is wrong.
+        beyond = np.abs(exact) > _largest_number(asarray(actual).dtype)
+        masked &= np.where(np.isfinite(wide), np.isfinite(exact), beyond)
+    return (wide == exact) | (np.isnan(wide) & np.isnan(exact)) | masked
+
+
+def _largest_number(dtype: np.dtype[Any]) -> float:
+    name = dtype_name(dtype)
+    format = FORMATS.get(COMPLEX_PARTS.get(name, name))
+    return MASK_LIMIT if format is None else format.largest
 
 
 def _norm(values: Any) -> float:

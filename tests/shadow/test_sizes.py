@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from precreg.shadow.sizes import MASK_LIMIT, error_size, largest_magnitude, value_range
+from precreg.shadow.sizes import MASK_LIMIT, counted_errors, error_size, largest_magnitude, value_range
 
 floats = st.floats(-(2.0**60), 2.0**60, width=32)
 
@@ -113,3 +113,14 @@ def test_ranges_of_other_arrays():
     assert np.isnan(largest_magnitude(np.array([1.0, np.nan, -8.0], np.float32)))
     assert str(largest_magnitude(np.array([0.0, -0.0], np.float32))) == "0.0"
     assert largest_magnitude(np.array([-1.0, -8.0], np.float64)) == 8.0
+
+
+def test_an_infinity_beyond_the_limit_of_masks():
+    """It has no error beside values that its dtype rounds to infinity, and an infinite one beside others."""
+    infinite, mask = np.array([np.inf, 1], np.float32), np.array([1e32, 1], np.float32)
+    for dtype in (np.float32, ml_dtypes.bfloat16, np.complex64):
+        for actual, exact, error in ((infinite, 1e40, 0.0), (infinite, 1e35, np.inf), (mask, np.inf, np.inf)):
+            assert error_size(actual.astype(dtype), np.array([exact, 1.0])).relative == error
+            assert error_size(-actual.astype(dtype), np.array([-exact, -1.0])).relative == error
+    assert not np.isfinite(counted_errors(infinite, np.array([1e35, 1.0]))[0])
+    assert counted_errors(infinite, np.array([1e40, 1.0]))[0] == 0.0

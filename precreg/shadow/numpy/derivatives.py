@@ -71,7 +71,8 @@ def _finite_sum(gradient: Plain, axes: tuple[int, ...], *, keepdims: bool = Fals
     total: Plain = gradient.sum(axes, keepdims=keepdims)
     if np.isfinite(total).all():
         return total
-    return np.where(np.isfinite(gradient), gradient, 0.0).sum(axes, keepdims=keepdims)
+    finite: Plain = np.where(np.isfinite(gradient), gradient, 0.0).sum(axes, keepdims=keepdims)
+    return finite
 
 
 def without_infinities(values: Plain) -> Plain:

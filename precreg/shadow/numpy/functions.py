@@ -145,7 +145,8 @@ def _resize(engine: Any, array: Any, arguments: tuple[Any, ...], options: dict[s
 
     result = engine.operations.run("resize", padded, padded, (array,), {}, mover=padded)
     # A view cannot be resized, and a pickled state replaces its memory.
-    np.ndarray.__setstate__(array, np.ndarray.__reduce__(np.zeros(shape, plain.dtype))[2])  # type: ignore[index]
+    state: Any = np.ndarray.__reduce__(np.zeros(shape, plain.dtype))[2]
+    np.ndarray.__setstate__(array, state)
     array[...] = result
 
 
