@@ -450,6 +450,7 @@ _EVENTS = {
     "rerouted": "the trace had to choose another kernel than a plain run",
     "untraced": "the computation went on where the trace sees nothing",
     "shares_cut": "no way back leads through it, so operations before it get no share there",
+    "rounded_weights": "the case rounded weights before the computation, and no error here contains that",
 }
 
 

@@ -88,11 +88,12 @@ class Recorder:
         self._is_shown = False
         # Arrays that code without a trace computed, by their identity.
         self._foreign: dict[int, weakref.ref[Any]] = {}
+        self.has_foreign = False
         self._events: dict[tuple[EventKind, str, Site, str], TraceEvent] = {}
 
     def note_foreign(self, array: NDArray[Any]) -> None:
         """Note an array whose exact values nobody knows, as long as it lives."""
-        key = id(array)
+        key, self.has_foreign = id(array), True
         self._foreign[key] = weakref.ref(array, lambda _: self._foreign.pop(key, None))
 
     def is_foreign(self, array: NDArray[Any]) -> bool:

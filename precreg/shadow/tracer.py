@@ -14,7 +14,7 @@ from precreg.shadow.engines import RunningEngines
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.sizes import error_size, value_range
 from precreg.subject import output_leaves
-from precreg.types import TracedOutput
+from precreg.types import Site, TracedOutput
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
@@ -47,6 +47,10 @@ class Tracer:
     def watch_module(self, module: object) -> None:
         """Learn the names of the layers of a module of torch that is called next."""
         self._module = module
+
+    def note_rounded_weights(self, module: str, dtype: str, changed: int, elements: int) -> None:
+        """Record that the shadow takes weights that were rounded before the call."""
+        self.recorder.note_event("rounded_weights", dtype, Site(module=module), changed, elements)
 
     def call(
         self,

@@ -38,6 +38,9 @@ class Observer(Protocol):
     def watch_module(self, module: object) -> None:
         """Learn the names of the layers of a module of torch that is called next."""
 
+    def note_rounded_weights(self, module: str, dtype: str, changed: int, elements: int) -> None:
+        """Learn how many weights a specification's dtype rounded before the call: the call does not see it."""
+
 
 class Call(Struct, frozen=True):
     """Hold the arguments of one computation, and where it belongs.

@@ -39,8 +39,11 @@ OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaqu
 # - eager: code that is compiled in a plain run ran operation by operation;
 # - rerouted: the trace had to choose another kernel than the plain run;
 # - untraced: the computation went on where the engine sees nothing (a thread, a process, a C library);
-# - shares_cut: an operation without a derivative ends the way of shares to the operations before it.
-EventKind = Literal["cut", "flip", "overflow", "not_shadowed", "eager", "rerouted", "untraced", "shares_cut"]
+# - shares_cut: an operation without a derivative ends the way of shares to the operations before it;
+# - rounded_weights: the case rounded weights to the dtype `name` before the computation, and the shadow takes them so.
+EventKind = Literal[
+    "cut", "flip", "overflow", "not_shadowed", "eager", "rerouted", "untraced", "shares_cut", "rounded_weights"
+]
 
 
 class Site(Struct, frozen=True):

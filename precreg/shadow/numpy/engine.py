@@ -14,7 +14,7 @@ from precreg.shadow.numpy.creators import Creators
 from precreg.shadow.numpy.elementwise import ElementOperations
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
 from precreg.shadow.numpy.memory import Memories, owner_of
-from precreg.shadow.numpy.operations import Operations
+from precreg.shadow.numpy.operations import Operations, plain_arrays
 from precreg.shadow.numpy.tape import NumpyTape, Step
 from precreg.shadow.numpy.values import Values, leaves_of, plain_array_of, replace_leaves
 from precreg.shadow.numpy.writes import Writes
@@ -117,8 +117,23 @@ class NumpyEngine:
         return exact
 
     def is_foreign(self, array: NDArray[Any]) -> bool:
-        """Return whether code without a trace computed an array."""
-        return self.recorder.is_foreign(owner_of(array))
+        """Return whether code without a trace computed an array, or may have.
+
+        Plain numpy computes unseen on results of such code, so then each array that the engine does not know is one.
+        """
+        recorder = self.recorder
+        return recorder.is_foreign(owner_of(array)) or (
+            recorder.has_foreign and self.values.wide_of(array.dtype) is not None and not self.knows(array)
+        )
+
+    def takes_foreign(self, given: Any) -> bool:
+        """Return whether code without a trace computed an array among arguments."""
+        return self.recorder.has_foreign and any(map(self.is_foreign, plain_arrays(given)))
+
+    def _on_foreign(self, name: str, function: Callable[..., Any], arguments: Any, options: Any) -> Any:
+        """Compute an operation whose exact result nobody knows."""
+        self.recorder.note_event("untraced", name, user_site(depth=2), detail="plain array")
+        return function(*self.values.low(arguments), **self.values.low(options))
 
     def _view(self, array: NDArray[Any], is_simulated: bool) -> ShadowArray:
         view = np.ndarray.view(array, ShadowArray)
@@ -226,6 +241,8 @@ class NumpyEngine:
         if method == "at":
             self.writes.at(name, ufunc, inputs)
             return None
+        if self.takes_foreign((inputs, options)) and options.get("out") is None:
+            return self._on_foreign(name, function, inputs, options)
         out = options.pop("out", None)
         targets = [each for each in out or () if each is not None]
         if not targets:
@@ -263,6 +280,8 @@ class NumpyEngine:
             return IN_PLACE[function](self, function, arguments, options)
         if options.get("out") is not None:
             return self._into(name, function, arguments, options)
+        if self.takes_foreign((arguments, options)):
+            return self._on_foreign(name, function, arguments, options)
         if function in HANDLERS:
             return HANDLERS[function](self, function, arguments, options)
         return self.operations.run(name, function, function, arguments, options)
@@ -290,6 +309,8 @@ class NumpyEngine:
             return self.operations.cast(array, arguments, options)
         if options.get("out") is not None:
             return self._into(name, call, given, options)
+        if self.takes_foreign((given, options)):
+            return self._on_foreign(name, call, given, options)
         return self.operations.run(name, call, call, given, options)
 
     def take_item(self, array: ShadowArray, key: Any) -> Any:

@@ -335,6 +335,8 @@ class Operations:
         if self.values.wide_of(array.dtype) is None or name.startswith("empty"):
             return self.engine.given(array)
         self.note_unknown(name, user_site(depth=3), (arguments, options))
+        if self.engine.takes_foreign((arguments, options)):
+            return array
         with np.errstate(all="ignore"):
             return self._created(name, function, (arguments, options), result, array)
 
@@ -381,7 +383,7 @@ class Operations:
 
     def note_unknown(self, name: str, site: Site, given: Any) -> None:
         """Note plain floating-point arrays among the arguments that the engine has not seen before."""
-        for value in _plain_arrays(given):
+        for value in plain_arrays(given):
             if self.values.wide_of(value.dtype) is not None and not self.engine.knows(value):
                 self.recorder.note_event("untraced", name, site, value.size, value.size, "plain array")
         for leaf in leaves_of(given):
@@ -482,13 +484,14 @@ def _is_numeric(array: NDArray[Any], values: Values) -> bool:
     return array.dtype.kind in "biu" or values.wide_of(array.dtype) is not None
 
 
-def _plain_arrays(given: Any) -> list[NDArray[Any]]:
+def plain_arrays(given: Any) -> list[NDArray[Any]]:
+    """Return the arrays that are not watched, also inside of lists, tuples and dicts."""
     if isinstance(given, np.ndarray):
         return [] if type(given) is ShadowArray else [given]
     if isinstance(given, dict):
-        return _plain_arrays(list(given.values()))
+        return plain_arrays(list(given.values()))
     if isinstance(given, list | tuple):
-        return [array for member in given for array in _plain_arrays(member)]
+        return [array for member in given for array in plain_arrays(member)]
     return []
 
 

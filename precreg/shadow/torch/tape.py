@@ -381,7 +381,9 @@ def _run(entry: _Entry, passed: Sequence[Any], *, is_first: bool) -> Any:
 
     args, kwargs = map_leaves(leaf, entry.inputs.args), map_leaves(leaf, entry.inputs.kwargs)
     ruled = apply_rule(entry.facts, args, kwargs, entry.low)
-    if ruled is None and not (is_first and entry.facts.keeps_for_backward):
+    # torch has no derivative with respect to running statistics, which an earlier batch made inexact.
+    is_own = is_first and entry.facts.keeps_for_backward and not entry.inputs.inexact & {*entry.facts.hidden_writes}
+    if ruled is None and not is_own:
         ruled = derivable_form(entry.facts, args, kwargs)
     out = kwargs.get("out")
     if ruled is None and isinstance(out, torch.Tensor):

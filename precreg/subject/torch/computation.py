@@ -19,7 +19,7 @@ from precreg.subject.torch.advice import advised
 from precreg.subject.torch.compilation import begin_compilation, compiled, compiler_facts
 from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
-from precreg.subject.torch.module import Built, built_module
+from precreg.subject.torch.module import Built, built_module, rounded_weights
 from precreg.subject.torch.monitored import layer_outputs
 from precreg.subject.torch.settings import seed_generators, settings_of
 from precreg.subject.torch.specification import WIDENED
@@ -101,6 +101,8 @@ def _timed(
             used_up, params = _inputs(spec, call, device), deepcopy(call.params)
             _run_once(_prepared(spec, built, device), used_up, params, spec, built, autocast)
         function, inputs, params = prepare(), _inputs(spec, call, device), deepcopy(call.params)
+        if call.observer is not None and (rounded := rounded_weights(built))[0]:
+            call.observer.note_rounded_weights(spec["torch"], spec["dtype"], *rounded)
         seed_generators(spec)
         wait_for(device)
         started = perf_counter_ns()

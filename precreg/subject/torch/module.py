@@ -12,6 +12,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,8 @@ class Built(NamedTuple):
     function: Callable[..., Any]
     build: Callable[[], Any] | None = None
     groups: tuple[Group, ...] = ()
+    # Returns the module before a dtype rounded its weights; None without one.
+    unrounded: Callable[[], Any] | None = None
 
     def fresh(self) -> Any:
         """Return the function, or a module of its own for one call."""
@@ -68,6 +71,23 @@ def built_module(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
     return _built[key]
 
 
+def rounded_weights(built: Built) -> tuple[int, int]:
+    """Return how many weights and buffers of a module its dtype rounded to other numbers, and their count."""
+    if built.unrounded is None:
+        return 0, 0
+    given, changed, elements = dict(_tensors(built.unrounded())), 0, 0
+    for name, low in _tensors(built.function):
+        if low.is_floating_point() and name in given:
+            wide = given[name].double()
+            changed += int(((low.double() != wide) & (wide == wide)).sum())
+            elements += low.numel()
+    return changed, elements
+
+
+def _tensors(module: Any) -> Iterable[tuple[str, Any]]:
+    return chain(module.named_parameters(), module.named_buffers())
+
+
 def _state(weights: Path | None) -> list[int]:
     """Return numbers that change with a file."""
     facts = None if weights is None else os.stat(weights)
@@ -83,15 +103,18 @@ def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
         _require_no_options(spec)
         return Built(found)
 
-    def build() -> Any:
+    def unrounded() -> Any:
         with settings_of(spec):
             seed_generators(spec)
             return _finish(_make(found, spec), spec, call)
 
+    def build() -> Any:
+        return unrounded().to(getattr(torch, spec["dtype"])) if "dtype" in spec else unrounded()
+
     module = build()
     groups = gradient_groups(module) if "parameters" in spec.get("gradients", ()) else ()
     if WIDENED not in spec:
-        return Built(module, build, groups)
+        return Built(module, build, groups, unrounded if "dtype" in spec else None)
     return Built(widen_module(module), lambda: widen_module(build()), groups)
 
 
@@ -150,4 +173,4 @@ def _finish(module: Any, spec: dict[str, Any], call: Call) -> Any:
     module = module.to("cpu").train(spec.get("mode") == "train")
     if "weights" in spec:
         load_weights(module, spec["weights"], call)
-    return module.to(getattr(torch, spec["dtype"])) if "dtype" in spec else module
+    return module

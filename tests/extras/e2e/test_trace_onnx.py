@@ -89,3 +89,35 @@ def test_a_subject_in_float64_is_refused(project):
     assert done.returncode == 2
     assert "precision: float64" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_nodes_that_another_machine_stored_are_compared_in_order(project):
+    """The other machine has a fault at one node, which later nodes inherit."""
+    import json
+
+    from onnx.reference import ReferenceEvaluator
+
+    from precreg.run import draw_inputs
+    from precreg.suite import load_cases
+
+    save(project / "suites/unit/net.onnx", gelu_net())
+    cases = {case.id: case for case in load_cases(project)}
+    x = draw_inputs(cases["unit/net/default"], 0, project / "suites/unit", project)["x"]
+    narrow = [node("Cast", ["h"], ["n"], to=onnx.TensorProto.BFLOAT16), node("Cast", ["n"], ["g"], "copy", to=FLOAT)]
+    other = gelu_net(narrow)
+    (project / "dumps").mkdir()
+    for each in other.graph.node:
+        if each.name:
+            del other.graph.output[:]
+            other.graph.output.append(value(each.output[0], shape=None))
+            found = ReferenceEvaluator(other).run(None, {"x": x})[0]
+            np.save(project / "dumps" / f"{each.name}.npy", found)
+    done = started(project, "trace", "unit/net", "--dumps", "dumps", "--json", "trace.json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((project / "trace.json").read_text())["dumps"]
+    unexplained = {each["name"]: each["unexplained"] for each in found["layers"]}
+    # Fused nodes have names of their own.
+    assert next(iter(unexplained.items())) == ("linear", False)
+    assert unexplained["head"] is True
+    assert all(unexplained[name] for name in unexplained if name != "linear")
+    assert "copy" in {*unexplained, *found["only_dumped"]}

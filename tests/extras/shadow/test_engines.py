@@ -76,7 +76,9 @@ def test_own_errors_of_single_roundings_agree(dtype):
     wide = x.astype(np.float64) + y.astype(np.float64)
     expected = np.linalg.norm((x + y).astype(np.float64) - wide) / np.linalg.norm(wide)
     assert found[0][0][0] == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-2)
+    # The same bits give the same errors. A share is of first order, with gradients at other points in the two.
+    np.testing.assert_allclose(np.float64(found[1])[:, :2], np.float64(found[0])[:, :2], rtol=1e-9)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3)
 
 
 def exact_chain(x):

@@ -64,3 +64,31 @@ def test_a_tensor_of_a_session_is_not_exact():
     # Its own error needs no exact input.
     assert product.own.relative > 0
     assert (product.total, product.inherited) == (None, None)
+
+
+ON_RESULTS = {
+    "a copy": lambda y, x: np.array(y),
+    "a copy of a part": lambda y, x: np.array(y[2:], np.float64),
+    "a copy of a computed array": lambda y, x: np.ascontiguousarray(np.tanh(y) * 2),
+    "a list": lambda y, x: np.array([y, y]),
+    "a product": lambda y, x: y * x,
+    "a product from the other side": lambda y, x: x * y,
+    "a function": lambda y, x: np.concatenate([x, y]),
+    "a method": lambda y, x: np.atleast_1d(x.dot(y)),
+    "an operation after a copy": lambda y, x: np.array(y) * x + 1,
+    "a tensor of a copy": lambda y, x: torch.from_numpy(np.array(y)) * 1.1,
+    "a tensor of a computed array": lambda y, x: torch.from_numpy(np.tanh(y)) * 1.1,
+}
+
+
+@pytest.mark.parametrize("way", ON_RESULTS)
+def test_arrays_made_of_a_result_are_not_exact(way):
+    network, drawn = session(), np.linspace(0.1, 1, 8, dtype=np.float32)
+    expected = ON_RESULTS[way](by_run(network, drawn * np.float32(3)), drawn)
+    with precreg.trace() as t:
+        x = t.array(drawn)
+        made = t.output("y", ON_RESULTS[way](by_run(network, x * np.float32(3)), x))
+        t.output("known", np.array(x) * np.float32(1.1))
+    np.testing.assert_array_equal(np.asarray(made), np.asarray(expected))
+    assert [each.rounding is None for each in t.trace.outputs] == [True, False]
+    assert "onnxruntime" in {each.name for each in t.trace.events if each.kind == "untraced"}

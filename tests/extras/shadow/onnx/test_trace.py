@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from precreg.shadow.ledger import find_first_loss
+from precreg.shadow.ledger import coverage_of, find_first_loss
 from precreg.shadow.onnx.trace import trace_onnx_call
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.subject import Call
@@ -270,6 +270,52 @@ def test_control_flow_is_one_opaque_operation_that_cuts_shares(tmp_path, name, n
     assert [event.name for event in events(trace, "shares_cut")] == [name]
     exact = ReferenceEvaluator(widen_model(made)).run(None, {"x": X.astype(np.float64)})[0]
     assert np.abs(found.shadows["y"] - exact).max() < 1e-14 * np.abs(exact).max()
+
+
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def recurrent(name):
+    """Return a layer of 5 hidden numbers on (time, batch, 4) that a product and an addition enclose."""
+    gates, rng = RECURRENT[name], np.random.default_rng(8)
+    weights = [
+        constant(key, (rng.standard_normal((1, gates * 5, size)) / 3).astype(np.float32))
+        for key, size in (("w", 4), ("r", 5))
+    ]
+    layer = node(name, ["s", "w", "r"], ["h"], hidden_size=5)
+    return [node("Exp", ["x"], ["a"]), node("Unsqueeze", ["a", "first"], ["s"]), layer, node("Exp", ["h"], ["y"])], [
+        *weights,
+        constant("first", np.int64([0])),
+    ]
+
+
+def resized():
+    scales = constant("scales", np.float32([1, 1.75]))
+    return [node("Exp", ["x"], ["a"]), node("Resize", ["a", "", "scales"], ["h"], mode="linear"),
+            node("Exp", ["h"], ["y"])], [scales]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "shape"),
+    [*((name, recurrent(name), (1, 1, 4, 5)) for name in RECURRENT), ("Resize", resized(), (4, 7))],
+)
+def test_a_node_without_a_derivative_is_named_and_counted(tmp_path, name, parts, shape):
+    """Its own error has a share; operations before it have none, and the coverage counts them."""
+    nodes, constants = parts
+    made = model(nodes, [square("x")], [value("y", FLOAT, shape)], constants)
+    found, trace = traced(tmp_path, made, {"x": X}, optimization="disabled")
+    wide = ReferenceEvaluator(widen_model(made)).run(None, {"x": X.astype(np.float64)})[0]
+    assert np.abs(found.shadows["y"] - wide).max() < 1e-6 * np.abs(wide).max()
+    assert [event.name for event in events(trace, "shares_cut")] == [name]
+    by_name = {(each.name, each.site.module): each for each in trace.operations}
+    before, layer, after = (by_name[key] for key in by_name if key[0] in ("Exp", name))
+    assert before.shares == {}
+    assert layer.own.relative < 1e-6
+    assert "y" in layer.shares
+    assert "y" in after.shares
+    coverage = coverage_of(trace)
+    assert (coverage.shares_cut, coverage.not_shadowed) == (1, 0)
+    assert coverage.without_share >= 1
 
 
 def test_sequences_are_traced_and_cut_shares(tmp_path):

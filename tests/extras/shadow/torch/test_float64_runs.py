@@ -1,6 +1,8 @@
 """The shadow of a computation against an independent run of it in float64, whose bits it has."""
 
 import copy
+import importlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.extras.shadow.torch.conftest import relative
 from tests.extras.shadow.torch.networks import residual, transformer
 
+SUITES = Path(__file__).parents[4] / "suites"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -301,3 +304,35 @@ def test_the_fast_path_of_an_encoder_layer_is_one_operation(trace, draw):
         assert torch.equal(traced.result, layer(x))
         assert [each.name for each in traced.operations] == ["aten._transformer_encoder_layer_fwd"]
         assert relative(traced.twin(traced.result), copy.deepcopy(layer).double()(x.double())) < 1e-14
+
+
+def shipped(name, monkeypatch):
+    """Return a network of the shipped suites, two texts, and their lengths if it takes them."""
+    monkeypatch.syspath_prepend(str(SUITES))
+    network = importlib.import_module(f"networks.{name}")
+    sizes = importlib.import_module("networks.transformer").Sizes(128, 16, 64, 4, 2)
+    seeded = importlib.import_module("networks.seeded")
+    with torch.device("meta"):
+        module = (network.Bert if name == "bert" else network.Gpt)(sizes)
+    words = torch.randint(2**30, (2, 12), generator=torch.Generator().manual_seed(5))
+    return seeded.initialized(module), [words, torch.tensor([12, 7])][: 2 if name == "bert" else 1]
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_shipped_transformers(trace, monkeypatch, name, dtype):
+    """An encoder with a mask of padding, and a decoder that reads a text at once and with a cache."""
+    module, inputs = shipped(name, monkeypatch)
+    module = module.to(dtype)
+    with torch.no_grad():
+        plain = module(*inputs)
+        traced = trace(module, *inputs, module=module)
+        wide = copy.deepcopy(module).double()(*inputs)
+    assert not traced.events("cut")
+    # The perplexity is computed in float64.
+    assert {each.name for each in traced.events("not_shadowed")} <= {"float64"}
+    for output, value in traced.result.items():
+        assert torch.equal(value, plain[output])
+        if value.is_floating_point():
+            assert relative(traced.twin(value), wide[output]) < 1e-12
+            assert relative(value.double(), traced.twin(value)) > 0

@@ -201,6 +201,23 @@ def test_gradients_of_batch_norm_have_shares(draw, training):
     assert not [each for each in recorder.events if each.kind == "shares_cut"]
 
 
+@pytest.mark.parametrize("affine", [True, False])
+def test_an_evaluation_with_inexact_statistics_passes_errors_on(draw, affine):
+    torch.manual_seed(0)
+    convolution, norm, x = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, affine=affine), draw(4, 3, 6, 6)
+
+    def train_and_evaluate():
+        norm(convolution(x) * 1.3), norm(convolution(2 * x))
+        return norm.eval()(convolution(x))
+
+    with torch.no_grad():
+        shares, recorder = shares_of(train_and_evaluate)
+    assert recorder.events == ()
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-4)
+    # The statistics of the first batch are a part of the result.
+    assert abs(shares[1]) > 1e-3
+
+
 def test_running_statistics_have_shares(draw):
     torch.manual_seed(0)
     module, x = nn.BatchNorm1d(5), draw(16, 5)
