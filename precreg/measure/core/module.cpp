@@ -457,7 +457,7 @@ PyMODINIT_FUNC PyInit__core(void) {
                       PRECREG_DECLARED(Sketches), PRECREG_DECLARED(GroupSum), PRECREG_DECLARED(Result), PRECREG_DECLARED(Sizes),
                       {"measure", "actual, reference, start, shape, rules, plan, tables"},
                       {"sizes", "keys, counts, largest"},
-                      PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals),
+                      PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals), PRECREG_DECLARED(ShadowState),
                       PRECREG_DECLARED(ShadowOperation), PRECREG_DECLARED(Repeated),
                       {"add_shadows", "actual, exact, own, errors, state, columns, smallest_normal, ends_row"},
                       {"compute_shadows", "operation, low_x, exact_x, repeated_x, low_y, exact_y, repeated_y, actual, exact, own, errors, "

@@ -16,8 +16,8 @@ namespace {
 
 static_assert(SUM_LANES == LANES, "the state has as many lanes as the kernel");
 
-// Values of a strip stay in the first cache from one loop to the next.
-constexpr int64_t STRIP = 256;
+// Values of a strip, or of a block, stay in the first cache from one loop to the next: a strip has operands beside results.
+constexpr int64_t STRIP = 256, BLOCK = 1024;
 
 template <class T> struct Pattern;
 template <> struct Pattern<float> {
@@ -47,17 +47,17 @@ template <class T> class Range {
         most = (Ordered)bits_of((T)totals.most);
     }
     INLINE void add(const T* values, int64_t n) {
-        Ordered low = MAGNITUDE, high = 0;
+        Ordered below = MAGNITUDE, high = 0, zeros = 0; // `below` is the least magnitude less one step: a zero wraps around
         for (int64_t i = 0; i < n; i++) {
-            const Ordered magnitude = (Ordered)load<Bits>(values + i) & MAGNITUDE;
-            low = magnitude < low ? magnitude : low;
+            const Ordered magnitude = (Ordered)load<Bits>(values + i) & MAGNITUDE, step = (magnitude - 1) & MAGNITUDE;
+            below = step < below ? step : below;
             high = magnitude > high ? magnitude : high;
+            zeros += magnitude == 0;
         }
-        if (low >= normal && high < infinity) {
-            least = std::min(least, low), most = std::max(most, high);
-            return;
-        }
-        count(values, n);
+        if (below < normal - 1 || high >= infinity) return count(values, n);
+        if (below < MAGNITUDE) least = std::min(least, below + 1);
+        most = std::max(most, high);
+        totals.zeros += zeros;
     }
     void finish() {
         totals.smallest = least == MAGNITUDE ? 0.0 : number(least);
@@ -89,105 +89,177 @@ template <class T> class Range {
     }
 };
 
+// Return all bits for the lanes that count, and none for those of masks.
+INLINE Longs counting(Doubles a, Doubles b) {
+    const Doubles limit = all(MASK_LIMIT);
+    return ~((Longs)(size_of(a) > limit) & (Longs)(size_of(b) > limit) & (Longs)(((Longs)a ^ (Longs)b) >= 0));
+}
+INLINE Doubles kept(Doubles values, Longs lanes) { return (Doubles)((Longs)values & lanes); }
+
 // A sum of squares over lanes, with the largest of the absolute values.
 struct Squares {
-    Lanes<Doubles> sums, largest = {};
+    Lanes<Doubles> sums = {};
+    Doubles largest = {};
 
-    explicit Squares(const double* lanes) { memcpy(&sums, lanes, sizeof sums); }
     INLINE void add(int part, Doubles differences) {
         sums.part[part] += differences * differences;
-        largest.part[part] = larger(size_of(differences), largest.part[part]);
+        largest = larger(size_of(differences), largest);
     }
-    void keep(double* lanes) const { memcpy(lanes, &sums, sizeof sums); }
+    INLINE void end_row(Differences& to) {
+        const double squares = sum_of(sums);
+        to.squares += squares, to.worst_row = std::max(to.worst_row, squares);
+        sums = {};
+    }
+    void report_largest(Differences& to) const {
+        for (int lane = 0; lane < WIDTH; lane++) to.largest = std::max(to.largest, largest[lane]);
+    }
 };
 
-INLINE void scale_up(Lanes<Doubles>& sums, int part, Doubles values) { sums.part[part] += values * values; }
+INLINE void add_lanes(Lanes<Doubles>& to, const Lanes<Doubles>& lanes) {
+    for (int part = 0; part < PARTS; part++) to.part[part] += lanes.part[part];
+}
+
+// The sums of one row.
+struct RowSums {
+    Squares total, own, inherited;
+    Lanes<Doubles> scale = {}, own_scale = {};
+
+    // Return whether a value may be a mask: then its square is as large.
+    template <bool HAS_OWN> INLINE bool may_have_masks() const {
+        const Doubles limit = all(MASK_LIMIT * MASK_LIMIT);
+        Longs ordinary = ~(Longs){};
+        for (int part = 0; part < PARTS; part++) {
+            ordinary &= (Longs)(scale.part[part] < limit);
+            if (HAS_OWN) ordinary &= (Longs)(own_scale.part[part] < limit);
+        }
+        return any(~ordinary);
+    }
+    // Add values of one part of the lanes; return the differences that are stored.
+    template <bool HAS_OWN, bool MASKED> INLINE Doubles add(int part, Doubles a, Doubles e, Doubles o) {
+        const Longs counts = MASKED ? counting(a, e) : Longs{}, own_counts = MASKED && HAS_OWN ? counting(a, o) : Longs{};
+        const Doubles difference = MASKED ? kept(a - e, counts) : a - e, size = MASKED ? kept(e, counts) : e;
+        total.add(part, difference);
+        scale.part[part] += size * size;
+        if (!HAS_OWN) return difference;
+        const Doubles missing = MASKED ? kept(a - o, own_counts) : a - o, own_size = MASKED ? kept(o, own_counts) : o;
+        own.add(part, missing);
+        inherited.add(part, MASKED ? kept(o - e, counting(o, e)) : o - e);
+        own_scale.part[part] += own_size * own_size;
+        return missing;
+    }
+};
 
 INLINE void store_errors(float* to, Doubles errors) { store(to, __builtin_convertvector(errors, Floats)); }
 
 template <class T, bool HAS_OWN, bool STORES> class Kernel {
   public:
-    Kernel(const ShadowRows& rows, ShadowState& state) : state(state), range(rows, state.totals) {}
+    Kernel(const ShadowRows& rows, ShadowState& state) : range(rows, state.totals), state(state) {
+        for (int i = 0; i < ROW_SUMS; i++) memcpy(lanes(i), state.row[i], sizeof state.row[i]);
+        memcpy(scales, state.scales, sizeof scales);
+    }
+    Range<T> range;
 
-    // Add a part of a row, which begins at a multiple of LANES.
-    void part(const ShadowPlaces<T>& places, int64_t first, int64_t size) {
-        for (int64_t done = 0; done < size; done += STRIP) {
-            const int64_t n = std::min(STRIP, size - done), whole = n / LANES * LANES, at = first + done;
-            if (whole)
-                add(places.actual + at, places.exact + at, HAS_OWN ? places.own + at : nullptr, STORES ? places.errors + at : nullptr, whole);
-            if (whole < n) rest(places, at + whole, n - whole);
-            range.add(places.actual + at, n);
-        }
+    // Add `n` values of a row, from a multiple of LANES in it. Places are `readable` from their beginning.
+    INLINE void add(const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) { row = added(row, places, at, n, readable); }
+    INLINE void end_row() { row = ended(row); }
+
+    // Add a row that begins and ends here; no other one is open.
+    INLINE void add_row(const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
+        RowSums begun;
+        begun.total.largest = row.total.largest, begun.own.largest = row.own.largest, begun.inherited.largest = row.inherited.largest;
+        begun = ended(added(begun, places, at, n, readable));
+        row.total.largest = begun.total.largest, row.own.largest = begun.own.largest, row.inherited.largest = begun.inherited.largest;
     }
-    void end_row() {
-        double sums[5];
-        for (int i = 0; i < 5; i++) {
-            Lanes<Doubles> lanes;
-            memcpy(&lanes, state.lanes[i], sizeof lanes);
-            sums[i] = sum_of(lanes);
-        }
-        memset(state.lanes, 0, sizeof state.lanes);
-        Differences* const found[] = {&state.totals.total, &state.totals.own, &state.totals.inherited};
-        for (int i = 0; i < 3; i++) {
-            found[i]->squares += sums[i];
-            found[i]->worst_row = std::max(found[i]->worst_row, sums[i]);
-        }
-        state.totals.scale += sums[3], state.totals.own_scale += sums[4];
+    void finish() {
+        ShadowTotals& to = state.totals;
+        row.total.report_largest(to.total), row.own.report_largest(to.own), row.inherited.report_largest(to.inherited);
+        to.scale = sum_of(scales[0]), to.own_scale = sum_of(scales[1]);
+        for (int i = 0; i < ROW_SUMS; i++) memcpy(state.row[i], lanes(i), sizeof state.row[i]);
+        memcpy(state.scales, scales, sizeof scales);
+        range.finish();
     }
-    void finish() { range.finish(); }
 
   private:
     ShadowState& state;
-    Range<T> range;
+    RowSums row;
+    Lanes<Doubles> scales[2];
 
-    // Values are 0 beyond the end of a row, and add nothing.
-    void rest(const ShadowPlaces<T>& places, int64_t at, int64_t n) {
+    void* lanes(int i) {
+        Lanes<Doubles>* const all[ROW_SUMS] = {&row.total.sums, &row.own.sums, &row.inherited.sums, &row.scale, &row.own_scale};
+        return all[i];
+    }
+    static INLINE RowSums added(const RowSums& begun, const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
+        RowSums sums = begun;
+        add_all<false>(sums, places, at, n, readable);
+        if (!sums.template may_have_masks<HAS_OWN>()) return sums;
+        return added_carefully(begun, places, at, n, readable);
+    }
+    static __attribute__((noinline)) RowSums added_carefully(RowSums sums, ShadowPlaces<T> places, int64_t at, int64_t n, int64_t readable) {
+        add_all<true>(sums, places, at, n, readable);
+        return sums;
+    }
+    INLINE RowSums ended(RowSums sums) {
+        ShadowTotals& to = state.totals;
+        sums.total.end_row(to.total), add_lanes(scales[0], sums.scale), sums.scale = {};
+        if (HAS_OWN) {
+            sums.own.end_row(to.own), sums.inherited.end_row(to.inherited);
+            add_lanes(scales[1], sums.own_scale), sums.own_scale = {};
+        }
+        return sums;
+    }
+    template <bool MASKED> static INLINE void add_all(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
+        const int64_t whole = n / LANES * LANES;
+        for (int64_t i = at; i < at + whole; i += LANES)
+            for (int part = 0; part < PARTS; part++) step<MASKED>(to, from, i + part * WIDTH, part, ~(Longs){});
+        if (whole < n) rest<MASKED>(to, from, at + whole, n - whole, readable);
+    }
+    template <bool MASKED> static INLINE void step(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int part, Longs inside) {
+        const Doubles a = kept(widen(from.actual + at), inside), e = kept(widen(from.exact + at), inside);
+        const Doubles o = HAS_OWN ? kept(widen(from.own + at), inside) : Doubles{};
+        const Doubles errors = to.add<HAS_OWN, MASKED>(part, a, e, o);
+        if (STORES) store_errors(from.errors + at, errors);
+    }
+    // Values are 0 beyond the end of a row, and add nothing. Errors stored beyond it are those of the next row, which follow.
+    template <bool MASKED> static INLINE void rest(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
+        if (at + LANES > readable) return last<MASKED>(to, from, at, n);
+        for (int part = 0; part < PARTS && part * WIDTH < n; part++) {
+            Longs place;
+            for (int lane = 0; lane < WIDTH; lane++) place[lane] = part * WIDTH + lane;
+            step<MASKED>(to, from, at + part * WIDTH, part, (Longs)(place < (int64_t)n));
+        }
+    }
+    template <bool MASKED> static void last(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n) {
         T values[LANES] = {};
         double exact[LANES] = {}, own[LANES] = {};
-        float errors[LANES] = {};
-        memcpy(values, places.actual + at, (size_t)n * sizeof(T));
-        memcpy(exact, places.exact + at, (size_t)n * sizeof(double));
-        if (HAS_OWN) memcpy(own, places.own + at, (size_t)n * sizeof(double));
-        add(values, exact, own, errors, LANES);
-        if (STORES) memcpy(places.errors + at, errors, (size_t)n * sizeof(float));
-    }
-    INLINE void add(const T* actual, const double* exact, const double* own, float* errors, int64_t n) {
-        ShadowTotals& to = state.totals;
-        Squares total(state.lanes[0]), from_own(state.lanes[1]), inherited(state.lanes[2]);
-        Lanes<Doubles> scale, own_scale;
-        memcpy(&scale, state.lanes[3], sizeof scale), memcpy(&own_scale, state.lanes[4], sizeof own_scale);
-        for (int64_t i = 0; i < n; i += LANES)
-            for (int part = 0; part < PARTS; part++) {
-                const int64_t place = i + part * WIDTH;
-                const Doubles a = widen(actual + place), e = widen(exact + place);
-                const Doubles difference = a - e;
-                total.add(part, difference);
-                scale_up(scale, part, e);
-                if (HAS_OWN) {
-                    const Doubles o = widen(own + place), missing = a - o;
-                    from_own.add(part, missing);
-                    inherited.add(part, o - e);
-                    scale_up(own_scale, part, o);
-                    if (STORES) store_errors(errors + place, missing);
-                } else if (STORES) {
-                    store_errors(errors + place, difference);
-                }
-            }
-        total.keep(state.lanes[0]), memcpy(state.lanes[3], &scale, sizeof scale);
-        to.total.largest = std::max(to.total.largest, highest(total.largest));
-        if (!HAS_OWN) return;
-        from_own.keep(state.lanes[1]), inherited.keep(state.lanes[2]), memcpy(state.lanes[4], &own_scale, sizeof own_scale);
-        to.own.largest = std::max(to.own.largest, highest(from_own.largest));
-        to.inherited.largest = std::max(to.inherited.largest, highest(inherited.largest));
+        float errors[LANES];
+        memcpy(values, from.actual + at, (size_t)n * sizeof(T));
+        memcpy(exact, from.exact + at, (size_t)n * sizeof(double));
+        if (HAS_OWN) memcpy(own, from.own + at, (size_t)n * sizeof(double));
+        for (int part = 0; part < PARTS; part++) step<MASKED>(to, {values, exact, own, errors}, part * WIDTH, part, ~(Longs){});
+        if (STORES) memcpy(from.errors + at, errors, (size_t)n * sizeof(float));
     }
 };
 
 template <class T, bool HAS_OWN, bool STORES> void measure(const ShadowPlaces<T>& places, const ShadowRows& rows, ShadowState& state) {
     Kernel<T, HAS_OWN, STORES> kernel(rows, state);
-    for (int64_t at = 0; at < rows.n; at += rows.columns) {
-        const int64_t size = std::min(rows.columns, rows.n - at);
-        kernel.part(places, at, size);
-        if (at + size < rows.n || rows.ends_row) kernel.end_row();
+    int64_t ranged = 0;
+    const auto range = [&](int64_t end) __attribute__((always_inline)) {
+        if (end - ranged < BLOCK && end < rows.n) return;
+        kernel.range.add(places.actual + ranged, end - ranged);
+        ranged = end;
+    };
+    for (int64_t row = 0; row < rows.n; row += rows.columns) {
+        const int64_t end = std::min(row + rows.columns, rows.n);
+        // A row before may have gone on into the first one, and the last one may go on.
+        if (row > 0 && end < rows.n && rows.columns <= BLOCK) {
+            kernel.add_row(places, row, rows.columns, rows.n), range(end);
+            continue;
+        }
+        for (int64_t at = row, next; at < end; at = next) {
+            next = std::min(at + BLOCK, end);
+            kernel.add(places, at, next - at, rows.n), range(next);
+        }
+        if (end < rows.n || rows.ends_row) kernel.end_row();
     }
     kernel.finish();
 }
@@ -260,7 +332,8 @@ template <bool HAS_OWN, bool STORES> void compute_and_measure(const ShadowTask& 
             computed(task.exact + at, true);
             double* const to = task.own ? task.own + at : own;
             if (HAS_OWN) computed(to, false);
-            kernel.part({task.actual + at, task.exact + at, to, STORES ? task.errors + at : nullptr}, 0, n);
+            kernel.add({task.actual + at, task.exact + at, to, STORES ? task.errors + at : nullptr}, 0, n, n);
+            kernel.range.add(task.actual + at, n);
         }
         kernel.end_row();
     }
