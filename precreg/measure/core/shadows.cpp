@@ -115,46 +115,49 @@ struct Squares {
     }
 };
 
-INLINE void add_lanes(Lanes<Doubles>& to, const Lanes<Doubles>& lanes) {
-    for (int part = 0; part < PARTS; part++) to.part[part] += lanes.part[part];
-}
-
-// The sums of one row.
-struct RowSums {
-    Squares total, own, inherited;
-    Lanes<Doubles> scale = {}, own_scale = {};
+// The sums of one row: the squares of total, own and inherited differences, and the scales of exact and own values. Compilers
+// keep them in registers if there is none that nobody uses.
+template <bool HAS_OWN> struct RowSums {
+    static constexpr int KINDS = HAS_OWN ? 3 : 1, SCALES = HAS_OWN ? 2 : 1;
+    Squares squares[KINDS];
+    Lanes<Doubles> scales[SCALES] = {};
 
     // Return whether a value may be a mask: then its square is as large.
-    template <bool HAS_OWN> INLINE bool may_have_masks() const {
-        const Doubles limit = all(MASK_LIMIT * MASK_LIMIT);
+    INLINE bool may_have_masks() const {
         Longs ordinary = ~(Longs){};
-        for (int part = 0; part < PARTS; part++) {
-            ordinary &= (Longs)(scale.part[part] < limit);
-            if (HAS_OWN) ordinary &= (Longs)(own_scale.part[part] < limit);
-        }
+        for (const Lanes<Doubles>& scale : scales)
+            for (int part = 0; part < PARTS; part++) ordinary &= (Longs)(scale.part[part] < all(MASK_LIMIT * MASK_LIMIT));
         return any(~ordinary);
     }
     // Add values of one part of the lanes; return the differences that are stored.
-    template <bool HAS_OWN, bool MASKED> INLINE Doubles add(int part, Doubles a, Doubles e, Doubles o) {
-        const Longs counts = MASKED ? counting(a, e) : Longs{}, own_counts = MASKED && HAS_OWN ? counting(a, o) : Longs{};
-        const Doubles difference = MASKED ? kept(a - e, counts) : a - e, size = MASKED ? kept(e, counts) : e;
-        total.add(part, difference);
-        scale.part[part] += size * size;
-        if (!HAS_OWN) return difference;
-        const Doubles missing = MASKED ? kept(a - o, own_counts) : a - o, own_size = MASKED ? kept(o, own_counts) : o;
-        own.add(part, missing);
-        inherited.add(part, MASKED ? kept(o - e, counting(o, e)) : o - e);
-        own_scale.part[part] += own_size * own_size;
-        return missing;
+    template <bool MASKED> INLINE Doubles add(int part, Doubles a, Doubles e, Doubles o) {
+        const Doubles missing = add_side<MASKED>(0, part, a, e);
+        if constexpr (!HAS_OWN) return missing;
+        else {
+            squares[2].add(part, MASKED ? kept(o - e, counting(o, e)) : o - e);
+            return add_side<MASKED>(1, part, a, o);
+        }
+    }
+
+  private:
+    template <bool MASKED> INLINE Doubles add_side(int which, int part, Doubles actual, Doubles exact) {
+        const Longs counts = MASKED ? counting(actual, exact) : Longs{};
+        const Doubles differences = MASKED ? kept(actual - exact, counts) : actual - exact, sizes = MASKED ? kept(exact, counts) : exact;
+        squares[which].add(part, differences);
+        scales[which].part[part] += sizes * sizes;
+        return differences;
     }
 };
 
 INLINE void store_errors(float* to, Doubles errors) { store(to, __builtin_convertvector(errors, Floats)); }
 
 template <class T, bool HAS_OWN, bool STORES> class Kernel {
+    typedef RowSums<HAS_OWN> Sums;
+
   public:
     Kernel(const ShadowRows& rows, ShadowState& state) : range(rows, state.totals), state(state) {
-        for (int i = 0; i < ROW_SUMS; i++) memcpy(lanes(i), state.row[i], sizeof state.row[i]);
+        for (int i = 0; i < Sums::KINDS; i++) memcpy(&row.squares[i].sums, state.row[i], sizeof state.row[i]);
+        for (int i = 0; i < Sums::SCALES; i++) memcpy(&row.scales[i], state.row_scales[i], sizeof state.row_scales[i]);
         memcpy(scales, state.scales, sizeof scales);
     }
     Range<T> range;
@@ -165,62 +168,62 @@ template <class T, bool HAS_OWN, bool STORES> class Kernel {
 
     // Add a row that begins and ends here; no other one is open.
     INLINE void add_row(const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
-        RowSums begun;
-        begun.total.largest = row.total.largest, begun.own.largest = row.own.largest, begun.inherited.largest = row.inherited.largest;
-        begun = ended(added(begun, places, at, n, readable));
-        row.total.largest = begun.total.largest, row.own.largest = begun.own.largest, row.inherited.largest = begun.inherited.largest;
+        Sums sums;
+        for (int i = 0; i < Sums::KINDS; i++) sums.squares[i].largest = row.squares[i].largest;
+        sums = ended(added(sums, places, at, n, readable));
+        for (int i = 0; i < Sums::KINDS; i++) row.squares[i].largest = sums.squares[i].largest;
     }
     void finish() {
-        ShadowTotals& to = state.totals;
-        row.total.report_largest(to.total), row.own.report_largest(to.own), row.inherited.report_largest(to.inherited);
-        to.scale = sum_of(scales[0]), to.own_scale = sum_of(scales[1]);
-        for (int i = 0; i < ROW_SUMS; i++) memcpy(state.row[i], lanes(i), sizeof state.row[i]);
+        for (int i = 0; i < Sums::KINDS; i++) {
+            row.squares[i].report_largest(differences(i));
+            memcpy(state.row[i], &row.squares[i].sums, sizeof state.row[i]);
+        }
+        for (int i = 0; i < Sums::SCALES; i++) memcpy(state.row_scales[i], &row.scales[i], sizeof state.row_scales[i]);
         memcpy(state.scales, scales, sizeof scales);
+        state.totals.scale = sum_of(scales[0]), state.totals.own_scale = sum_of(scales[1]);
         range.finish();
     }
 
   private:
     ShadowState& state;
-    RowSums row;
+    Sums row;
     Lanes<Doubles> scales[2];
 
-    void* lanes(int i) {
-        Lanes<Doubles>* const all[ROW_SUMS] = {&row.total.sums, &row.own.sums, &row.inherited.sums, &row.scale, &row.own_scale};
-        return all[i];
+    INLINE Differences& differences(int i) const {
+        ShadowTotals& to = state.totals;
+        return i == 0 ? to.total : i == 1 ? to.own : to.inherited;
     }
-    static INLINE RowSums added(const RowSums& begun, const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
-        RowSums sums = begun;
+    static INLINE Sums added(const Sums& begun, const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
+        Sums sums = begun;
         add_all<false>(sums, places, at, n, readable);
-        if (!sums.template may_have_masks<HAS_OWN>()) return sums;
-        return added_carefully(begun, places, at, n, readable);
+        return sums.may_have_masks() ? added_carefully(begun, places, at, n, readable) : sums;
     }
-    static __attribute__((noinline)) RowSums added_carefully(RowSums sums, ShadowPlaces<T> places, int64_t at, int64_t n, int64_t readable) {
+    static __attribute__((noinline)) Sums added_carefully(Sums sums, ShadowPlaces<T> places, int64_t at, int64_t n, int64_t readable) {
         add_all<true>(sums, places, at, n, readable);
         return sums;
     }
-    INLINE RowSums ended(RowSums sums) {
-        ShadowTotals& to = state.totals;
-        sums.total.end_row(to.total), add_lanes(scales[0], sums.scale), sums.scale = {};
-        if (HAS_OWN) {
-            sums.own.end_row(to.own), sums.inherited.end_row(to.inherited);
-            add_lanes(scales[1], sums.own_scale), sums.own_scale = {};
+    INLINE Sums ended(Sums sums) {
+        for (int i = 0; i < Sums::KINDS; i++) sums.squares[i].end_row(differences(i));
+        for (int i = 0; i < Sums::SCALES; i++) {
+            for (int part = 0; part < PARTS; part++) scales[i].part[part] += sums.scales[i].part[part];
+            sums.scales[i] = {};
         }
         return sums;
     }
-    template <bool MASKED> static INLINE void add_all(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
+    template <bool MASKED> static INLINE void add_all(Sums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
         const int64_t whole = n / LANES * LANES;
         for (int64_t i = at; i < at + whole; i += LANES)
             for (int part = 0; part < PARTS; part++) step<MASKED>(to, from, i + part * WIDTH, part, ~(Longs){});
         if (whole < n) rest<MASKED>(to, from, at + whole, n - whole, readable);
     }
-    template <bool MASKED> static INLINE void step(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int part, Longs inside) {
+    template <bool MASKED> static INLINE void step(Sums& to, const ShadowPlaces<T>& from, int64_t at, int part, Longs inside) {
         const Doubles a = kept(widen(from.actual + at), inside), e = kept(widen(from.exact + at), inside);
         const Doubles o = HAS_OWN ? kept(widen(from.own + at), inside) : Doubles{};
-        const Doubles errors = to.add<HAS_OWN, MASKED>(part, a, e, o);
+        const Doubles errors = to.template add<MASKED>(part, a, e, o);
         if (STORES) store_errors(from.errors + at, errors);
     }
     // Values are 0 beyond the end of a row, and add nothing. Errors stored beyond it are those of the next row, which follow.
-    template <bool MASKED> static INLINE void rest(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
+    template <bool MASKED> static INLINE void rest(Sums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
         if (at + LANES > readable) return last<MASKED>(to, from, at, n);
         for (int part = 0; part < PARTS && part * WIDTH < n; part++) {
             Longs place;
@@ -228,7 +231,7 @@ template <class T, bool HAS_OWN, bool STORES> class Kernel {
             step<MASKED>(to, from, at + part * WIDTH, part, (Longs)(place < (int64_t)n));
         }
     }
-    template <bool MASKED> static void last(RowSums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n) {
+    template <bool MASKED> static void last(Sums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n) {
         T values[LANES] = {};
         double exact[LANES] = {}, own[LANES] = {};
         float errors[LANES];

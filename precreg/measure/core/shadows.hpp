@@ -31,13 +31,13 @@ PRECREG_STRUCT(ShadowTotals,
     int64_t nan, inf, subnormal, zeros;
 )
 
-// The totals so far, the lanes of the row that is not complete, and those of the two scales of the rows before it.
-constexpr int ROW_SUMS = 5;
+// The totals so far, the lanes of the row that is not complete (squares of total, own and inherited differences, and the
+// scales), and those of the scales of all rows before it.
 struct ShadowState {
     ShadowTotals totals;
-    double row[ROW_SUMS][SUM_LANES], scales[2][SUM_LANES];
+    double row[3][SUM_LANES], row_scales[2][SUM_LANES], scales[2][SUM_LANES];
 };
-constexpr const char* ShadowState_TEXT = "totals, row, scales";
+constexpr const char* ShadowState_TEXT = "totals, row, row_scales, scales";
 
 // Values in rows: the last row may go on in the next call.
 struct ShadowRows {
