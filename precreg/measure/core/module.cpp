@@ -380,6 +380,7 @@ PyObject* add_shadows(PyObject*, PyObject* arguments) {
     if (!is_wide && values.view.len != n * (Py_ssize_t)sizeof(float))
         return PyErr_Format(PyExc_ValueError, "expected float32 or float64, as many values as shadows");
     const OrdinaryArithmetic ordinary;
+    const Unlocked unlocked(n > FEW_PAIRS);
     const ShadowRows rows = {n, columns, ends_row != 0, smallest_normal};
     ShadowState& into = *(ShadowState*)kept.view.buf;
     const double *shadows = (const double*)e.view.buf, *own_values = o.items<const double>();
