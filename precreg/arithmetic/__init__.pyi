@@ -6,9 +6,6 @@ from .casts import OPERATORS as OPERATORS
 from .casts import ConversionChain as ConversionChain
 from .casts import Expression as Expression
 from .casts import convert_through as convert_through
-from .error_sums import ArrayErrors as ArrayErrors
-from .error_sums import ErrorSums as ErrorSums
-from .error_sums import measure_errors as measure_errors
 from .exact import exact_round as exact_round
 from .exact import exact_ulp as exact_ulp
 from .fixed_point import FixedPoint as FixedPoint

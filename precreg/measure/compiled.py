@@ -114,6 +114,7 @@ STRUCTS = structs_of(
         "sizes": ("keys", "counts", "largest"),
         "Differences": Differences._fields,
         "ShadowTotals": ShadowTotals._fields,
+        "ShadowState": ("totals", "row", "row_scales", "scales"),
         "ShadowOperation": SHADOW_OPERATIONS,
         "Repeated": REPEATED,
         "add_shadows": ("actual", "exact", "own", "errors", "state", "columns", "smallest_normal", "ends_row"),

@@ -162,8 +162,8 @@ def _patterns(dtype: np.dtype[Any]) -> Array:
 
 
 _TOTALS = Struct("=13d4q")
-# The totals, and five sums of eight lanes (core/shadows.hpp).
-_STATE_BYTES = STRUCTS["ShadowTotals"].itemsize + 5 * 8 * 8
+# The totals, and seven sums of eight lanes (ShadowState in core/shadows.hpp).
+_STATE_BYTES = STRUCTS["ShadowTotals"].itemsize + 7 * 8 * 8
 _OPERATION_NUMBERS = {name: number for number, name in enumerate(SHADOW_OPERATIONS)}
 _REPEATED_NUMBERS = {name: number for number, name in enumerate(REPEATED)}
 

@@ -79,11 +79,11 @@ def size_of_sums(squares: float, worst: float, largest: float, scale: float, row
 
     `worst` is the largest sum of squares of one of the rows, and `largest` the largest absolute error.
     """
-    if not _SQUARES[0] < scale < _SQUARES[1]:
-        return None
     # max() passes over NaN, and a sum does not.
     if largest == squares == 0.0:
         return ErrorSize(0.0)
+    if not _SQUARES[0] < scale < _SQUARES[1]:
+        return None
     if not _SQUARES[0] < squares < _SQUARES[1]:
         return None
     return ErrorSize(math.sqrt(squares / scale), math.sqrt(worst / (scale / rows)), largest)

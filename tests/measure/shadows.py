@@ -14,6 +14,11 @@ def digests_of_shadows(actual, exact):
     errors = np.zeros(actual.size, np.float32)
     sums.add(actual, exact, own, errors)
     found = hashlib.blake2b(repr(sums.totals()).encode() + np.nan_to_num(errors).tobytes(), digest_size=8)
+    if actual.size > 9:
+        masked, beside = actual.copy(), exact.copy()
+        masked[7::9], beside[7::9] = -np.inf, -1e39
+        sums.add(masked, beside, own, errors)
+        found.update(repr(sums.totals()).encode() + np.nan_to_num(errors).tobytes())
     if actual.dtype == np.float32 and actual.size:
         for operation in native.SHADOW_OPERATIONS:
             computed = computed_by_core(operation, (actual, actual[::-1].copy()), (exact, own), 1)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -85,6 +86,105 @@ def test_a_row_may_be_divided_after_any_eighth_element(cut):
     parts.add(actual[:cut], exact[:cut], ends_row=False)
     parts.add(actual[cut:], exact[cut:])
     assert parts.totals() == whole.totals()
+
+
+def squares(values):
+    return [sum(Fraction(float(each)) ** 2 for each in row) for row in values]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (2, 3), (5, 4), (7, 13), (6, 30), (1, 5000), (900, 5)])
+def test_sums_are_those_of_rationals(shape, dtype):
+    rng = np.random.default_rng(sum(shape))
+    actual = rng.standard_normal(shape).astype(dtype)
+    actual[rng.random(shape) < 0.2] = 0
+    exact = actual + 1e-7 * rng.standard_normal(shape)
+    own = actual + 1e-8 * rng.standard_normal(shape)
+    sums, alone = (native.ShadowSums(shape[1], NORMAL) for _ in range(2))
+    stored = np.empty(shape, np.float32)
+    sums.add(actual, exact, own, stored)
+    assert np.array_equal(stored, (actual - own).astype(np.float32))
+    found = sums.totals()
+    for one, errors in zip(found[:3], (actual - exact, actual - own, own - exact), strict=True):
+        rows = squares(errors)
+        assert one.squares == pytest.approx(float(sum(rows)), rel=1e-13)
+        assert one.worst_row == pytest.approx(float(max(rows)), rel=1e-13)
+        assert one.largest == np.abs(errors).max()
+    assert found.scale == pytest.approx(float(sum(squares(exact))), rel=1e-13)
+    assert found.own_scale == pytest.approx(float(sum(squares(own))), rel=1e-13)
+    alone.add(actual, exact, None, stored)
+    assert alone.totals().total == found.total
+    assert np.array_equal(stored, (actual - exact).astype(np.float32))
+
+
+def test_masks_have_neither_differences_nor_sizes():
+    actual = np.array([[1.0, -np.inf, -3e38, np.inf, 2.0]], np.float32)
+    exact = np.array([[1.5, -np.inf, -1e39, 1e31, 2.0]])
+    errors = np.empty((1, 5), np.float32)
+    sums = native.ShadowSums(5, NORMAL)
+    sums.add(actual, exact, exact, errors)
+    found = sums.totals()
+    assert found.total == found.own == (0.25, 0.25, 0.5)
+    assert found.inherited == (0.0, 0.0, 0.0)
+    assert found.scale == found.own_scale == 1.5**2 + 4
+    assert errors.tolist() == [[-0.5, 0, 0, 0, 0]]
+    assert (found.inf, found.most) == (2, np.float32(3e38))
+
+
+@pytest.mark.parametrize("other", [-1e31, math.inf, math.nan, 1.0])
+def test_a_large_value_on_one_side_alone_is_an_error(other):
+    found = totals(np.array([[1.0, -1e31, 1.0]]), np.array([[1.0, other, 1.0]]), None)
+    assert not found.total.squares < 1e60 or other == -1e31
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 5, 6])
+def test_values_that_are_not_finite_are_in_the_sums_and_counted(value, place):
+    actual, exact = np.ones((1, 7), np.float32), np.ones((1, 7))
+    actual[0, place] = value
+    found = totals(actual, exact, None)
+    assert not found.total.squares < 1e60
+    assert (found.nan, found.inf) == ((1, 0) if math.isnan(value) else (0, 1))
+
+
+MASKS = st.sampled_from([-math.inf, math.inf, -3e38, 3e38, 2e30])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([(1, 1), (9, 1), (8, 3), (40, 7), (5, 13), (3, 1030), (2, 4100)]),
+    st.sampled_from([np.float32, np.float64]),
+    st.lists(st.tuples(st.integers(0, 10**6), MASKS), max_size=9),
+    st.booleans(),
+    st.lists(st.integers(0, 40), max_size=3),
+)
+def test_masks_add_as_much_as_zeros(shape, dtype, masks, has_own, cuts):
+    rng = np.random.default_rng(len(masks))
+    exact = rng.standard_normal(shape)
+    own = exact * (1 + 1e-8 * rng.standard_normal(shape))
+    masked = own.astype(dtype), exact, own
+    plain = [each.copy() for each in masked]
+    for place, value in masks:
+        for each, other in zip(masked, plain, strict=True):
+            each.flat[place % each.size], other.flat[place % each.size] = value, 0
+        masked[1].flat[place % exact.size] *= 1.25
+    found, expected = (
+        totals(*masked[:2], own if has_own else None, cuts),
+        totals(*plain[:2], plain[2] if has_own else None),
+    )
+    assert repr(found[:5]) == repr(expected[:5])
+
+
+@pytest.mark.parametrize("columns", [3, 8, 700])
+def test_operations_leave_masks_out(columns):
+    x = np.random.default_rng(1).standard_normal((3, columns)).astype(np.float32)
+    low = [x, np.zeros_like(x)]
+    low[1][1, 2:] = -math.inf
+    exact = [each.astype(np.float64) * (1 + 1e-9) for each in low]
+    found = computed_by_core("add", low, exact, columns)
+    assert found.errors[1, 2:].tolist() == [0.0] * (columns - 2)
+    assert found.totals == totals(low[0] + low[1], found.exact, found.own)
+    assert 0 < found.totals.total.squares < 1
 
 
 REPEATED = {

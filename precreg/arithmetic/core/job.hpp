@@ -78,16 +78,6 @@ template <class T> struct ElementJob {
     uint64_t seed, start;
 };
 
-// Errors of an array of rows against exact values. `own` are those of the operation alone, or null; `kept` takes the last
-// errors that are computed, or is null. `found` takes 14 numbers, in the order of core/module.cpp.
-template <class T> struct ErrorJob {
-    const T* low;
-    const double *exact, *own;
-    float* kept;
-    int64_t rows, columns;
-    double* found;
-};
-
 #define PRECREG_KERNELS(set)                                                             \
     namespace set {                                                                      \
     void round(const RoundingJob<float>&);                                               \
@@ -96,8 +86,6 @@ template <class T> struct ErrorJob {
     void add_up(const SumJob<double>&);                                                  \
     void compute(const ElementJob<float>&);                                              \
     void compute(const ElementJob<double>&);                                             \
-    void measure(const ErrorJob<float>&);                                                \
-    void measure(const ErrorJob<double>&);                                               \
     }
 PRECREG_KERNELS(generic)
 PRECREG_KERNELS(avx2)

@@ -179,39 +179,6 @@ PyObject* compute(PyObject*, PyObject* arguments) {
     return item == 4 ? compute_as<float>(operands, to, task, seed, start) : compute_as<double>(operands, to, task, seed, start);
 }
 
-template <class T> PyObject* errors_as(const Buffer* arrays, const Buffer& kept, int64_t rows, int64_t columns) {
-    double found[14];
-    const ErrorJob<T> job = {(const T*)arrays[0].view.buf, (const double*)arrays[1].view.buf, (const double*)arrays[2].view.buf,
-                             (float*)kept.view.buf, rows, columns, found};
-    {
-        const OrdinaryArithmetic ordinary;
-        const Unlocked unlocked(rows * columns > FEW);
-        PRECREG_RUN(measure, job);
-    }
-    return Py_BuildValue("((ddd)(ddd)(ddd)ddddd)", found[0], found[1], found[2], found[3], found[4], found[5], found[6], found[7],
-                         found[8], found[9], found[10], found[11], found[12], found[13]);
-}
-
-// Measure the errors of contiguous low-precision values against float64: in all, inherited and own ones, each as the sum of
-// squares, the largest sum of a row, and the largest error; the sums of squares of exact and of own values; and the least
-// value that is not 0, the largest and the number of zeros of the low-precision ones. `own` and `kept` may be None.
-PyObject* measure(PyObject*, PyObject* arguments) {
-    PyObject *given[3], *errors;
-    Py_ssize_t item, columns;
-    if (!PyArg_ParseTuple(arguments, "OOOOnn", &given[0], &given[1], &given[2], &errors, &item, &columns)) return nullptr;
-    Buffer arrays[3], kept;
-    for (int i = 0; i < 3; i++)
-        if (given[i] != Py_None && !arrays[i].get(given[i])) return nullptr;
-    if (errors != Py_None && !kept.get(errors, PyBUF_WRITABLE)) return nullptr;
-    if (item != 4 && item != 8) return PyErr_Format(PyExc_ValueError, "expected float32 or float64");
-    const Py_ssize_t n = arrays[0].view.len / item, wide = n * (Py_ssize_t)sizeof(double);
-    const bool agree = arrays[0].view.len == n * item && columns > 0 && n > 0 && n % columns == 0 && arrays[1].view.len == wide &&
-                       (!arrays[2].is_held || arrays[2].view.len == wide) &&
-                       (!kept.is_held || kept.view.len == n * (Py_ssize_t)sizeof(float));
-    if (!agree) return PyErr_Format(PyExc_ValueError, "expected arrays of as many elements, in whole rows");
-    return item == 4 ? errors_as<float>(arrays, kept, n / columns, columns) : errors_as<double>(arrays, kept, n / columns, columns);
-}
-
 // Return the addresses of the values of a dictionary, in their order. The caller keeps the values alive.
 PyObject* identities(PyObject*, PyObject* dictionary) {
     if (!PyDict_Check(dictionary)) return PyErr_Format(PyExc_TypeError, "expected a dictionary");
@@ -242,7 +209,6 @@ PyObject* same_values(PyObject*, PyObject* pairs) {
 PyMethodDef METHODS[] = {{"compute", compute, METH_VARARGS, "Compute an operation on elements."},
                          {"add_up", add_up, METH_VARARGS, "Add up products of matrices in an order."},
                          {"round", round, METH_VARARGS, "Round the values of a buffer to a format."},
-                         {"measure", measure, METH_VARARGS, "Measure the errors of an array in one pass."},
                          {"identities", identities, METH_O, "Return the addresses of the values of a dictionary."},
                          {"same_values", same_values, METH_O, "Compare the values of dictionaries by identity."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};

@@ -119,9 +119,20 @@ INLINE Longs below(const Lanes<Doubles>& lanes, double bound) {
 INLINE bool any_above(const Lanes<Doubles>& lanes, double bound) { return any(above(lanes, bound)); }
 INLINE bool any_below(const Lanes<Doubles>& lanes, double bound) { return any(below(lanes, bound)); }
 
-// Add, and multiply, lanes in one order on every machine.
+// Add, and multiply, lanes in one order on every machine: (((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)). Compilers take single
+// lanes from wide registers one by one.
 INLINE double sum_of(const Lanes<Doubles>& lanes) {
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m256d four = _mm512_castpd512_pd256((__m512d)lanes.part[0]) + _mm512_extractf64x4_pd((__m512d)lanes.part[0], 1);
+#else
+    const __m256d four = (__m256d)(lanes.part[0] + lanes.part[1]);
+#endif
+    const __m128d two = _mm256_castpd256_pd128(four) + _mm256_extractf128_pd(four, 1);
+#else
+    const Doubles two = (lanes.part[0] + lanes.part[2]) + (lanes.part[1] + lanes.part[3]);
+#endif
+    return two[0] + two[1];
 }
 
 INLINE double product_of(const Lanes<Doubles>& lanes) {

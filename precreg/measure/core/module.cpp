@@ -380,6 +380,7 @@ PyObject* add_shadows(PyObject*, PyObject* arguments) {
     if (!is_wide && values.view.len != n * (Py_ssize_t)sizeof(float))
         return PyErr_Format(PyExc_ValueError, "expected float32 or float64, as many values as shadows");
     const OrdinaryArithmetic ordinary;
+    const Unlocked unlocked(n > FEW_PAIRS);
     const ShadowRows rows = {n, columns, ends_row != 0, smallest_normal};
     ShadowState& into = *(ShadowState*)kept.view.buf;
     const double *shadows = (const double*)e.view.buf, *own_values = o.items<const double>();
@@ -457,7 +458,7 @@ PyMODINIT_FUNC PyInit__core(void) {
                       PRECREG_DECLARED(Sketches), PRECREG_DECLARED(GroupSum), PRECREG_DECLARED(Result), PRECREG_DECLARED(Sizes),
                       {"measure", "actual, reference, start, shape, rules, plan, tables"},
                       {"sizes", "keys, counts, largest"},
-                      PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals),
+                      PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals), PRECREG_DECLARED(ShadowState),
                       PRECREG_DECLARED(ShadowOperation), PRECREG_DECLARED(Repeated),
                       {"add_shadows", "actual, exact, own, errors, state, columns, smallest_normal, ends_row"},
                       {"compute_shadows", "operation, low_x, exact_x, repeated_x, low_y, exact_y, repeated_y, actual, exact, own, errors, "

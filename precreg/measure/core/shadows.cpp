@@ -16,8 +16,8 @@ namespace {
 
 static_assert(SUM_LANES == LANES, "the state has as many lanes as the kernel");
 
-// Values of a strip stay in the first cache from one loop to the next.
-constexpr int64_t STRIP = 256;
+// Values of a strip, or of a block, stay in the first cache from one loop to the next: a strip has operands beside results.
+constexpr int64_t STRIP = 256, BLOCK = 1024;
 
 template <class T> struct Pattern;
 template <> struct Pattern<float> {
@@ -47,17 +47,17 @@ template <class T> class Range {
         most = (Ordered)bits_of((T)totals.most);
     }
     INLINE void add(const T* values, int64_t n) {
-        Ordered low = MAGNITUDE, high = 0;
+        Ordered below = MAGNITUDE, high = 0, zeros = 0; // `below` is the least magnitude less one step: a zero wraps around
         for (int64_t i = 0; i < n; i++) {
-            const Ordered magnitude = (Ordered)load<Bits>(values + i) & MAGNITUDE;
-            low = magnitude < low ? magnitude : low;
+            const Ordered magnitude = (Ordered)load<Bits>(values + i) & MAGNITUDE, step = (magnitude - 1) & MAGNITUDE;
+            below = step < below ? step : below;
             high = magnitude > high ? magnitude : high;
+            zeros += magnitude == 0;
         }
-        if (low >= normal && high < infinity) {
-            least = std::min(least, low), most = std::max(most, high);
-            return;
-        }
-        count(values, n);
+        if (below < normal - 1 || high >= infinity) return count(values, n);
+        if (below < MAGNITUDE) least = std::min(least, below + 1);
+        most = std::max(most, high);
+        totals.zeros += zeros;
     }
     void finish() {
         totals.smallest = least == MAGNITUDE ? 0.0 : number(least);
@@ -89,105 +89,180 @@ template <class T> class Range {
     }
 };
 
+// Return all bits for the lanes that count, and none for those of masks.
+INLINE Longs counting(Doubles a, Doubles b) {
+    const Doubles limit = all(MASK_LIMIT);
+    return ~((Longs)(size_of(a) > limit) & (Longs)(size_of(b) > limit) & (Longs)(((Longs)a ^ (Longs)b) >= 0));
+}
+INLINE Doubles kept(Doubles values, Longs lanes) { return (Doubles)((Longs)values & lanes); }
+
 // A sum of squares over lanes, with the largest of the absolute values.
 struct Squares {
-    Lanes<Doubles> sums, largest = {};
+    Lanes<Doubles> sums = {};
+    Doubles largest = {};
 
-    explicit Squares(const double* lanes) { memcpy(&sums, lanes, sizeof sums); }
     INLINE void add(int part, Doubles differences) {
         sums.part[part] += differences * differences;
-        largest.part[part] = larger(size_of(differences), largest.part[part]);
+        largest = larger(size_of(differences), largest);
     }
-    void keep(double* lanes) const { memcpy(lanes, &sums, sizeof sums); }
+    INLINE void end_row(Differences& to) {
+        const double squares = sum_of(sums);
+        to.squares += squares, to.worst_row = std::max(to.worst_row, squares);
+        sums = {};
+    }
+    void report_largest(Differences& to) const {
+        for (int lane = 0; lane < WIDTH; lane++) to.largest = std::max(to.largest, largest[lane]);
+    }
 };
 
-INLINE void scale_up(Lanes<Doubles>& sums, int part, Doubles values) { sums.part[part] += values * values; }
+// The sums of one row: the squares of total, own and inherited differences, and the scales of exact and own values. Compilers
+// keep them in registers if there is none that nobody uses.
+template <bool HAS_OWN> struct RowSums {
+    static constexpr int KINDS = HAS_OWN ? 3 : 1, SCALES = HAS_OWN ? 2 : 1;
+    Squares squares[KINDS];
+    Lanes<Doubles> scales[SCALES] = {};
+
+    // Return whether a value may be a mask: then its square is as large.
+    INLINE bool may_have_masks() const {
+        Longs ordinary = ~(Longs){};
+        for (const Lanes<Doubles>& scale : scales)
+            for (int part = 0; part < PARTS; part++) ordinary &= (Longs)(scale.part[part] < all(MASK_LIMIT * MASK_LIMIT));
+        return any(~ordinary);
+    }
+    // Add values of one part of the lanes; return the differences that are stored.
+    template <bool MASKED> INLINE Doubles add(int part, Doubles a, Doubles e, Doubles o) {
+        const Doubles missing = add_side<MASKED>(0, part, a, e);
+        if constexpr (!HAS_OWN) return missing;
+        else {
+            squares[2].add(part, MASKED ? kept(o - e, counting(o, e)) : o - e);
+            return add_side<MASKED>(1, part, a, o);
+        }
+    }
+
+  private:
+    template <bool MASKED> INLINE Doubles add_side(int which, int part, Doubles actual, Doubles exact) {
+        const Longs counts = MASKED ? counting(actual, exact) : Longs{};
+        const Doubles differences = MASKED ? kept(actual - exact, counts) : actual - exact, sizes = MASKED ? kept(exact, counts) : exact;
+        squares[which].add(part, differences);
+        scales[which].part[part] += sizes * sizes;
+        return differences;
+    }
+};
 
 INLINE void store_errors(float* to, Doubles errors) { store(to, __builtin_convertvector(errors, Floats)); }
 
 template <class T, bool HAS_OWN, bool STORES> class Kernel {
-  public:
-    Kernel(const ShadowRows& rows, ShadowState& state) : state(state), range(rows, state.totals) {}
+    typedef RowSums<HAS_OWN> Sums;
 
-    // Add a part of a row, which begins at a multiple of LANES.
-    void part(const ShadowPlaces<T>& places, int64_t first, int64_t size) {
-        for (int64_t done = 0; done < size; done += STRIP) {
-            const int64_t n = std::min(STRIP, size - done), whole = n / LANES * LANES, at = first + done;
-            if (whole)
-                add(places.actual + at, places.exact + at, HAS_OWN ? places.own + at : nullptr, STORES ? places.errors + at : nullptr, whole);
-            if (whole < n) rest(places, at + whole, n - whole);
-            range.add(places.actual + at, n);
-        }
+  public:
+    Kernel(const ShadowRows& rows, ShadowState& state) : range(rows, state.totals), state(state) {
+        for (int i = 0; i < Sums::KINDS; i++) memcpy(&row.squares[i].sums, state.row[i], sizeof state.row[i]);
+        for (int i = 0; i < Sums::SCALES; i++) memcpy(&row.scales[i], state.row_scales[i], sizeof state.row_scales[i]);
+        memcpy(scales, state.scales, sizeof scales);
     }
-    void end_row() {
-        double sums[5];
-        for (int i = 0; i < 5; i++) {
-            Lanes<Doubles> lanes;
-            memcpy(&lanes, state.lanes[i], sizeof lanes);
-            sums[i] = sum_of(lanes);
-        }
-        memset(state.lanes, 0, sizeof state.lanes);
-        Differences* const found[] = {&state.totals.total, &state.totals.own, &state.totals.inherited};
-        for (int i = 0; i < 3; i++) {
-            found[i]->squares += sums[i];
-            found[i]->worst_row = std::max(found[i]->worst_row, sums[i]);
-        }
-        state.totals.scale += sums[3], state.totals.own_scale += sums[4];
+    Range<T> range;
+
+    // Add `n` values of a row, from a multiple of LANES in it. Places are `readable` from their beginning.
+    INLINE void add(const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) { row = added(row, places, at, n, readable); }
+    INLINE void end_row() { row = ended(row); }
+
+    // Add a row that begins and ends here; no other one is open.
+    INLINE void add_row(const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
+        Sums sums;
+        for (int i = 0; i < Sums::KINDS; i++) sums.squares[i].largest = row.squares[i].largest;
+        sums = ended(added(sums, places, at, n, readable));
+        for (int i = 0; i < Sums::KINDS; i++) row.squares[i].largest = sums.squares[i].largest;
     }
-    void finish() { range.finish(); }
+    void finish() {
+        for (int i = 0; i < Sums::KINDS; i++) {
+            row.squares[i].report_largest(differences(i));
+            memcpy(state.row[i], &row.squares[i].sums, sizeof state.row[i]);
+        }
+        for (int i = 0; i < Sums::SCALES; i++) memcpy(state.row_scales[i], &row.scales[i], sizeof state.row_scales[i]);
+        memcpy(state.scales, scales, sizeof scales);
+        state.totals.scale = sum_of(scales[0]), state.totals.own_scale = sum_of(scales[1]);
+        range.finish();
+    }
 
   private:
     ShadowState& state;
-    Range<T> range;
+    Sums row;
+    Lanes<Doubles> scales[2];
 
-    // Values are 0 beyond the end of a row, and add nothing.
-    void rest(const ShadowPlaces<T>& places, int64_t at, int64_t n) {
+    INLINE Differences& differences(int i) const {
+        ShadowTotals& to = state.totals;
+        return i == 0 ? to.total : i == 1 ? to.own : to.inherited;
+    }
+    static INLINE Sums added(const Sums& begun, const ShadowPlaces<T>& places, int64_t at, int64_t n, int64_t readable) {
+        Sums sums = begun;
+        add_all<false>(sums, places, at, n, readable);
+        return sums.may_have_masks() ? added_carefully(begun, places, at, n, readable) : sums;
+    }
+    static __attribute__((noinline)) Sums added_carefully(Sums sums, ShadowPlaces<T> places, int64_t at, int64_t n, int64_t readable) {
+        add_all<true>(sums, places, at, n, readable);
+        return sums;
+    }
+    INLINE Sums ended(Sums sums) {
+        for (int i = 0; i < Sums::KINDS; i++) sums.squares[i].end_row(differences(i));
+        for (int i = 0; i < Sums::SCALES; i++) {
+            for (int part = 0; part < PARTS; part++) scales[i].part[part] += sums.scales[i].part[part];
+            sums.scales[i] = {};
+        }
+        return sums;
+    }
+    template <bool MASKED> static INLINE void add_all(Sums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
+        const int64_t whole = n / LANES * LANES;
+        for (int64_t i = at; i < at + whole; i += LANES)
+            for (int part = 0; part < PARTS; part++) step<MASKED>(to, from, i + part * WIDTH, part, ~(Longs){});
+        if (whole < n) rest<MASKED>(to, from, at + whole, n - whole, readable);
+    }
+    template <bool MASKED> static INLINE void step(Sums& to, const ShadowPlaces<T>& from, int64_t at, int part, Longs inside) {
+        const Doubles a = kept(widen(from.actual + at), inside), e = kept(widen(from.exact + at), inside);
+        const Doubles o = HAS_OWN ? kept(widen(from.own + at), inside) : Doubles{};
+        const Doubles errors = to.template add<MASKED>(part, a, e, o);
+        if (STORES) store_errors(from.errors + at, errors);
+    }
+    // Values are 0 beyond the end of a row, and add nothing. Errors stored beyond it are those of the next row, which follow.
+    template <bool MASKED> static INLINE void rest(Sums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n, int64_t readable) {
+        if (at + LANES > readable) return last<MASKED>(to, from, at, n);
+        for (int part = 0; part < PARTS && part * WIDTH < n; part++) {
+            Longs place;
+            for (int lane = 0; lane < WIDTH; lane++) place[lane] = part * WIDTH + lane;
+            step<MASKED>(to, from, at + part * WIDTH, part, (Longs)(place < (int64_t)n));
+        }
+    }
+    template <bool MASKED> static void last(Sums& to, const ShadowPlaces<T>& from, int64_t at, int64_t n) {
         T values[LANES] = {};
         double exact[LANES] = {}, own[LANES] = {};
-        float errors[LANES] = {};
-        memcpy(values, places.actual + at, (size_t)n * sizeof(T));
-        memcpy(exact, places.exact + at, (size_t)n * sizeof(double));
-        if (HAS_OWN) memcpy(own, places.own + at, (size_t)n * sizeof(double));
-        add(values, exact, own, errors, LANES);
-        if (STORES) memcpy(places.errors + at, errors, (size_t)n * sizeof(float));
-    }
-    INLINE void add(const T* actual, const double* exact, const double* own, float* errors, int64_t n) {
-        ShadowTotals& to = state.totals;
-        Squares total(state.lanes[0]), from_own(state.lanes[1]), inherited(state.lanes[2]);
-        Lanes<Doubles> scale, own_scale;
-        memcpy(&scale, state.lanes[3], sizeof scale), memcpy(&own_scale, state.lanes[4], sizeof own_scale);
-        for (int64_t i = 0; i < n; i += LANES)
-            for (int part = 0; part < PARTS; part++) {
-                const int64_t place = i + part * WIDTH;
-                const Doubles a = widen(actual + place), e = widen(exact + place);
-                const Doubles difference = a - e;
-                total.add(part, difference);
-                scale_up(scale, part, e);
-                if (HAS_OWN) {
-                    const Doubles o = widen(own + place), missing = a - o;
-                    from_own.add(part, missing);
-                    inherited.add(part, o - e);
-                    scale_up(own_scale, part, o);
-                    if (STORES) store_errors(errors + place, missing);
-                } else if (STORES) {
-                    store_errors(errors + place, difference);
-                }
-            }
-        total.keep(state.lanes[0]), memcpy(state.lanes[3], &scale, sizeof scale);
-        to.total.largest = std::max(to.total.largest, highest(total.largest));
-        if (!HAS_OWN) return;
-        from_own.keep(state.lanes[1]), inherited.keep(state.lanes[2]), memcpy(state.lanes[4], &own_scale, sizeof own_scale);
-        to.own.largest = std::max(to.own.largest, highest(from_own.largest));
-        to.inherited.largest = std::max(to.inherited.largest, highest(inherited.largest));
+        float errors[LANES];
+        memcpy(values, from.actual + at, (size_t)n * sizeof(T));
+        memcpy(exact, from.exact + at, (size_t)n * sizeof(double));
+        if (HAS_OWN) memcpy(own, from.own + at, (size_t)n * sizeof(double));
+        for (int part = 0; part < PARTS; part++) step<MASKED>(to, {values, exact, own, errors}, part * WIDTH, part, ~(Longs){});
+        if (STORES) memcpy(from.errors + at, errors, (size_t)n * sizeof(float));
     }
 };
 
 template <class T, bool HAS_OWN, bool STORES> void measure(const ShadowPlaces<T>& places, const ShadowRows& rows, ShadowState& state) {
     Kernel<T, HAS_OWN, STORES> kernel(rows, state);
-    for (int64_t at = 0; at < rows.n; at += rows.columns) {
-        const int64_t size = std::min(rows.columns, rows.n - at);
-        kernel.part(places, at, size);
-        if (at + size < rows.n || rows.ends_row) kernel.end_row();
+    int64_t ranged = 0;
+    const auto range = [&](int64_t end) __attribute__((always_inline)) {
+        if (end - ranged < BLOCK && end < rows.n) return;
+        kernel.range.add(places.actual + ranged, end - ranged);
+        ranged = end;
+    };
+    for (int64_t row = 0; row < rows.n; row += rows.columns) {
+        const int64_t end = std::min(row + rows.columns, rows.n);
+        // A row before may have gone on into the first one, and the last one may go on.
+        if (row > 0 && end < rows.n && rows.columns <= BLOCK) {
+            kernel.add_row(places, row, rows.columns, rows.n), range(end);
+            continue;
+        }
+        for (int64_t at = row, next; at < end; at = next) {
+            next = std::min(at + BLOCK, end);
+            kernel.add(places, at, next - at, rows.n), range(next);
+        }
+        if (end < rows.n || rows.ends_row) kernel.end_row();
     }
     kernel.finish();
 }
@@ -260,7 +335,8 @@ template <bool HAS_OWN, bool STORES> void compute_and_measure(const ShadowTask& 
             computed(task.exact + at, true);
             double* const to = task.own ? task.own + at : own;
             if (HAS_OWN) computed(to, false);
-            kernel.part({task.actual + at, task.exact + at, to, STORES ? task.errors + at : nullptr}, 0, n);
+            kernel.add({task.actual + at, task.exact + at, to, STORES ? task.errors + at : nullptr}, 0, n, n);
+            kernel.range.add(task.actual + at, n);
         }
         kernel.end_row();
     }

@@ -11,8 +11,12 @@ namespace precreg {
 // that of the rows before it. So calls may divide the values anywhere between rows, and rows after any eighth element.
 constexpr int SUM_LANES = 8;
 
-// Differences from one side to another: squares, the largest sum of a row, and the largest absolute value. No infinity or NaN
-// is left out, so the sums show that there is one.
+// Masks hold values beyond it, infinite ones among them (MASK_LIMIT in precreg/shadow/sizes.py). Where two numbers lie there
+// on the same side, they have no difference and no size.
+constexpr double MASK_LIMIT = 1e30;
+
+// Differences from one side to another: squares, the largest sum of a row, and the largest absolute value. Masks apart, no
+// infinity or NaN is left out, so the sums show that there is one.
 PRECREG_STRUCT(Differences,
     double squares, worst_row, largest;
 )
@@ -27,11 +31,13 @@ PRECREG_STRUCT(ShadowTotals,
     int64_t nan, inf, subnormal, zeros;
 )
 
-// The totals so far, and the lanes of the row that is not complete.
+// The totals so far, the lanes of the row that is not complete (squares of total, own and inherited differences, and the
+// scales), and those of the scales of all rows before it.
 struct ShadowState {
     ShadowTotals totals;
-    double lanes[5][SUM_LANES];
+    double row[3][SUM_LANES], row_scales[2][SUM_LANES], scales[2][SUM_LANES];
 };
+constexpr const char* ShadowState_TEXT = "totals, row, row_scales, scales";
 
 // Values in rows: the last row may go on in the next call.
 struct ShadowRows {

@@ -9,17 +9,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from precreg.arithmetic import ArrayErrors, ErrorSums, measure_errors
-from precreg.shadow.sizes import MASK_LIMIT, error_size, value_range
+from precreg.measure import shadow_core
+from precreg.shadow.sizes import MASK_LIMIT, error_size, size_of_sums, value_range
 from precreg.shadow.torch.twins import twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
 
 # The watch on ways out of the shadow replaces this method later, and costs time.
 _AS_ARRAY = torch.Tensor.numpy
-
-# Sums of squares below it may have lost terms to underflow.
-_LEAST_SQUARES = 1e-250
 
 # The rounding of so many errors to 16 bits averages out in their sum.
 _MANY = 2**12
@@ -67,12 +64,13 @@ class Meter:
 
     def __init__(self, *, elements: bool) -> None:
         self._elements = elements
+        self._core = shadow_core()
         self._memory: dict[tuple[str, Any, Any], Any] = {}
 
     @property
     def is_fast(self) -> bool:
         """Return whether the core measures, and no element counts alone."""
-        return measure_errors is not None and not self._elements
+        return self._core is not None and not self._elements
 
     def measure(self, results: Sequence[OpResult], *, keeps_own: bool) -> list[Measured]:
         """Return the errors of each result."""
@@ -88,45 +86,33 @@ class Meter:
         error = torch.empty(low.shape, dtype=torch.float32)
         if not low.numel():
             return error, 0.0
-        found = measure_errors(  # type: ignore[misc]
-            _AS_ARRAY(_in_core(low)), _AS_ARRAY(exact.contiguous()), None, _AS_ARRAY(error), low.numel()
-        )
+        found = self._sums(low, exact, None, error)
         return error, math.sqrt(found.total.squares)
 
     def _by_core(self, result: OpResult, keeps_own: bool) -> Measured:
         """Measure a result in one pass over its values."""
         low, exact, own_exact = result
-        beside = None if own_exact is None or own_exact is exact else _AS_ARRAY(own_exact.contiguous())
         kept = torch.empty(low.shape, dtype=torch.float32) if keeps_own and own_exact is not None else None
-        errors = measure_errors(  # type: ignore[misc]
-            _AS_ARRAY(_in_core(low)),
-            _AS_ARRAY(exact.detach().contiguous()),
-            beside,
-            None if kept is None else _AS_ARRAY(kept),
-            low.shape[-1] if low.dim() > 1 else low.numel(),
-        )
-        kept = kept if kept is None or low.dtype.itemsize > 2 else kept.to(torch.bfloat16)
-        spread = _range_of(low.dtype, errors)
-        total = self._size_of(errors.total, errors.scale, low, exact)
+        sums = self._sums(low, exact, None if own_exact is exact else own_exact, kept)
+        kept = kept if kept is None or low.dtype.itemsize > 2 or low.numel() < _MANY else kept.to(torch.bfloat16)
+        spread = _range_of(low.dtype, sums)
+        total = _size_of(sums.total, sums.scale, low, exact)
         if own_exact is None:
             return Measured(total, None, None, None, spread)
         if own_exact is exact:
             return Measured(total, total, self.no_error, kept, spread)
-        own = self._size_of(errors.own, errors.own_scale, low, own_exact)
-        inherited = self._size_of(errors.inherited, errors.scale, own_exact, exact)
-        return Measured(total, own, inherited, kept, spread, math.sqrt(errors.own.squares))
+        own = _size_of(sums.own, sums.own_scale, low, own_exact)
+        inherited = _size_of(sums.inherited, sums.scale, own_exact, exact)
+        return Measured(total, own, inherited, kept, spread, math.sqrt(sums.own.squares))
 
-    def _size_of(self, sums: ErrorSums, scale: float, actual: Any, exact: Any) -> ErrorSize:
-        """Return the size of one difference; overflow, NaN and underflow need a look at each element."""
-        if not sums.squares < MASK_LIMIT**2 or not scale < MASK_LIMIT**2:
-            return _on_host(actual, exact)
-        if sums.largest == 0.0:
-            return self.no_error
-        if min(scale, sums.squares) < _LEAST_SQUARES:
-            return _on_host(actual, exact)
-        rows = exact.numel() // exact.shape[-1] if exact.dim() > 1 else 1
-        worst = math.sqrt(sums.worst_row * rows / scale)
-        return ErrorSize(math.sqrt(sums.squares / scale), worst, sums.largest)
+    def _sums(self, low: Any, exact: Any, own_exact: Any, kept: Any) -> Any:
+        """Return the core's totals; `kept` takes the own errors, or the total ones without `own_exact`."""
+        columns = low.shape[-1] if low.dim() > 1 else low.numel()
+        sums = self._core.ShadowSums(columns, _limits(low.dtype)[0])  # type: ignore[union-attr]
+        own = None if own_exact is None else _AS_ARRAY(own_exact.contiguous())
+        errors = None if kept is None else _AS_ARRAY(kept)
+        sums.add(_AS_ARRAY(_in_core(low)), _AS_ARRAY(exact.detach().contiguous()), own, errors)
+        return sums.totals()
 
     def _by_torch(self, results: Sequence[OpResult], keeps_own: bool) -> list[Measured]:
         """Measure results by single passes; the norms of all reach the host in one transfer."""
@@ -214,12 +200,18 @@ def _in_core(low: Any) -> Any:
     return low.float() if low.dtype.itemsize < 4 else low
 
 
-def _range_of(dtype: Any, errors: ArrayErrors) -> ValueRange | None:
-    """Return the range of values of a dtype; None if they need a look at each element."""
-    least, most = _limits(dtype)
-    if not errors.largest < most or (errors.largest > 0.0 and errors.smallest < least):
+def _size_of(found: Any, scale: float, actual: Any, exact: Any) -> ErrorSize:
+    """Return the size of one difference; overflow, NaN and underflow need a look at each element."""
+    rows = exact.numel() // exact.shape[-1] if exact.dim() > 1 else 1
+    size = size_of_sums(found.squares, found.worst_row, found.largest, scale, rows)
+    return _on_host(actual, exact) if size is None else size
+
+
+def _range_of(dtype: Any, sums: Any) -> ValueRange | None:
+    """Return the range of values of a dtype; None if some may be saturated, which needs a look at each element."""
+    if sums.most >= _limits(dtype)[1]:
         return None
-    return ValueRange(errors.smallest if errors.largest else 0.0, errors.largest, zeros=errors.zeros)
+    return ValueRange(sums.smallest, sums.most, nan=sums.nan, inf=sums.inf, subnormal=sums.subnormal, zeros=sums.zeros)
 
 
 @cache
