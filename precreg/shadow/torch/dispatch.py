@@ -11,17 +11,28 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import bits_lost
+from precreg.shadow.torch.longdouble import compute_long, long_form
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, Jitter, compute_exact, linear_part
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
-from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, twin_dtype, upcast
+from precreg.shadow.torch.twins import (
+    Twins,
+    array_of,
+    is_shadowed,
+    may_be_long,
+    storage_key,
+    tensors_in,
+    twin_dtype,
+    upcast,
+)
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray, ValueRange
 
 # Own errors have three digits at least, whichever way they were computed.
@@ -30,6 +41,9 @@ _MAX_NOISE = 1e-3
 _LEAST_FACTOR = 1e-12
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
+# They give each written number a new value, whatever the old one was.
+_OVERWRITE = ("copy_", "fill_", "zero_")
+_CASTS = ("_to_copy", "copy_")
 
 
 class OpCall(NamedTuple):
@@ -55,6 +69,9 @@ class _Before(NamedTuple):
     largest: float | None
     sources: tuple[int, ...]
     reads: Reads | None
+    # Float64 work without a form in longdouble, and such work on values that nobody knows exactly.
+    is_unshadowed: bool = False
+    is_lost: bool = False
 
 
 class _Alone(NamedTuple):
@@ -83,6 +100,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._recorder, self._places, self._jitter = recorder, places, jitter
         # True after the first operation on floating numbers.
         self.has_run = False
+        # True after an operation with a shadow in longdouble, and after one with a shadow in float64.
+        self.has_long = self.has_short = False
         self._own = recorder.detail >= Detail.OWN
         self._meter = Meter(elements=recorder.detail >= Detail.ELEMENTS)
 
@@ -153,6 +172,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _run(self, call: OpCall) -> Any:
         """Run an operation on floating numbers, and its exact forms."""
+        work = self._prepare_long(call)
+        if work is not None:
+            return self._run_long(call, *work)
         before = self._look(call) if call.written else None
         low = call.func(*call.args, **call.kwargs)
         place = self._places.find()
@@ -167,6 +189,85 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         own = self._run_alone(call, before, low, exact)
         results = self._take(call, before, place, low, exact, own.result)
         self._finish(call, before, place, results, low, exact, own.noise)
+        self._lose_unmeasured(call, before, results)
+        return low
+
+    def _lose_unmeasured(self, call: OpCall, before: _Before, results: list[OpResult]) -> None:
+        """Note results of float64 whose rounding a shadow of float64 does not see."""
+        self.has_short = self.has_short or not before.is_unshadowed
+        for each in (result.low for result in results):
+            is_exact = call.facts.name in _CASTS and not before.is_unshadowed
+            if may_be_long(each) and (before.is_unshadowed or not (is_exact or self.twins.has(each))):
+                self.twins.lose(each)
+
+    def _prepare_long(self, call: OpCall) -> tuple[_Before, Any, Any] | None:
+        """Return the state of float64 work before it runs, and its result and own result in longdouble; None for others."""
+        if not self._is_long_work(call):
+            return None
+        form = long_form(call.func, call.facts, call.args, call.kwargs)
+        before = None if form is None else self._look_long(call)
+        if form is None or before is None:
+            return None
+        # Forms refuse arguments with errors of many types.
+        try:
+            exact = compute_long(form, call.facts, call.args, call.kwargs, before.wide)
+            own = exact if before.is_exact else None
+            if self._own and own is None and not call.facts.moves:
+                own = compute_long(form, call.facts, call.args, call.kwargs, before.alone)
+        except Exception:
+            return None
+        return before, exact, own
+
+    def _is_long_work(self, call: OpCall) -> bool:
+        """Return whether an operation on float64 has no float64 shadow among its inputs, so that it needs longdouble."""
+        wide = [each for each in call.inputs if may_be_long(each)]
+        if not wide or any(self.twins.has(each) and not self.twins.is_long(each) for each in call.inputs):
+            return False
+        others = [each for each in call.inputs if not may_be_long(each)]
+        # A number of a narrower dtype beside a tensor is exact.
+        is_number = all(each.dim() == 0 and each.is_cpu and not each.is_complex() for each in others)
+        return not others or (is_number and any(each.dim() for each in wide))
+
+    def _look_long(self, call: OpCall) -> _Before:
+        keys = [storage_key(each) for each in call.inputs]
+        is_exact = not any(map(self.twins.has_key, keys))
+        error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
+        reads = None
+        if self.tape is not None:
+            reads = self.tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self.twins.has)
+        wide = {id(each): self._long_of(each) for each in call.inputs}
+        alone = {} if is_exact or not self._own else {id(each): _upcast_long(each) for each in call.inputs}
+        known = [each for each in call.inputs if call.facts.name not in _OVERWRITE or each is not call.written[0]]
+        if len(known) < len(call.inputs):
+            self.twins.forget(call.written[0])
+        is_lost = self.twins.is_unknown(known) or any(map(self.twins.is_unmeasured, (*known, *call.written)))
+        largest = _largest(call.inputs) if self._own and call.facts.adds else None
+        sources, inputs = tuple(map(self.twins.maker_of, keys)), tuple(map(_traced, call.inputs))
+        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads, is_lost=is_lost)
+
+    def _long_of(self, tensor: Any) -> Any:
+        return self.twins.long_of(tensor) if may_be_long(tensor) else _upcast_long(tensor)
+
+    def _run_long(self, call: OpCall, before: _Before, exact: Any, own: Any) -> Any:
+        """Run an operation on float64, whose results in longdouble are known."""
+        low = call.func(*call.args, **call.kwargs)
+        place = self._places.find()
+        self.has_long = True
+        results = []
+        made = call.written or flat_leaves(low)
+        owns = flat_leaves(own) if own is not None else [None] * len(made)
+        for each, shadow, beside in zip(made, flat_leaves(exact), owns, strict=False):
+            if not is_shadowed(each):
+                self._check_discrete(call, place, each, torch.from_numpy(shadow))
+                continue
+            if self._jitter is not None and not call.facts.moves:
+                shadow = self._jitter.change_long(shadow)
+            kept = self.twins.make_long(each)
+            kept[...] = shadow
+            results.append(OpResult(each, kept, kept if before.is_exact and beside is not None else beside))
+        self._finish(call, before, place, results, low, Exact(exact), 0.0)
+        for each in results if before.is_lost else ():
+            self.twins.lose(each.low)
         return low
 
     def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
@@ -187,6 +288,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _look(self, call: OpCall) -> _Before:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
+        is_unshadowed = self._is_long_work(call)
         keys = [storage_key(each) for each in call.inputs]
         is_exact = not any(map(self.twins.has_key, keys))
         error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
@@ -203,7 +305,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if self._own and not is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
         largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads)
+        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads, is_unshadowed)
 
     def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> _Alone:
         """Run the exact operation on the inputs as they are."""
@@ -245,6 +347,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Give the results their twins, and return them; count flips of the others."""
         alone = before.alone or before.wide
         self._follow_decisions(call, place)
+        for each in call.written:
+            if self.twins.is_long(each) and may_be_long(each):
+                self.twins.take_back(each, before.wide[id(each)])
         shadows = [(each, self.twins.of(each)) for each in call.written]
         results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
@@ -343,8 +448,13 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
         """Withdraw errors that are not known: of unknown inputs, and of float64, the shadow's own dtype."""
-        if self.twins.is_unknown(call.inputs):
-            sizes = _Sizes(sizes.own, None, None)
+        if before.is_lost or self.twins.is_unknown(call.inputs):
+            sizes = _Sizes(sizes.own, None, None, sizes.range)
+        if before.is_unshadowed and may_be_long(low):
+            self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail="float64")
+            return _Sizes(None, None, None, sizes.range)
+        if self.twins.is_long(low):
+            return sizes
         is_wide = low.dtype == twin_dtype(low.dtype) and all(
             each.dtype == twin_dtype(each.dtype) for each in call.inputs
         )
@@ -366,7 +476,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Note overflows, and results in whole numbers where the shadow lies on another step."""
         name, total, own = call.facts.name, size.total, size.own
         if total is not None and math.isinf(total.relative) and (own is None or math.isinf(own.relative)):
-            changed = int((~result.low.isfinite() & result.exact.isfinite()).sum())
+            exact = result.exact
+            finite = torch.from_numpy(np.isfinite(exact)) if isinstance(exact, np.ndarray) else exact.isfinite()
+            changed = int((~result.low.isfinite() & finite).sum())
             if changed:
                 self._recorder.note_event("overflow", name, place.site, changed, result.low.numel())
         elif call.facts.jumps and total is not None and total.max_abs > 0.0:
@@ -415,6 +527,10 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self.twins.note_maker(each, operation.number)
         operands = None if before is None else (lambda: [before.wide[id(each)] for each in call.inputs])
         self._recorder.record(Observed(operation, low, exact, own_exact, operands))
+
+
+def _upcast_long(tensor: Any) -> Any:
+    return array_of(tensor if may_be_long(tensor) else tensor.double()).astype(np.longdouble)
 
 
 def _traced(tensor: Any) -> TracedArray:

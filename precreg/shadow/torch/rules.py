@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from precreg.shadow.torch.schema import Facts
@@ -129,6 +130,11 @@ class Jitter:
         """Return changed values. None grows, so that 1 stays inside the domain of acos."""
         drawn = torch.rand(values.shape, generator=self._random, dtype=torch.float64).to(values.device)
         return values * (1 - drawn.round() * 2.0**-53)
+
+    def change_long(self, values: Any) -> Any:
+        """Return changed values of longdouble, by at most its own unit roundoff."""
+        drawn = torch.rand(values.shape, generator=self._random, dtype=torch.float64).round().numpy()
+        return values * (1 - drawn * (np.finfo(np.longdouble).eps / 2))
 
     def apply(self, facts: Facts, wide: dict[int, Any], written: Sequence[Any]) -> dict[int, Any]:
         """Return the inputs of an operation: changed, and for a function that jumps without their last bits."""
