@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import bits_lost
-from precreg.shadow.torch.longdouble import compute_long, long_form
+from precreg.shadow.torch.longdouble import compute_long, long_constant, long_form
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, Jitter, compute_exact, linear_part
@@ -138,7 +138,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         foreign = [each for each in tensors_in((call.args, call.kwargs)) if _is_foreign(each)]
         self._forget_reinterpreted(call)
         made = [each for each in tensors_in(result) if is_shadowed(each)]
-        if made and facts.rounds and self._own:
+        if made and facts.rounds and (self._own or may_be_long(made[0])):
             self._round_constant(call, made[0])
         elif made and not facts.name.startswith(_RESERVE):
             place = self._places.find()
@@ -151,17 +151,24 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _round_constant(self, call: OpCall, low: Any) -> None:
         """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
-        wide = twin_dtype(low.dtype)
-        exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
         reads = (
             None if self.tape is None else self.tape.read(call.facts, call.args, call.kwargs, (), (), self.twins.has)
         )
         before = _Before({}, {}, True, 0.0, (), None, (), reads)
-        self.twins.put(low, exact, set())
-        shadow = self.twins.of(low)
+        if may_be_long(low):
+            exact = long_constant(call.facts, call.args, call.kwargs, low.numel())
+            before = before._replace(is_unshadowed=exact is None)
+            shadow = self.twins.make_long(low)
+            shadow[...] = array_of(low) if exact is None else exact
+        else:
+            wide = twin_dtype(low.dtype)
+            self.twins.put(low, call.func(*call.args, **{**call.kwargs, "dtype": wide}), set())
+            shadow = self.twins.of(low)
         result = OpResult(low, shadow, shadow)
         (sizes,) = self._measure(call, before, low, [result], "created", 0.0)
         self._record(call, self._places.find(), (), result, [low], sizes, "created")
+        if before.is_unshadowed:
+            self.twins.lose(low)
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
         """Drop the twin of floating numbers whose bits are written as integers."""
@@ -194,14 +201,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _lose_unmeasured(self, call: OpCall, before: _Before, results: list[OpResult]) -> None:
         """Note results of float64 whose rounding a shadow of float64 does not see."""
-        self.has_short = self.has_short or not before.is_unshadowed
+        is_short = not before.is_unshadowed or not all(may_be_long(each.low) for each in results)
+        self.has_short = self.has_short or is_short
         for each in (result.low for result in results):
             is_exact = call.facts.name in _CASTS and not before.is_unshadowed
             if may_be_long(each) and (before.is_unshadowed or not (is_exact or self.twins.has(each))):
                 self.twins.lose(each)
 
     def _prepare_long(self, call: OpCall) -> tuple[_Before, Any, Any] | None:
-        """Return the state of float64 work before it runs, and its result and own result in longdouble; None for others."""
+        """Return the state before float64 work, and its result and own result in longdouble; None for others."""
         if not self._is_long_work(call):
             return None
         form = long_form(call.func, call.facts, call.args, call.kwargs)
@@ -219,7 +227,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         return before, exact, own
 
     def _is_long_work(self, call: OpCall) -> bool:
-        """Return whether an operation on float64 has no float64 shadow among its inputs, so that it needs longdouble."""
+        """Return whether an operation on float64 needs longdouble: no input has a shadow in float64."""
         wide = [each for each in call.inputs if may_be_long(each)]
         if not wide or any(self.twins.has(each) and not self.twins.is_long(each) for each in call.inputs):
             return False

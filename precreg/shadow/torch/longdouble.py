@@ -20,7 +20,12 @@ Form = Callable[[dict[str, Any]], Any]
 
 # Products of longdouble have no BLAS: beyond these a trace takes many seconds.
 _MAX_PRODUCTS = 2e8
-_MATRICES = {"mm": ("self", "mat2"), "bmm": ("self", "mat2"), "addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2")}
+_MATRICES = {
+    "mm": ("self", "mat2"),
+    "bmm": ("self", "mat2"),
+    "addmm": ("mat1", "mat2"),
+    "baddbmm": ("batch1", "batch2"),
+}
 
 
 def long_form(func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Form | None:
@@ -38,7 +43,21 @@ def long_form(func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str,
 
 def _products(one: Any, other: Any) -> float:
     """Return the number of products of a matrix product."""
-    return float(prod(one.shape)) * other.shape[-1]
+    return float(prod(one.shape)) * float(other.shape[-1])
+
+
+def long_constant(facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], count: int) -> Any:
+    """Return the exact numbers of a constant of float64, whose parameters are float64; None if they are not known."""
+    given, places = facts.given(args, kwargs), np.arange(count, dtype=np.longdouble)
+    if facts.name in ("full", "full_like"):
+        return np.longdouble(given["fill_value"])
+    if facts.name == "scalar_tensor":
+        return np.longdouble(given["s"])
+    if facts.name == "arange":
+        return given.get("start", 0) + given.get("step", 1) * places
+    if facts.name == "linspace" and not isinstance(given["start"], torch.Tensor):
+        return given["start"] + (np.longdouble(given["end"]) - given["start"]) * places / max(count - 1, 1)
+    return None
 
 
 def compute_long(form: Form, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], wide: dict[int, Any]) -> Any:
@@ -68,7 +87,9 @@ def _move(func: Any, facts: Facts) -> Form:
 
 
 def _high(leaf: Any) -> Any:
-    return torch.from_numpy(leaf.astype(np.float64) if leaf.dtype == np.longdouble else leaf) if _is_array(leaf) else leaf
+    return (
+        torch.from_numpy(leaf.astype(np.float64) if leaf.dtype == np.longdouble else leaf) if _is_array(leaf) else leaf
+    )
 
 
 def _low(leaf: Any) -> Any:
@@ -185,16 +206,22 @@ _MIDDLE = 1.0
 _TERMS, _FRACTIONS = 30, 300
 
 
-def _erfc(x: Any) -> Any:
-    """Return 1 - erf(x) by a series near 0 and by a continued fraction elsewhere (Abramowitz & Stegun 7.1.6, 7.1.14)."""
+def _gauss(x: Any) -> Any:
+    """Return exp(-x**2): the square of the first 24 bits is exact, so that the size of x adds no error."""
+    first = x.astype(np.float32).astype(np.longdouble)
+    return np.exp(-first * first) * np.exp((first - x) * (first + x))
+
+
+def _erfc(x: Any, gauss: Any = None) -> Any:
+    """Return 1 - erf(x) by a series near 0, and by a continued fraction elsewhere (Abramowitz & Stegun 7.1)."""
     size = np.abs(x)
     far = np.maximum(size, _MIDDLE)
     fraction = far
     for n in range(_FRACTIONS, 0, -1):
-        fraction = far + n / 2 / fraction
-    tail = np.exp(-far * far) / np.sqrt(_PI) / fraction
+        fraction = far + np.longdouble(n) / 2 / fraction
+    tail = (_gauss(x) if gauss is None else gauss) / np.sqrt(_PI) / fraction
     beyond = np.where(x < 0, 2 - tail, tail)
-    return np.where(size < _MIDDLE, 1 - _erf_near(np.where(size < _MIDDLE, x, 0)), np.where(np.isnan(x), x, beyond))
+    return np.where(size < _MIDDLE, 1 - _erf_near(np.where(size < _MIDDLE, x, 0)), beyond)
 
 
 def _erf_near(x: Any) -> Any:
@@ -214,7 +241,9 @@ def _gelu(given: dict[str, Any]) -> Any:
     x = given["self"]
     if given.get("approximate", "none") == "tanh":
         return x / 2 * (1 + np.tanh(np.sqrt(2 / _PI) * (x + np.longdouble(0.044715) * x**3)))
-    return x / 2 * _erfc(-x / np.sqrt(np.longdouble(2)))
+    first = x.astype(np.float32).astype(np.longdouble)
+    gauss = np.exp(-first * first / 2) * np.exp((first - x) * (first + x) / 2)
+    return x / 2 * _erfc(-x / np.sqrt(np.longdouble(2)), gauss)
 
 
 def _softmax_back(given: dict[str, Any]) -> Any:

@@ -92,7 +92,7 @@ class Meter:
         total, spread = error_size(low, exact, elements=self._elements), value_range(low, exact)
         if own_exact is None:
             return Measured(total, None, None, None, spread)
-        kept = torch.from_numpy(counted_errors(low, own_exact).astype(np.float64)) if keeps_own else None
+        kept = torch.from_numpy(np.asarray(counted_errors(low, own_exact), np.float64)) if keeps_own else None
         if own_exact is exact:
             return Measured(total, total, self.no_error, kept, spread)
         own = error_size(low, own_exact, elements=self._elements)

@@ -67,7 +67,8 @@ def tensors_in(tree: Any) -> Iterator[Any]:
 
 def array_of(tensor: Any) -> NDArray[Any]:
     """Return the memory of a tensor on a CPU as an array."""
-    return _AS_ARRAY(tensor.detach())
+    array: NDArray[Any] = _AS_ARRAY(tensor.detach())
+    return array
 
 
 def may_be_long(tensor: Any) -> bool:
@@ -79,7 +80,8 @@ class Twins:
     """Hold the twins of storages as long as these live. A storage without a twin is exact: its twin is its own upcast.
 
     A twin is a tensor of float64, or an array of longdouble for work in float64 on a CPU: `long_of` has its numbers,
-    and `of` has them rounded to float64, in a copy. `errors` has the last relative total error that was measured in a storage.
+    and `of` has them rounded to float64, in a copy. `errors` has the last relative total error that was measured in a
+    storage.
     """
 
     def __init__(self) -> None:
@@ -180,7 +182,7 @@ class Twins:
     def error_of(self, tensor: Any) -> Any:
         """Return the error of a tensor in float64."""
         if self.is_long(tensor) and may_be_long(tensor):
-            return torch.from_numpy((array_of(tensor) - self.long_of(tensor)).astype(np.float64))
+            return torch.from_numpy(np.asarray(array_of(tensor) - self.long_of(tensor), np.float64))
         return upcast(tensor) - self.of(tensor)
 
     def take_back(self, tensor: Any, wide: Any) -> None:
