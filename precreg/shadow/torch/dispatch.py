@@ -7,7 +7,7 @@ the backward pass and of optimizers alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from precreg.shadow.torch.rules import Exact, Jitter, compute_exact, linear_part
 from precreg.shadow.torch.schema import Facts, facts_of
 from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
 from precreg.shadow.torch.twins import (
+    HAS_LONG,
     Twins,
     array_of,
     is_shadowed,
@@ -201,11 +202,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _lose_unmeasured(self, call: OpCall, before: _Before, results: list[OpResult]) -> None:
         """Note results of float64 whose rounding a shadow of float64 does not see."""
-        is_short = not before.is_unshadowed or not all(may_be_long(each.low) for each in results)
-        self.has_short = self.has_short or is_short
+        self.has_short = self.has_short or any(self._has_short_twin(each.low) for each in results)
         for each in (result.low for result in results):
             is_exact = call.facts.name in _CASTS and not before.is_unshadowed
-            if may_be_long(each) and (before.is_unshadowed or not (is_exact or self.twins.has(each))):
+            is_lost = may_be_long(each) and not is_exact and not self.twins.has(each)
+            if is_lost or (before.is_unshadowed and _has_wide_dtype(each)):
                 self.twins.lose(each)
 
     def _prepare_long(self, call: OpCall) -> tuple[_Before, Any, Any] | None:
@@ -213,11 +214,11 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         if not self._is_long_work(call):
             return None
         form = long_form(call.func, call.facts, call.args, call.kwargs)
-        before = None if form is None else self._look_long(call)
-        if form is None or before is None:
+        if form is None:
             return None
         # Forms refuse arguments with errors of many types.
         try:
+            before = self._look_long(call)
             exact = compute_long(form, call.facts, call.args, call.kwargs, before.wide)
             own = exact if before.is_exact else None
             if self._own and own is None and not call.facts.moves:
@@ -228,13 +229,10 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _is_long_work(self, call: OpCall) -> bool:
         """Return whether an operation on float64 needs longdouble: no input has a shadow in float64."""
-        wide = [each for each in call.inputs if may_be_long(each)]
-        if not wide or any(self.twins.has(each) and not self.twins.is_long(each) for each in call.inputs):
-            return False
-        others = [each for each in call.inputs if not may_be_long(each)]
-        # A number of a narrower dtype beside a tensor is exact.
-        is_number = all(each.dim() == 0 and each.is_cpu and not each.is_complex() for each in others)
-        return not others or (is_number and any(each.dim() for each in wide))
+        return _is_wide(call, may_be_long) and not any(map(self._has_short_twin, call.inputs))
+
+    def _has_short_twin(self, tensor: Any) -> bool:
+        return self.twins.has(tensor) and not self.twins.is_long(tensor)
 
     def _look_long(self, call: OpCall) -> _Before:
         keys = [storage_key(each) for each in call.inputs]
@@ -266,7 +264,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         owns = flat_leaves(own) if own is not None else [None] * len(made)
         for each, shadow, beside in zip(made, flat_leaves(exact), owns, strict=False):
             if not is_shadowed(each):
-                self._check_discrete(call, place, each, torch.from_numpy(shadow))
+                if isinstance(each, torch.Tensor):
+                    self._check_discrete(call, place, each, torch.from_numpy(shadow))
                 continue
             if self._jitter is not None and not call.facts.moves:
                 shadow = self._jitter.change_long(shadow)
@@ -296,7 +295,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _look(self, call: OpCall) -> _Before:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
-        is_unshadowed = self._is_long_work(call)
+        is_unshadowed = _is_wide(call, _has_wide_dtype) and not any(map(self._has_short_twin, call.inputs))
         keys = [storage_key(each) for each in call.inputs]
         is_exact = not any(map(self.twins.has_key, keys))
         error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
@@ -458,8 +457,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Withdraw errors that are not known: of unknown inputs, and of float64, the shadow's own dtype."""
         if before.is_lost or self.twins.is_unknown(call.inputs):
             sizes = _Sizes(sizes.own, None, None, sizes.range)
-        if before.is_unshadowed and may_be_long(low):
-            self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail="float64")
+        if before.is_unshadowed and _has_wide_dtype(low):
+            detail = _name_of(low.dtype)
+            self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail=detail)
             return _Sizes(None, None, None, sizes.range)
         if self.twins.is_long(low):
             return sizes
@@ -490,7 +490,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             if changed:
                 self._recorder.note_event("overflow", name, place.site, changed, result.low.numel())
         elif call.facts.jumps and total is not None and total.max_abs > 0.0:
-            changed = int((upcast(result.low) != result.exact).sum())
+            exact = result.exact
+            differs = array_of(result.low) != exact if isinstance(exact, np.ndarray) else upcast(result.low) != exact
+            changed = int(differs.sum())
             self._recorder.note_event("flip", name, place.site, changed, result.low.numel())
 
     def _record(
@@ -535,6 +537,24 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self.twins.note_maker(each, operation.number)
         operands = None if before is None else (lambda: [before.wide[id(each)] for each in call.inputs])
         self._recorder.record(Observed(operation, low, exact, own_exact, operands))
+
+
+def _is_wide(call: OpCall, fits: Callable[[Any], bool]) -> bool:
+    """Return whether an operation computes on wide numbers that fit; narrower ones beside them are exact numbers."""
+    others = [each for each in call.inputs if not fits(each)]
+    if len(others) == len(call.inputs):
+        return False
+    is_promoted = any(each.dim() for each in call.inputs if fits(each))
+    return not others or (is_promoted and all(map(_is_real_on_host, others)) and all(map(fits, call.written)))
+
+
+def _is_real_on_host(tensor: Any) -> bool:
+    return bool(tensor.is_cpu and not tensor.is_complex())
+
+
+def _has_wide_dtype(tensor: Any) -> bool:
+    """Return whether a shadow in float64 does not see the rounding of a tensor: float64 or complex128 on a CPU."""
+    return HAS_LONG and tensor.is_cpu and tensor.dtype is twin_dtype(tensor.dtype)
 
 
 def _upcast_long(tensor: Any) -> Any:

@@ -85,8 +85,10 @@ class TorchEngine:
         value = value if tensor is None else tensor
         if not is_tensor(value) or not is_shadowed(value) or self.twins.is_unknown([value]):
             return None
+        if self.twins.is_unmeasured(value):
+            return None
         if may_be_long(value) and (self.twins.is_long(value) or not self.twins.has(value)):
-            return None if self.twins.is_unmeasured(value) else np.array(self.twins.long_of(value))
+            return np.array(self.twins.long_of(value))
         if value.dtype == twin_dtype(value.dtype) and not self.twins.has(value):
             return None
         with _disable_current_modes():

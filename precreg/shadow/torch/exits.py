@@ -105,6 +105,10 @@ class Exits:
         # numpy.asarray(tensor) arrives here through torch.
         if not is_shadowed(tensor) or not self._is_asked((_PRECREG,)):
             return array
+        if self._engine is not None and self._twins.is_unmeasured(tensor):
+            count = tensor.numel()
+            self._recorder.note_event("untraced", "numpy", user_site(depth=3), count, count, "plain array")
+            return array
         loses = self._loses(tensor)
         if self._engine is not None:
             with _disable_current_modes():

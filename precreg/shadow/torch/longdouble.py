@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 
 from precreg.shadow.torch.rules import map_leaves
 from precreg.shadow.torch.schema import Facts
@@ -31,7 +32,9 @@ _MATRICES = {
 def long_form(func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Form | None:
     """Return the form in longdouble of an operation whose tensors of floating numbers are float64; None without one."""
     given = facts.given(args, kwargs)
-    if facts.writes not in ((), ("self",)) or given.get("dtype") not in (None, torch.float64):
+    if facts.writes not in ((), ("self",)) or facts.hidden_writes or given.get("dtype") not in (None, torch.float64):
+        return None
+    if facts.name == "convolution" and (given["transposed"] or _count_of_windows(given) > _MAX_PRODUCTS):
         return None
     if facts.name in _MATRICES and _products(*[given[each] for each in _MATRICES[facts.name]]) > _MAX_PRODUCTS:
         return None
@@ -70,7 +73,7 @@ def compute_long(form: Form, facts: Facts, args: Sequence[Any], kwargs: Mapping[
 
     given = facts.given(map_leaves(widen, args), map_leaves(widen, kwargs))
     with np.errstate(all="ignore"):
-        return map_leaves(np.asarray, form(given))
+        return map_leaves(lambda leaf: None if leaf is None else np.asarray(leaf), form(given))
 
 
 def _move(func: Any, facts: Facts) -> Form:
@@ -191,6 +194,57 @@ def _logsumexp(given: dict[str, Any]) -> Any:
     return found if keep else np.squeeze(found, axis=axes)
 
 
+def _safe_softmax(given: dict[str, Any]) -> Any:
+    # A row whose numbers are all masked gives 0.
+    masked = np.isneginf(given["self"]).all(axis=given["dim"], keepdims=True)
+    return np.where(masked, 0, _softmax({"self": np.where(masked, 0, given["self"]), "dim": given["dim"]}))
+
+
+def _extreme(values: Callable[..., Any], places: Callable[..., Any]) -> Form:
+    def form(given: dict[str, Any]) -> Any:
+        x, keep = given["self"], given.get("keepdim", False)
+        if "dim" not in given:
+            return values(x)
+        return values(x, axis=given["dim"], keepdims=keep), places(x, axis=given["dim"], keepdims=keep)
+
+    return form
+
+
+def _put(given: dict[str, Any]) -> Any:
+    found = given["self"].copy()
+    at = tuple(slice(None) if each is None else each for each in given["indices"])
+    if given.get("accumulate"):
+        np.add.at(found, at, given["values"])
+    else:
+        found[at] = given["values"]
+    return found
+
+
+def _count_of_windows(given: Mapping[str, Any]) -> float:
+    """Return a bound of the number of products of a convolution."""
+    return float(prod(given["input"].shape)) * prod(given["weight"].shape[2:]) * given["weight"].shape[0]
+
+
+def _convolution(given: dict[str, Any]) -> Any:
+    x, weight, groups, count = given["input"], given["weight"], given["groups"], given["weight"].ndim - 2
+    stride, padding, dilation = ((each * count)[:count] for each in map(list, map(given.get, _CONVOLUTION)))
+    x = np.pad(x, [(0, 0)] * (x.ndim - count) + [(each, each) for each in padding])
+    reach = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation, strict=True)]
+    windows = sliding_window_view(x, reach, axis=tuple(range(-count, 0)))
+    windows = windows[(..., *[slice(None, None, each) for each in (*stride, *dilation)])]
+    places = windows.shape[-2 * count : -count]
+    # Batches and groups, places, and the numbers of a window.
+    windows = windows.reshape(-1, groups, x.shape[-count - 1] // groups, *windows.shape[-2 * count :])
+    windows = np.moveaxis(windows, 2, 2 + count).reshape(len(windows), groups, prod(places), -1)
+    factors = weight.reshape(groups, weight.shape[0] // groups, -1)
+    out = np.swapaxes(windows @ np.swapaxes(factors, -1, -2), -1, -2)
+    out = out.reshape(*x.shape[: -count - 1], weight.shape[0], *places)
+    return out if given["bias"] is None else out + given["bias"].reshape(-1, *[1] * count)
+
+
+_CONVOLUTION = ("stride", "padding", "dilation")
+
+
 def _layer_norm(given: dict[str, Any]) -> Any:
     x, axes = given["input"], tuple(range(-len(given["normalized_shape"]), 0))
     mean = x.mean(axis=axes, keepdims=True)
@@ -244,6 +298,34 @@ def _gelu(given: dict[str, Any]) -> Any:
     first = x.astype(np.float32).astype(np.longdouble)
     gauss = np.exp(-first * first / 2) * np.exp((first - x) * (first + x) / 2)
     return x / 2 * _erfc(-x / np.sqrt(np.longdouble(2)), gauss)
+
+
+def _gelu_back(given: dict[str, Any]) -> Any:
+    x, gradient = given["self"], given["grad_output"]
+    if given.get("approximate", "none") == "tanh":
+        factor, cubic = np.sqrt(2 / _PI), np.longdouble(0.044715)
+        along = np.tanh(factor * (x + cubic * x**3))
+        return gradient * ((1 + along) + x * (1 - along**2) * factor * (1 + 3 * cubic * x**2)) / 2
+    half = np.sqrt(np.longdouble(2))
+    return gradient * (_erfc(-x / half) / 2 + x * _gauss(x / half) / np.sqrt(2 * _PI))
+
+
+def _silu_back(given: dict[str, Any]) -> Any:
+    factor = _sigmoid(given["self"])
+    return given["grad_output"] * factor * (1 + given["self"] * (1 - factor))
+
+
+def _layer_norm_back(given: dict[str, Any]) -> Any:
+    """Return the gradients of layer_norm, whose statistics are values of their own."""
+    gradient, x, rstd = given["grad_out"], given["input"], given["rstd"]
+    axes = tuple(range(-len(given["normalized_shape"]), 0))
+    rows = tuple(range(x.ndim - len(axes)))
+    normal = (x - given["mean"]) * rstd
+    weighted = gradient if given["weight"] is None else gradient * given["weight"]
+    along = (weighted * normal).mean(axis=axes, keepdims=True)
+    inner = rstd * (weighted - weighted.mean(axis=axes, keepdims=True) - normal * along)
+    found = (inner, (gradient * normal).sum(axis=rows), gradient.sum(axis=rows))
+    return tuple(each if wanted else None for each, wanted in zip(found, given["output_mask"], strict=True))
 
 
 def _softmax_back(given: dict[str, Any]) -> Any:
@@ -332,7 +414,22 @@ _FORMS: dict[str, Form] = {
     "baddbmm": _product_of_matrices("self", "batch1", "batch2"),
     "addmv": _product_of_matrices("self", "mat", "vec"),
     "_softmax": _softmax,
+    "_safe_softmax": _safe_softmax,
     "_log_softmax": _log_softmax,
+    "convolution": _convolution,
+    "index_put": _put,
+    "max": _extreme(np.max, np.argmax),
+    "min": _extreme(np.min, np.argmin),
+    "floor": _one(np.floor),
+    "ceil": _one(np.ceil),
+    "trunc": _one(np.trunc),
+    "sign": _one(np.sign),
+    "fmod": _two(np.fmod),
+    "remainder": _two(np.remainder),
+    "leaky_relu": lambda given: np.where(given["self"] > 0, 1, given.get("negative_slope", 0.01)) * given["self"],
+    "gelu_backward": _gelu_back,
+    "silu_backward": _silu_back,
+    "native_layer_norm_backward": _layer_norm_back,
     "native_layer_norm": _layer_norm,
     "mse_loss": _mean_squares,
     "tanh_backward": lambda given: given["grad_output"] * (1 - np.square(given["output"])),
