@@ -206,6 +206,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         for each in (result.low for result in results):
             is_exact = call.facts.name in _CASTS and not before.is_unshadowed
             is_lost = may_be_long(each) and not is_exact and not self.twins.has(each)
+            if is_lost and not before.is_unshadowed and not all(map(_has_wide_dtype, call.inputs)):
+                self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail="float64")
             if is_lost or (before.is_unshadowed and _has_wide_dtype(each)):
                 self.twins.lose(each)
 
@@ -229,7 +231,8 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _is_long_work(self, call: OpCall) -> bool:
         """Return whether an operation on float64 needs longdouble: no input has a shadow in float64."""
-        return _is_wide(call, may_be_long) and not any(map(self._has_short_twin, call.inputs))
+        is_wide = _is_wide(call, may_be_long) or _widens(call)
+        return is_wide and not any(map(self._has_short_twin, call.inputs))
 
     def _has_short_twin(self, tensor: Any) -> bool:
         return self.twins.has(tensor) and not self.twins.is_long(tensor)
@@ -546,6 +549,12 @@ def _is_wide(call: OpCall, fits: Callable[[Any], bool]) -> bool:
         return False
     is_promoted = any(each.dim() for each in call.inputs if fits(each))
     return not others or (is_promoted and all(map(_is_real_on_host, others)) and all(map(fits, call.written)))
+
+
+def _widens(call: OpCall) -> bool:
+    """Return whether an operation on narrower numbers was asked for a result of float64."""
+    is_asked = HAS_LONG and call.facts.given(call.args, call.kwargs).get("dtype") is torch.float64
+    return is_asked and not call.written and all(map(_is_real_on_host, call.inputs))
 
 
 def _is_real_on_host(tensor: Any) -> bool:

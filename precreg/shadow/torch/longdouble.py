@@ -212,7 +212,7 @@ def _extreme(values: Callable[..., Any], places: Callable[..., Any]) -> Form:
 
 def _put(given: dict[str, Any]) -> Any:
     found = given["self"].copy()
-    at = tuple(slice(None) if each is None else each for each in given["indices"])
+    at: Any = tuple(slice(None) if each is None else each for each in given["indices"])
     if given.get("accumulate"):
         np.add.at(found, at, given["values"])
     else:
@@ -222,16 +222,17 @@ def _put(given: dict[str, Any]) -> Any:
 
 def _count_of_windows(given: Mapping[str, Any]) -> float:
     """Return a bound of the number of products of a convolution."""
-    return float(prod(given["input"].shape)) * prod(given["weight"].shape[2:]) * given["weight"].shape[0]
+    return float(prod(given["input"].shape)) * float(prod(given["weight"].shape[2:])) * float(given["weight"].shape[0])
 
 
 def _convolution(given: dict[str, Any]) -> Any:
     x, weight, groups, count = given["input"], given["weight"], given["groups"], given["weight"].ndim - 2
-    stride, padding, dilation = ((each * count)[:count] for each in map(list, map(given.get, _CONVOLUTION)))
+    # One number may stand for all directions.
+    stride, padding, dilation = ((list(given[name]) * count)[:count] for name in ("stride", "padding", "dilation"))
     x = np.pad(x, [(0, 0)] * (x.ndim - count) + [(each, each) for each in padding])
     reach = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation, strict=True)]
-    windows = sliding_window_view(x, reach, axis=tuple(range(-count, 0)))
-    windows = windows[(..., *[slice(None, None, each) for each in (*stride, *dilation)])]
+    steps: Any = (..., *[slice(None, None, each) for each in (*stride, *dilation)])
+    windows = sliding_window_view(x, reach, axis=tuple(range(-count, 0)))[steps]
     places = windows.shape[-2 * count : -count]
     # Batches and groups, places, and the numbers of a window.
     windows = windows.reshape(-1, groups, x.shape[-count - 1] // groups, *windows.shape[-2 * count :])
@@ -240,9 +241,6 @@ def _convolution(given: dict[str, Any]) -> Any:
     out = np.swapaxes(windows @ np.swapaxes(factors, -1, -2), -1, -2)
     out = out.reshape(*x.shape[: -count - 1], weight.shape[0], *places)
     return out if given["bias"] is None else out + given["bias"].reshape(-1, *[1] * count)
-
-
-_CONVOLUTION = ("stride", "padding", "dilation")
 
 
 def _layer_norm(given: dict[str, Any]) -> Any:

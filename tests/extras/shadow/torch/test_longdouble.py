@@ -143,6 +143,7 @@ def test_moves_carry_the_shadow_along(trace, draw):
     assert all(each.own.relative == 0 for each in traced.operations[1:])
 
 
+KERNEL = torch.linspace(-1, 1, 60, dtype=torch.float64).view(6, 2, 5, 1)
 NETWORKS = {
     "softmax": lambda x: (x * 3.1).softmax(-1),
     "log_softmax": lambda x: (x * 3.1).log_softmax(-1),
@@ -152,6 +153,13 @@ NETWORKS = {
     "extremes": lambda x: (x * 3.1).amax(-1) - torch.minimum(x / 3.0, x.t()[:1, :1]).amin(-1),
     "cumsum": lambda x: (x * 3.1).cumsum(-1).where(x > 0, 0.1),
     "products": lambda x: torch.einsum("ij,kj->ik", x * 3.1, x / 3.0) + torch.dot(x[0] / 3, x[1]),
+    "convolution": lambda x: functional.conv2d(
+        (x / 3).repeat(4, 3).view(2, 4, 5, 9), KERNEL, KERNEL[:, 0, 0, 0], (2, 1), (1, 2), (1, 2), 2
+    ),
+    "convolution of one axis": lambda x: functional.conv1d(x[None] / 3, KERNEL.view(-1, 5, 2)[:3]),
+    "writes by places": lambda x: (x / 3).index_put((torch.tensor([0, 0]),), x[1:3] / 7, accumulate=True),
+    "extremes of rows": lambda x: (x / 3).max(-1)[0] - (x / 7).min(0, keepdim=True)[0].sum(),
+    "attention": lambda x: functional.scaled_dot_product_attention(x[None] / 3, x[None] / 7, x[None] * 1.1),
     "linear": lambda x: functional.linear(x / 3, torch.ones(2, 6).double() / 3, torch.ones(2).double() / 7),
 }
 
@@ -188,6 +196,40 @@ def test_a_backward_pass_in_float64(trace, draw):
     assert float(np.abs(shadow).max()) < 1e-17
 
 
+STEPS = {
+    "gelu": functional.gelu,
+    "gelu by tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "layer_norm": lambda x: functional.layer_norm(x, (6,), torch.ones(6).double() / 3, torch.ones(6).double() / 7),
+    "log_softmax": lambda x: x.log_softmax(-1),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_gradients_have_shadows(trace, draw, name):
+    x = draw(5, 6).double().requires_grad_()
+
+    def run(x):
+        (STEPS[name](x / 3.0) * torch.arange(6.0, dtype=torch.float64)).square().sum().backward()
+        return x.grad
+
+    traced = trace(run, x)
+    assert not traced.events("not_shadowed")
+    assert all(each.total.relative < 1e-14 for each in traced.operations if each.note == "")
+    shadow = torch.from_numpy(traced.engine.shadow_of(traced.result).astype(np.float64))
+    # Differences along one direction are independent of the formulas.
+    weights = torch.arange(6.0, dtype=torch.float64)
+    direction = torch.cos(weights)
+    with torch.no_grad():
+        ahead, behind = (
+            (STEPS[name]((x + each * 1e-6 * direction) / 3) * weights).square().sum(-1) for each in (1, -1)
+        )
+    expected = (ahead - behind) / 2e-6
+    assert torch.allclose((shadow * direction).sum(-1), expected, rtol=1e-5, atol=1e-8)
+
+
 def test_an_operation_without_a_form_is_named_and_its_result_unknown(trace, draw):
     traced = trace(lambda x: torch.lgamma(x / 3.0) * 2.5, draw(7).double())
     assert [(each.name, each.detail) for each in traced.events("not_shadowed")] == [("lgamma", "float64")]
@@ -204,6 +246,40 @@ def test_narrower_results_know_the_error_of_float64_work(trace, draw):
     traced = trace(lambda x: ((x + 1e16) - 1e16).float(), draw(6).double())
     assert traced.operations[-1].total.relative > 0.01
     assert traced.engine.shadow_dtype == "float64"
+
+
+def test_values_that_lost_their_shadow_come_to_nothing_exact(trace, draw):
+    """Complex numbers, narrower ones and writes: none of them makes an unknown value a known one."""
+
+    def turn(x):
+        y = (x / 3.0).contiguous()
+        torch.view_as_complex(y.view(-1, 2)).mul_(2j)
+        return y * 1.5
+
+    for run in (
+        turn,
+        lambda x: torch.fft.fft(x / 3.0).abs(),
+        lambda x: (x / 3.0).float().sum(dtype=torch.float64) * 1.1,
+    ):
+        traced = trace(run, draw(4, 6).double())
+        shadow = traced.engine.shadow_of(traced.result)
+        assert shadow is None or shadow.dtype == np.float64
+        assert traced.events("not_shadowed")
+
+
+def test_a_narrower_tensor_beside_float64_is_exact(trace, draw):
+    x, other = draw(4, 6).double(), draw(6)
+    traced = trace(lambda x: (x / 3.0).add_(other) * other, x)
+    wide = x.numpy().astype(np.longdouble) / 3 + other.numpy()
+    assert np.array_equal(traced.engine.shadow_of(traced.result), wide * other.numpy())
+
+
+def test_a_sum_of_narrower_numbers_in_float64(trace, draw):
+    x = draw(1000)
+    traced = trace(lambda x: x.exp().sum(dtype=torch.float64), x)
+    assert traced.operations[-1].total.relative > 1e-12
+    traced = trace(lambda x: x.sum(dtype=torch.float64), x)
+    assert traced.engine.shadow_of(traced.result) == x.numpy().astype(np.longdouble).sum()
 
 
 def test_a_decision_of_the_shadow_is_a_flip(trace):
