@@ -7,8 +7,7 @@ the backward pass and of optimizers alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +16,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import bits_lost
-from precreg.shadow.torch.longdouble import compute_long, long_constant, long_form
+from precreg.shadow.torch.calls import (
+    CallState,
+    LongWork,
+    OpCall,
+    all_have_dtype,
+    computes_on,
+    has_wide_dtype,
+    largest_input,
+    name_of_dtype,
+    only_moves,
+    traced_array,
+)
+from precreg.shadow.torch.longdouble import long_constant
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, Jitter, compute_exact, linear_part
-from precreg.shadow.torch.schema import Facts, facts_of
-from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
+from precreg.shadow.torch.schema import facts_of
+from precreg.shadow.torch.tape import TorchTape, flat_leaves
 from precreg.shadow.torch.twins import (
-    HAS_LONG,
     Twins,
     array_of,
     is_shadowed,
@@ -42,37 +52,7 @@ _MAX_NOISE = 1e-3
 _LEAST_FACTOR = 1e-12
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
-# They give each written number a new value, whatever the old one was.
-_OVERWRITE = ("copy_", "fill_", "zero_")
 _CASTS = ("_to_copy", "copy_")
-
-
-class OpCall(NamedTuple):
-    """One call of an operation, and its tensors of floating numbers: those that it reads, and those that it writes."""
-
-    func: Any
-    facts: Facts
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    inputs: list[Any]
-    written: list[Any]
-
-
-class _Before(NamedTuple):
-    """The state of a call's inputs before it runs: float64 values by the id of a tensor, and the errors so far."""
-
-    wide: dict[int, Any]
-    # The inputs as they are, of an operation that writes some of them.
-    alone: dict[int, Any]
-    is_exact: bool
-    error: float
-    inputs: tuple[TracedArray, ...]
-    largest: float | None
-    sources: tuple[int, ...]
-    reads: Reads | None
-    # Float64 work without a form in longdouble, and such work on values that nobody knows exactly.
-    is_unshadowed: bool = False
-    is_lost: bool = False
 
 
 class _Alone(NamedTuple):
@@ -104,6 +84,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         # True after an operation with a shadow in longdouble, and after one with a shadow in float64.
         self.has_long = self.has_short = False
         self._own = recorder.detail >= Detail.OWN
+        self._long = LongWork(self.twins, self.tape, self._own)
         self._meter = Meter(elements=recorder.detail >= Detail.ELEMENTS)
 
     def __torch_dispatch__(
@@ -115,7 +96,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         facts = facts_of(func)
         if facts.views and args and is_shadowed(args[0]):
             low = func(*args, **kwargs)
-            if _has_dtype(low, args[0].dtype):
+            if all_have_dtype(low, args[0].dtype):
                 # Its node of derivatives has this place.
                 self._places.note_node()
                 return low
@@ -155,7 +136,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         reads = (
             None if self.tape is None else self.tape.read(call.facts, call.args, call.kwargs, (), (), self.twins.has)
         )
-        before = _Before({}, {}, True, 0.0, (), None, (), reads)
+        before = CallState({}, {}, True, 0.0, (), None, (), reads)
         if may_be_long(low):
             exact = long_constant(call.facts, call.args, call.kwargs, low.numel())
             before = before._replace(is_unshadowed=exact is None)
@@ -180,7 +161,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _run(self, call: OpCall) -> Any:
         """Run an operation on floating numbers, and its exact forms."""
-        work = self._prepare_long(call)
+        work = self._long.prepare(call)
         if work is not None:
             return self._run_long(call, *work)
         before = self._look(call) if call.written else None
@@ -200,64 +181,18 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._lose_unmeasured(call, before, results)
         return low
 
-    def _lose_unmeasured(self, call: OpCall, before: _Before, results: list[OpResult]) -> None:
+    def _lose_unmeasured(self, call: OpCall, before: CallState, results: list[OpResult]) -> None:
         """Note results of float64 whose rounding a shadow of float64 does not see."""
-        self.has_short = self.has_short or any(self._has_short_twin(each.low) for each in results)
+        self.has_short = self.has_short or any(self._long.has_short_twin(each.low) for each in results)
         for each in (result.low for result in results):
             is_exact = call.facts.name in _CASTS and not before.is_unshadowed
             is_lost = may_be_long(each) and not is_exact and not self.twins.has(each)
-            if is_lost and not before.is_unshadowed and not all(map(_has_wide_dtype, call.inputs)):
+            if is_lost and not before.is_unshadowed and not all(map(has_wide_dtype, call.inputs)):
                 self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail="float64")
-            if is_lost or (before.is_unshadowed and _has_wide_dtype(each)):
+            if is_lost or (before.is_unshadowed and has_wide_dtype(each)):
                 self.twins.lose(each)
 
-    def _prepare_long(self, call: OpCall) -> tuple[_Before, Any, Any] | None:
-        """Return the state before float64 work, and its result and own result in longdouble; None for others."""
-        if not self._is_long_work(call):
-            return None
-        form = long_form(call.func, call.facts, call.args, call.kwargs)
-        if form is None:
-            return None
-        # Forms refuse arguments with errors of many types.
-        try:
-            before = self._look_long(call)
-            exact = compute_long(form, call.facts, call.args, call.kwargs, before.wide)
-            own = exact if before.is_exact else None
-            if self._own and own is None and not call.facts.moves:
-                own = compute_long(form, call.facts, call.args, call.kwargs, before.alone)
-        except Exception:
-            return None
-        return before, exact, own
-
-    def _is_long_work(self, call: OpCall) -> bool:
-        """Return whether an operation on float64 needs longdouble: no input has a shadow in float64."""
-        is_wide = _is_wide(call, may_be_long) or _widens(call)
-        return is_wide and not any(map(self._has_short_twin, call.inputs))
-
-    def _has_short_twin(self, tensor: Any) -> bool:
-        return self.twins.has(tensor) and not self.twins.is_long(tensor)
-
-    def _look_long(self, call: OpCall) -> _Before:
-        keys = [storage_key(each) for each in call.inputs]
-        is_exact = not any(map(self.twins.has_key, keys))
-        error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
-        reads = None
-        if self.tape is not None:
-            reads = self.tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self.twins.has)
-        wide = {id(each): self._long_of(each) for each in call.inputs}
-        alone = {} if is_exact or not self._own else {id(each): _upcast_long(each) for each in call.inputs}
-        known = [each for each in call.inputs if call.facts.name not in _OVERWRITE or each is not call.written[0]]
-        if len(known) < len(call.inputs):
-            self.twins.forget(call.written[0])
-        is_lost = self.twins.is_unknown(known) or any(map(self.twins.is_unmeasured, (*known, *call.written)))
-        largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        sources, inputs = tuple(map(self.twins.maker_of, keys)), tuple(map(_traced, call.inputs))
-        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads, is_lost=is_lost)
-
-    def _long_of(self, tensor: Any) -> Any:
-        return self.twins.long_of(tensor) if may_be_long(tensor) else _upcast_long(tensor)
-
-    def _run_long(self, call: OpCall, before: _Before, exact: Any, own: Any) -> Any:
+    def _run_long(self, call: OpCall, before: CallState, exact: Any, own: Any) -> Any:
         """Run an operation on float64, whose results in longdouble are known."""
         low = call.func(*call.args, **call.kwargs)
         place = self._places.find()
@@ -296,13 +231,13 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._recorder.note_event("cut", call.facts.name, place.site, detail="bits")
         return True
 
-    def _look(self, call: OpCall) -> _Before:
+    def _look(self, call: OpCall) -> CallState:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
-        is_unshadowed = _is_wide(call, _has_wide_dtype) and not any(map(self._has_short_twin, call.inputs))
+        is_unshadowed = computes_on(call, has_wide_dtype) and not any(map(self._long.has_short_twin, call.inputs))
         keys = [storage_key(each) for each in call.inputs]
         is_exact = not any(map(self.twins.has_key, keys))
         error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
-        inputs = tuple(map(_traced, call.inputs))
+        inputs = tuple(map(traced_array, call.inputs))
         written = {id(each) for each in call.written}
         sources = tuple(map(self.twins.maker_of, keys))
         reads = None
@@ -314,27 +249,27 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         alone = {}
         if self._own and not is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
-        largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads, is_unshadowed)
+        largest = largest_input(call.inputs) if self._own and call.facts.adds else None
+        return CallState(wide, alone, is_exact, error, inputs, largest, sources, reads, is_unshadowed)
 
-    def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> _Alone:
+    def _run_alone(self, call: OpCall, before: CallState, low: Any, exact: Exact) -> _Alone:
         """Run the exact operation on the inputs as they are."""
         if not self._own or exact.reason:
             return _Alone(None)
         if before.is_exact:
             return _Alone(exact.result)
-        if _only_moves(call, low):
+        if only_moves(call, low):
             return _Alone(None)
         return self._add_difference(call, before, exact) or _Alone(self._run_upcast(call, before, low))
 
-    def _run_upcast(self, call: OpCall, before: _Before, low: Any) -> Any:
+    def _run_upcast(self, call: OpCall, before: CallState, low: Any) -> Any:
         """Run the exact operation on the upcasts of the inputs. Exact inputs have one float64 form."""
         alone = before.alone or {
             id(each): upcast(each) if self.twins.has(each) else before.wide[id(each)] for each in call.inputs
         }
         return compute_exact(call.func, call.facts, call.args, call.kwargs, alone, low).result
 
-    def _add_difference(self, call: OpCall, before: _Before, exact: Exact) -> _Alone | None:
+    def _add_difference(self, call: OpCall, before: CallState, exact: Exact) -> _Alone | None:
         """Return a linear operation on an input as the shadow, and the operation on the input's error, in float32.
 
         This error is small, so float32 is as good as float64 for it, and takes half the time. Return None for others.
@@ -353,7 +288,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         noise = 2.0**-23 * size * factor_size + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + factor_size)
         return _Alone(linear.apply(error, factor).double().add_(exact.result), noise)
 
-    def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
+    def _take(self, call: OpCall, before: CallState, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
         alone = before.alone or before.wide
         self._follow_decisions(call, place)
@@ -361,7 +296,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             if self.twins.is_long(each) and may_be_long(each):
                 self.twins.take_back(each, before.wide[id(each)])
         shadows = [(each, self.twins.of(each)) for each in call.written]
-        results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
+        results = [OpResult(each, shadow, before.own_exact(shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
         used = {storage_key(each) for each in (*before.wide.values(), *call.inputs)}
         lows, exacts = flat_leaves(low), flat_leaves(exact.result)
@@ -378,7 +313,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                     shadow = self._jitter.change(shadow)
                 self.twins.put(each, shadow, used)
                 kept = self.twins.of(each)
-                results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))
+                results.append(OpResult(each, kept, before.own_exact(kept, own, beside)))
         if self.twins.is_unknown(call.inputs):
             for result in results:
                 self.twins.mark_unknown(result.low)
@@ -407,7 +342,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self._recorder.note_event("flip", name, site, changed, low.numel())
 
     def _finish(
-        self, call: OpCall, before: _Before, place: Place, results: list[OpResult], low: Any, exact: Exact, noise: float
+        self,
+        call: OpCall,
+        before: CallState,
+        place: Place,
+        results: list[OpResult],
+        low: Any,
+        exact: Exact,
+        noise: float,
     ) -> None:
         """Measure the errors of the results, and record the operation with those of the worst one."""
         note: OperationNote = "not_shadowed" if exact.reason else "moved" if _moves(call, results) else ""
@@ -425,7 +367,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
 
     def _measure(
-        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], note: OperationNote, noise: float
+        self, call: OpCall, before: CallState, low: Any, results: list[OpResult], note: OperationNote, noise: float
     ) -> list[_Sizes]:
         """Return the errors of the results, after the tape and the twins have noted them."""
         keeps_own = self.tape is not None and note != "moved"
@@ -445,7 +387,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         return sizes
 
     def _tape_operation(
-        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], measured: list[Measured]
+        self, call: OpCall, before: CallState, low: Any, results: list[OpResult], measured: list[Measured]
     ) -> None:
         owns = {
             id(each.low): one.own_errors
@@ -456,12 +398,12 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             number = self._recorder.next_number()
             self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
 
-    def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
+    def _honest(self, call: OpCall, before: CallState, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
         """Withdraw errors that are not known: of unknown inputs, and of float64, the shadow's own dtype."""
         if before.is_lost or self.twins.is_unknown(call.inputs):
             sizes = _Sizes(sizes.own, None, None, sizes.range)
-        if before.is_unshadowed and _has_wide_dtype(low):
-            detail = _name_of(low.dtype)
+        if before.is_unshadowed and has_wide_dtype(low):
+            detail = name_of_dtype(low.dtype)
             self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail=detail)
             return _Sizes(None, None, None, sizes.range)
         if self.twins.is_long(low):
@@ -507,7 +449,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         made: list[Any],
         sizes: _Sizes,
         note: OperationNote,
-        before: _Before | None = None,
+        before: CallState | None = None,
     ) -> None:
         if self._recorder.detail == Detail.OUTPUTS:
             return
@@ -524,7 +466,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             site=place.site,
             phase=place.phase,
             step=self._recorder.step,
-            dtype=_name_of(low.dtype),
+            dtype=name_of_dtype(low.dtype),
             shape=tuple(low.shape),
             inputs=inputs,
             own=sizes.own,
@@ -542,80 +484,16 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._recorder.record(Observed(operation, low, exact, own_exact, operands))
 
 
-def _is_wide(call: OpCall, fits: Callable[[Any], bool]) -> bool:
-    """Return whether an operation computes on wide numbers that fit; narrower ones beside them are exact numbers."""
-    others = [each for each in call.inputs if not fits(each)]
-    if len(others) == len(call.inputs):
-        return False
-    is_promoted = any(each.dim() for each in call.inputs if fits(each))
-    return not others or (is_promoted and all(map(_is_real_on_host, others)) and all(map(fits, call.written)))
-
-
-def _widens(call: OpCall) -> bool:
-    """Return whether an operation on narrower numbers was asked for a result of float64."""
-    is_asked = HAS_LONG and call.facts.given(call.args, call.kwargs).get("dtype") is torch.float64
-    return is_asked and not call.written and all(map(_is_real_on_host, call.inputs))
-
-
-def _is_real_on_host(tensor: Any) -> bool:
-    return bool(tensor.is_cpu and not tensor.is_complex())
-
-
-def _has_wide_dtype(tensor: Any) -> bool:
-    """Return whether a shadow in float64 does not see the rounding of a tensor: float64 or complex128 on a CPU."""
-    return HAS_LONG and tensor.is_cpu and tensor.dtype is twin_dtype(tensor.dtype)
-
-
-def _upcast_long(tensor: Any) -> Any:
-    return array_of(tensor if may_be_long(tensor) else tensor.double()).astype(np.longdouble)
-
-
-def _traced(tensor: Any) -> TracedArray:
-    return TracedArray(_name_of(tensor.dtype), tuple(tensor.shape))
-
-
-@cache
-def _name_of(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _is_foreign(value: Any) -> bool:
     """Return whether a tensor has real numbers in a form without a twin: quantized, sparse, nested."""
     return value.is_quantized or ((value.is_floating_point() or value.is_complex()) and not is_shadowed(value))
 
 
-def _has_dtype(results: Any, dtype: Any) -> bool:
-    """Return whether all results are tensors that may have a twin, of one dtype."""
-    made = results if isinstance(results, (list, tuple)) else (results,)
-    return all(is_shadowed(each) and each.dtype == dtype for each in made)
-
-
-def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
-    """Return the exact operation on the inputs as they are: the shadow itself, if these are exact."""
-    if own is None:
-        return None
-    return exact if before.is_exact else alone
-
-
-def _only_moves(call: OpCall, low: Any) -> bool:
-    if not call.facts.moves:
-        return False
-    made = [each for each in tensors_in(low) if is_shadowed(each)]
-    dtypes = {each.dtype for each in (*call.inputs, *made)}
-    return len(dtypes) == 1
-
-
 def _moves(call: OpCall, results: list[OpResult]) -> bool:
-    return bool(results) and _only_moves(call, [each.low for each in results])
+    return bool(results) and only_moves(call, [each.low for each in results])
 
 
 def _rank(sizes: _Sizes) -> tuple[float, float]:
     """Order results by their own errors, and by their total ones where those are not known."""
     own = -1.0 if sizes.own is None else sizes.own.relative
     return own, -1.0 if sizes.total is None else sizes.total.relative
-
-
-def _largest(tensors: Sequence[Any]) -> float:
-    parts = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in tensors)
-    ends = [end.double() for each in parts if each.numel() for end in each.detach().aminmax()]
-    return max(map(abs, torch.stack(ends).tolist()), default=0.0) if ends else 0.0
