@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import torch
 
 from precreg.shadow.shelf import Codec, Kept, Shelf
-from precreg.shadow.torch.rules import LINEAR, Way, apply_rule, derivable_form, map_leaves, way_back
+from precreg.shadow.torch.rules import apply_rule, derivable_form, map_leaves
 from precreg.shadow.torch.schema import Facts
 from precreg.shadow.torch.twins import is_shadowed
+from precreg.shadow.torch.ways import LINEAR, Way, way_back
 
 
 def _pack(tensor: Any) -> tuple[Any, Any]:
