@@ -34,6 +34,8 @@ def long_form(func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str,
     given = facts.given(args, kwargs)
     if facts.writes not in ((), ("self",)) or facts.hidden_writes or given.get("dtype") not in (None, torch.float64):
         return None
+    if any(isinstance(each, complex) for each in given.values()):
+        return None
     if facts.name == "convolution" and (given["transposed"] or _count_of_windows(given) > _MAX_PRODUCTS):
         return None
     if facts.name in _MATRICES and _products(*[given[each] for each in _MATRICES[facts.name]]) > _MAX_PRODUCTS:
