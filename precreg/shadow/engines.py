@@ -94,9 +94,10 @@ class RunningEngines:
 
     @property
     def shadow_dtype(self) -> str:
-        """Return the dtype of shadows; engines without a choice have float64, as torch."""
-        if any(getattr(each, "has_run", False) for each in self._engines):
-            return "float64"
+        """Return the dtype of shadows: that of torch, if torch computed."""
+        for each in self._engines:
+            if getattr(each, "has_run", False) and hasattr(each, "shadow_dtype"):
+                return str(each.shadow_dtype)
         return next((each.shadow_dtype for each in self._engines if hasattr(each, "shadow_dtype")), "float64")
 
     def wrap(self, value: Any) -> Any:

@@ -8,20 +8,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.shadow.recorder import Detail, Observed, Recorder
 from precreg.shadow.sizes import bits_lost
+from precreg.shadow.torch.calls import (
+    CallState,
+    LongWork,
+    OpCall,
+    all_have_dtype,
+    computes_on,
+    has_wide_dtype,
+    largest_input,
+    name_of_dtype,
+    only_moves,
+    traced_array,
+)
+from precreg.shadow.torch.longdouble import long_constant
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
 from precreg.shadow.torch.places import OperationPlaces, Place
 from precreg.shadow.torch.rules import Exact, Jitter, compute_exact, linear_part
-from precreg.shadow.torch.schema import Facts, facts_of
-from precreg.shadow.torch.tape import Reads, TorchTape, flat_leaves
-from precreg.shadow.torch.twins import Twins, is_shadowed, storage_key, tensors_in, twin_dtype, upcast
+from precreg.shadow.torch.schema import facts_of
+from precreg.shadow.torch.tape import TorchTape, flat_leaves
+from precreg.shadow.torch.twins import (
+    Twins,
+    array_of,
+    is_shadowed,
+    may_be_long,
+    storage_key,
+    tensors_in,
+    twin_dtype,
+    upcast,
+)
 from precreg.types import ErrorSize, Operation, OperationNote, Site, TracedArray, ValueRange
 
 # Own errors have three digits at least, whichever way they were computed.
@@ -30,31 +52,7 @@ _MAX_NOISE = 1e-3
 _LEAST_FACTOR = 1e-12
 # Operations that only reserve memory, or wrap a constant of Python.
 _RESERVE = ("empty", "new_empty", "lift_fresh")
-
-
-class OpCall(NamedTuple):
-    """One call of an operation, and its tensors of floating numbers: those that it reads, and those that it writes."""
-
-    func: Any
-    facts: Facts
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    inputs: list[Any]
-    written: list[Any]
-
-
-class _Before(NamedTuple):
-    """The state of a call's inputs before it runs: float64 values by the id of a tensor, and the errors so far."""
-
-    wide: dict[int, Any]
-    # The inputs as they are, of an operation that writes some of them.
-    alone: dict[int, Any]
-    is_exact: bool
-    error: float
-    inputs: tuple[TracedArray, ...]
-    largest: float | None
-    sources: tuple[int, ...]
-    reads: Reads | None
+_CASTS = ("_to_copy", "copy_")
 
 
 class _Alone(NamedTuple):
@@ -83,7 +81,10 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._recorder, self._places, self._jitter = recorder, places, jitter
         # True after the first operation on floating numbers.
         self.has_run = False
+        # True after an operation with a shadow in longdouble, and after one with a shadow in float64.
+        self.has_long = self.has_short = False
         self._own = recorder.detail >= Detail.OWN
+        self._long = LongWork(self.twins, self.tape, self._own)
         self._meter = Meter(elements=recorder.detail >= Detail.ELEMENTS)
 
     def __torch_dispatch__(
@@ -95,7 +96,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         facts = facts_of(func)
         if facts.views and args and is_shadowed(args[0]):
             low = func(*args, **kwargs)
-            if _has_dtype(low, args[0].dtype):
+            if all_have_dtype(low, args[0].dtype):
                 # Its node of derivatives has this place.
                 self._places.note_node()
                 return low
@@ -119,7 +120,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         foreign = [each for each in tensors_in((call.args, call.kwargs)) if _is_foreign(each)]
         self._forget_reinterpreted(call)
         made = [each for each in tensors_in(result) if is_shadowed(each)]
-        if made and facts.rounds and self._own:
+        if made and facts.rounds and (self._own or may_be_long(made[0])):
             self._round_constant(call, made[0])
         elif made and not facts.name.startswith(_RESERVE):
             place = self._places.find()
@@ -132,17 +133,24 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _round_constant(self, call: OpCall, low: Any) -> None:
         """Record a constant that its dtype rounds, such as torch.full(..., 0.1), with its own error."""
-        wide = twin_dtype(low.dtype)
-        exact = call.func(*call.args, **{**call.kwargs, "dtype": wide})
         reads = (
             None if self.tape is None else self.tape.read(call.facts, call.args, call.kwargs, (), (), self.twins.has)
         )
-        before = _Before({}, {}, True, 0.0, (), None, (), reads)
-        self.twins.put(low, exact, set())
-        shadow = self.twins.of(low)
+        before = CallState({}, {}, True, 0.0, (), None, (), reads)
+        if may_be_long(low):
+            exact = long_constant(call.facts, call.args, call.kwargs, low.numel())
+            before = before._replace(is_unshadowed=exact is None)
+            shadow = self.twins.make_long(low)
+            shadow[...] = array_of(low) if exact is None else exact
+        else:
+            wide = twin_dtype(low.dtype)
+            self.twins.put(low, call.func(*call.args, **{**call.kwargs, "dtype": wide}), set())
+            shadow = self.twins.of(low)
         result = OpResult(low, shadow, shadow)
         (sizes,) = self._measure(call, before, low, [result], "created", 0.0)
         self._record(call, self._places.find(), (), result, [low], sizes, "created")
+        if before.is_unshadowed:
+            self.twins.lose(low)
 
     def _forget_reinterpreted(self, call: OpCall) -> None:
         """Drop the twin of floating numbers whose bits are written as integers."""
@@ -153,6 +161,9 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _run(self, call: OpCall) -> Any:
         """Run an operation on floating numbers, and its exact forms."""
+        work = self._long.prepare(call)
+        if work is not None:
+            return self._run_long(call, *work)
         before = self._look(call) if call.written else None
         low = call.func(*call.args, **call.kwargs)
         place = self._places.find()
@@ -167,6 +178,41 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         own = self._run_alone(call, before, low, exact)
         results = self._take(call, before, place, low, exact, own.result)
         self._finish(call, before, place, results, low, exact, own.noise)
+        self._lose_unmeasured(call, before, results)
+        return low
+
+    def _lose_unmeasured(self, call: OpCall, before: CallState, results: list[OpResult]) -> None:
+        """Note results of float64 whose rounding a shadow of float64 does not see."""
+        self.has_short = self.has_short or any(self._long.has_short_twin(each.low) for each in results)
+        for each in (result.low for result in results):
+            is_exact = call.facts.name in _CASTS and not before.is_unshadowed
+            is_lost = may_be_long(each) and not is_exact and not self.twins.has(each)
+            if is_lost and not before.is_unshadowed and not all(map(has_wide_dtype, call.inputs)):
+                self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail="float64")
+            if is_lost or (before.is_unshadowed and has_wide_dtype(each)):
+                self.twins.lose(each)
+
+    def _run_long(self, call: OpCall, before: CallState, exact: Any, own: Any) -> Any:
+        """Run an operation on float64, whose results in longdouble are known."""
+        low = call.func(*call.args, **call.kwargs)
+        place = self._places.find()
+        self.has_long = True
+        results = []
+        made = call.written or flat_leaves(low)
+        owns = flat_leaves(own) if own is not None else [None] * len(made)
+        for each, shadow, beside in zip(made, flat_leaves(exact), owns, strict=False):
+            if not is_shadowed(each):
+                if isinstance(each, torch.Tensor):
+                    self._check_discrete(call, place, each, torch.from_numpy(shadow))
+                continue
+            if self._jitter is not None and not call.facts.moves:
+                shadow = self._jitter.change_long(shadow)
+            kept = self.twins.make_long(each)
+            kept[...] = shadow
+            results.append(OpResult(each, kept, kept if before.is_exact and beside is not None else beside))
+        self._finish(call, before, place, results, low, Exact(exact), 0.0)
+        for each in results if before.is_lost else ():
+            self.twins.lose(each.low)
         return low
 
     def _is_view(self, call: OpCall, place: Place, low: Any) -> bool:
@@ -185,12 +231,13 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             self._recorder.note_event("cut", call.facts.name, place.site, detail="bits")
         return True
 
-    def _look(self, call: OpCall) -> _Before:
+    def _look(self, call: OpCall) -> CallState:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
+        is_unshadowed = computes_on(call, has_wide_dtype) and not any(map(self._long.has_short_twin, call.inputs))
         keys = [storage_key(each) for each in call.inputs]
         is_exact = not any(map(self.twins.has_key, keys))
         error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
-        inputs = tuple(map(_traced, call.inputs))
+        inputs = tuple(map(traced_array, call.inputs))
         written = {id(each) for each in call.written}
         sources = tuple(map(self.twins.maker_of, keys))
         reads = None
@@ -202,27 +249,27 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         alone = {}
         if self._own and not is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
-        largest = _largest(call.inputs) if self._own and call.facts.adds else None
-        return _Before(wide, alone, is_exact, error, inputs, largest, sources, reads)
+        largest = largest_input(call.inputs) if self._own and call.facts.adds else None
+        return CallState(wide, alone, is_exact, error, inputs, largest, sources, reads, is_unshadowed)
 
-    def _run_alone(self, call: OpCall, before: _Before, low: Any, exact: Exact) -> _Alone:
+    def _run_alone(self, call: OpCall, before: CallState, low: Any, exact: Exact) -> _Alone:
         """Run the exact operation on the inputs as they are."""
         if not self._own or exact.reason:
             return _Alone(None)
         if before.is_exact:
             return _Alone(exact.result)
-        if _only_moves(call, low):
+        if only_moves(call, low):
             return _Alone(None)
         return self._add_difference(call, before, exact) or _Alone(self._run_upcast(call, before, low))
 
-    def _run_upcast(self, call: OpCall, before: _Before, low: Any) -> Any:
+    def _run_upcast(self, call: OpCall, before: CallState, low: Any) -> Any:
         """Run the exact operation on the upcasts of the inputs. Exact inputs have one float64 form."""
         alone = before.alone or {
             id(each): upcast(each) if self.twins.has(each) else before.wide[id(each)] for each in call.inputs
         }
         return compute_exact(call.func, call.facts, call.args, call.kwargs, alone, low).result
 
-    def _add_difference(self, call: OpCall, before: _Before, exact: Exact) -> _Alone | None:
+    def _add_difference(self, call: OpCall, before: CallState, exact: Exact) -> _Alone | None:
         """Return a linear operation on an input as the shadow, and the operation on the input's error, in float32.
 
         This error is small, so float32 is as good as float64 for it, and takes half the time. Return None for others.
@@ -241,12 +288,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         noise = 2.0**-23 * size * factor_size + 2.0**-148 * math.sqrt(error.numel()) * (1.0 + factor_size)
         return _Alone(linear.apply(error, factor).double().add_(exact.result), noise)
 
-    def _take(self, call: OpCall, before: _Before, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
+    def _take(self, call: OpCall, before: CallState, place: Place, low: Any, exact: Exact, own: Any) -> list[OpResult]:
         """Give the results their twins, and return them; count flips of the others."""
         alone = before.alone or before.wide
         self._follow_decisions(call, place)
+        for each in call.written:
+            if self.twins.is_long(each) and may_be_long(each):
+                self.twins.take_back(each, before.wide[id(each)])
         shadows = [(each, self.twins.of(each)) for each in call.written]
-        results = [OpResult(each, shadow, _own_exact(before, shadow, own, alone[id(each)])) for each, shadow in shadows]
+        results = [OpResult(each, shadow, before.own_exact(shadow, own, alone[id(each)])) for each, shadow in shadows]
         known = {storage_key(each) for each in call.written}
         used = {storage_key(each) for each in (*before.wide.values(), *call.inputs)}
         lows, exacts = flat_leaves(low), flat_leaves(exact.result)
@@ -263,7 +313,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                     shadow = self._jitter.change(shadow)
                 self.twins.put(each, shadow, used)
                 kept = self.twins.of(each)
-                results.append(OpResult(each, kept, _own_exact(before, kept, own, beside)))
+                results.append(OpResult(each, kept, before.own_exact(kept, own, beside)))
         if self.twins.is_unknown(call.inputs):
             for result in results:
                 self.twins.mark_unknown(result.low)
@@ -292,7 +342,14 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
                 self._recorder.note_event("flip", name, site, changed, low.numel())
 
     def _finish(
-        self, call: OpCall, before: _Before, place: Place, results: list[OpResult], low: Any, exact: Exact, noise: float
+        self,
+        call: OpCall,
+        before: CallState,
+        place: Place,
+        results: list[OpResult],
+        low: Any,
+        exact: Exact,
+        noise: float,
     ) -> None:
         """Measure the errors of the results, and record the operation with those of the worst one."""
         note: OperationNote = "not_shadowed" if exact.reason else "moved" if _moves(call, results) else ""
@@ -310,7 +367,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._record(call, place, before.inputs, results[worst], made, sizes[worst], note, before)
 
     def _measure(
-        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], note: OperationNote, noise: float
+        self, call: OpCall, before: CallState, low: Any, results: list[OpResult], note: OperationNote, noise: float
     ) -> list[_Sizes]:
         """Return the errors of the results, after the tape and the twins have noted them."""
         keeps_own = self.tape is not None and note != "moved"
@@ -330,7 +387,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         return sizes
 
     def _tape_operation(
-        self, call: OpCall, before: _Before, low: Any, results: list[OpResult], measured: list[Measured]
+        self, call: OpCall, before: CallState, low: Any, results: list[OpResult], measured: list[Measured]
     ) -> None:
         owns = {
             id(each.low): one.own_errors
@@ -341,10 +398,16 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             number = self._recorder.next_number()
             self.tape.add(number, call.func, call.facts, before.reads, call.written, low, owns)
 
-    def _honest(self, call: OpCall, before: _Before, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
+    def _honest(self, call: OpCall, before: CallState, low: Any, sizes: _Sizes, note: OperationNote) -> _Sizes:
         """Withdraw errors that are not known: of unknown inputs, and of float64, the shadow's own dtype."""
-        if self.twins.is_unknown(call.inputs):
-            sizes = _Sizes(sizes.own, None, None)
+        if before.is_lost or self.twins.is_unknown(call.inputs):
+            sizes = _Sizes(sizes.own, None, None, sizes.range)
+        if before.is_unshadowed and has_wide_dtype(low):
+            detail = name_of_dtype(low.dtype)
+            self._recorder.note_event("not_shadowed", call.facts.name, self._places.find().site, detail=detail)
+            return _Sizes(None, None, None, sizes.range)
+        if self.twins.is_long(low):
+            return sizes
         is_wide = low.dtype == twin_dtype(low.dtype) and all(
             each.dtype == twin_dtype(each.dtype) for each in call.inputs
         )
@@ -366,11 +429,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         """Note overflows, and results in whole numbers where the shadow lies on another step."""
         name, total, own = call.facts.name, size.total, size.own
         if total is not None and math.isinf(total.relative) and (own is None or math.isinf(own.relative)):
-            changed = int((~result.low.isfinite() & result.exact.isfinite()).sum())
+            exact = result.exact
+            finite = torch.from_numpy(np.isfinite(exact)) if isinstance(exact, np.ndarray) else exact.isfinite()
+            changed = int((~result.low.isfinite() & finite).sum())
             if changed:
                 self._recorder.note_event("overflow", name, place.site, changed, result.low.numel())
         elif call.facts.jumps and total is not None and total.max_abs > 0.0:
-            changed = int((upcast(result.low) != result.exact).sum())
+            exact = result.exact
+            differs = array_of(result.low) != exact if isinstance(exact, np.ndarray) else upcast(result.low) != exact
+            changed = int(differs.sum())
             self._recorder.note_event("flip", name, place.site, changed, result.low.numel())
 
     def _record(
@@ -382,7 +449,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         made: list[Any],
         sizes: _Sizes,
         note: OperationNote,
-        before: _Before | None = None,
+        before: CallState | None = None,
     ) -> None:
         if self._recorder.detail == Detail.OUTPUTS:
             return
@@ -399,7 +466,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
             site=place.site,
             phase=place.phase,
             step=self._recorder.step,
-            dtype=_name_of(low.dtype),
+            dtype=name_of_dtype(low.dtype),
             shape=tuple(low.shape),
             inputs=inputs,
             own=sizes.own,
@@ -417,52 +484,16 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         self._recorder.record(Observed(operation, low, exact, own_exact, operands))
 
 
-def _traced(tensor: Any) -> TracedArray:
-    return TracedArray(_name_of(tensor.dtype), tuple(tensor.shape))
-
-
-@cache
-def _name_of(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _is_foreign(value: Any) -> bool:
     """Return whether a tensor has real numbers in a form without a twin: quantized, sparse, nested."""
     return value.is_quantized or ((value.is_floating_point() or value.is_complex()) and not is_shadowed(value))
 
 
-def _has_dtype(results: Any, dtype: Any) -> bool:
-    """Return whether all results are tensors that may have a twin, of one dtype."""
-    made = results if isinstance(results, (list, tuple)) else (results,)
-    return all(is_shadowed(each) and each.dtype == dtype for each in made)
-
-
-def _own_exact(before: _Before, exact: Any, own: Any, alone: Any) -> Any:
-    """Return the exact operation on the inputs as they are: the shadow itself, if these are exact."""
-    if own is None:
-        return None
-    return exact if before.is_exact else alone
-
-
-def _only_moves(call: OpCall, low: Any) -> bool:
-    if not call.facts.moves:
-        return False
-    made = [each for each in tensors_in(low) if is_shadowed(each)]
-    dtypes = {each.dtype for each in (*call.inputs, *made)}
-    return len(dtypes) == 1
-
-
 def _moves(call: OpCall, results: list[OpResult]) -> bool:
-    return bool(results) and _only_moves(call, [each.low for each in results])
+    return bool(results) and only_moves(call, [each.low for each in results])
 
 
 def _rank(sizes: _Sizes) -> tuple[float, float]:
     """Order results by their own errors, and by their total ones where those are not known."""
     own = -1.0 if sizes.own is None else sizes.own.relative
     return own, -1.0 if sizes.total is None else sizes.total.relative
-
-
-def _largest(tensors: Sequence[Any]) -> float:
-    parts = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in tensors)
-    ends = [end.double() for each in parts if each.numel() for end in each.detach().aminmax()]
-    return max(map(abs, torch.stack(ends).tolist()), default=0.0) if ends else 0.0

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -15,7 +16,7 @@ from precreg.shadow.torch.dispatch import ShadowMode
 from precreg.shadow.torch.exits import ArrayShadows, Exits
 from precreg.shadow.torch.places import OperationPlaces
 from precreg.shadow.torch.rules import Jitter
-from precreg.shadow.torch.twins import Twins, is_shadowed, twin_dtype
+from precreg.shadow.torch.twins import Twins, is_shadowed, may_be_long, twin_dtype
 from precreg.subject import is_tensor, tensor_to_array
 
 # Each output takes one pass back through all operations.
@@ -53,6 +54,11 @@ class TorchEngine:
         """Return whether torch computed on floating numbers."""
         return self._mode.has_run
 
+    @property
+    def shadow_dtype(self) -> str:
+        """Return the name of the dtype of shadows: of the least precise ones."""
+        return "longdouble" if self._mode.has_long and not self._mode.has_short else "float64"
+
     def __enter__(self) -> Self:
         self._stack.enter_context(self._places)
         self._stack.enter_context(self._exits)
@@ -73,12 +79,16 @@ class TorchEngine:
     def shadow_of(self, value: Any) -> NDArray[Any] | None:
         """Return the shadow of a tensor, or of an array that has its memory.
 
-        Return None for float64, if no error of other dtypes reached it.
+        That of float64 is longdouble; None where one of its operations has no such form.
         """
         tensor = self._exits.tensor_of(value)
         value = value if tensor is None else tensor
         if not is_tensor(value) or not is_shadowed(value) or self.twins.is_unknown([value]):
             return None
+        if self.twins.is_unmeasured(value):
+            return None
+        if may_be_long(value) and (self.twins.is_long(value) or not self.twins.has(value)):
+            return np.array(self.twins.long_of(value))
         if value.dtype == twin_dtype(value.dtype) and not self.twins.has(value):
             return None
         with _disable_current_modes():
@@ -95,7 +105,7 @@ class TorchEngine:
         found = {}
         with _disable_current_modes():
             for name, output in islice(known.items(), MAX_OUTPUTS):
-                shares, cuts = tape.attribute(output, self.twins.of(output))
+                shares, cuts = tape.attribute(output, self.twins.error_of(output))
                 found[name] = shares
                 for number, reason in cuts.items():
                     operation = self._recorder.operations[number - 1]

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from precreg.shadow.site import user_site
-from precreg.shadow.torch.twins import Twins, is_shadowed, upcast
+from precreg.shadow.torch.twins import Twins, array_of, is_shadowed, may_be_long, upcast
 from precreg.types import EventKind, Site
 
 # Methods of tensors that hand their memory out, by the name that the user wrote.
@@ -105,12 +105,16 @@ class Exits:
         # numpy.asarray(tensor) arrives here through torch.
         if not is_shadowed(tensor) or not self._is_asked((_PRECREG,)):
             return array
+        if self._engine is not None and self._twins.is_unmeasured(tensor):
+            count = tensor.numel()
+            self._recorder.note_event("untraced", "numpy", user_site(depth=3), count, count, "plain array")
+            return array
         loses = self._loses(tensor)
         if self._engine is not None:
             with _disable_current_modes():
                 # Both shadows have one memory, so that a write to either is seen by both.
                 self._twins.share(tensor)
-                array = self._engine.take(array, self._twins.of(tensor.detach()).resolve_conj().numpy())
+                array = self._engine.take(array, self._twins.memory_of(tensor.detach()))
         if loses:
             self._arrays.setdefault(id(array), (array, tensor.detach(), user_site(depth=3)))
         return array
@@ -133,6 +137,11 @@ class Exits:
             self._recorder.note_event("untraced", name, site, count, count, "plain array")
             if self._engine.is_foreign(array):
                 self._twins.mark_unknown(tensor)
+            return
+        if exact.dtype == np.longdouble and may_be_long(tensor):
+            if not np.array_equal(exact, array_of(tensor), equal_nan=True):
+                self._twins.make_long(tensor)[...] = exact
+                self._recorder.note_event("shares_cut", name, site, elements=count)
             return
         shadow = torch.from_numpy(exact.astype(exact.dtype.str.replace("f16", "f8").replace("c32", "c16"), copy=False))
         if not torch.equal(shadow, upcast(tensor)):

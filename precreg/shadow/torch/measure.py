@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from precreg.measure import shadow_core
-from precreg.shadow.sizes import MASK_LIMIT, error_size, size_of_sums, value_range
-from precreg.shadow.torch.twins import twin_dtype, upcast
+from precreg.shadow.sizes import MASK_LIMIT, counted_errors, error_size, size_of_sums, value_range
+from precreg.shadow.torch.twins import array_of, twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
 
@@ -74,12 +75,26 @@ class Meter:
 
     def measure(self, results: Sequence[OpResult], *, keeps_own: bool) -> list[Measured]:
         """Return the errors of each result."""
+        if results and isinstance(results[0].exact, np.ndarray):
+            return [self._by_numpy(each, keeps_own) for each in results]
         if not self.is_fast:
             return self._by_torch(results, keeps_own)
         return [
             self._by_core(each, keeps_own) if _is_plain(each) else self._by_torch([each], keeps_own)[0]
             for each in results
         ]
+
+    def _by_numpy(self, result: OpResult, keeps_own: bool) -> Measured:
+        """Measure a result of float64, whose exact values are longdouble."""
+        low, exact, own_exact = array_of(result.low), result.exact, result.own_exact
+        total, spread = error_size(low, exact, elements=self._elements), value_range(low, exact)
+        if own_exact is None:
+            return Measured(total, None, None, None, spread)
+        kept = torch.from_numpy(np.asarray(counted_errors(low, own_exact), np.float64)) if keeps_own else None
+        if own_exact is exact:
+            return Measured(total, total, self.no_error, kept, spread)
+        own = error_size(low, own_exact, elements=self._elements)
+        return Measured(total, own, error_size(own_exact, exact), kept, spread)
 
     def error_of(self, low: Any, exact: Any) -> tuple[Any, float]:
         """Return the error of a tensor of the core, in float32, and its 2-norm."""

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import torch
 
 from precreg.shadow.shelf import Codec, Kept, Shelf
-from precreg.shadow.torch.rules import LINEAR, Way, apply_rule, derivable_form, map_leaves, way_back
+from precreg.shadow.torch.rules import apply_rule, derivable_form, map_leaves
 from precreg.shadow.torch.schema import Facts
-from precreg.shadow.torch.twins import is_shadowed, upcast
+from precreg.shadow.torch.twins import is_shadowed
+from precreg.shadow.torch.ways import LINEAR, Way, way_back
 
 
 def _pack(tensor: Any) -> tuple[Any, Any]:
@@ -237,9 +238,8 @@ class TorchTape:
             alias.kept = self._keep(alias.get())
         self._copies.pop(storage, None)
 
-    def attribute(self, output: Any, exact: Any) -> Attribution:
-        """Return the shares of the error of a tensor against its exact values."""
-        error = upcast(output) - exact
+    def attribute(self, output: Any, error: Any) -> Attribution:
+        """Return the shares of the error of a tensor."""
         size = float(torch.linalg.vector_norm(error))
         if not 0.0 < size < float("inf"):
             return Attribution({}, {})

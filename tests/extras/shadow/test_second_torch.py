@@ -7,6 +7,7 @@ import torch
 
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.second import with_shadow_errors
+from precreg.shadow.torch.twins import HAS_LONG
 from precreg.shadow.tracer import Tracer
 
 WIDTH = 24
@@ -94,12 +95,15 @@ def test_random_draws_of_the_program_stay_its_own():
 
 
 @pytest.mark.parametrize("detail", [Detail.OUTPUTS, Detail.OWN])
-def test_the_shadow_of_torch_is_float64(detail):
-    for dtype in (np.float32, np.float64):
-        assert traced(torch.exp, np.ones(3, dtype), detail).shadow == "float64"
+def test_the_shadow_of_torch_is_wider_than_its_numbers(detail):
+    assert traced(torch.exp, np.ones(3, np.float32), detail).shadow == "float64"
+    assert traced(torch.exp, np.ones(3), detail).shadow == ("longdouble" if HAS_LONG else "float64")
 
 
-def test_work_in_float64_has_no_second_shadow_of_torch():
-    """It is a difference of two runs in float64, which no shadow measures."""
-    (output,) = traced(torch.exp, np.linspace(0, 1, 5)).outputs
-    assert (output.rounding, output.shadow_error) == (None, None)
+def test_work_in_float64_has_a_second_shadow_in_longdouble():
+    (output,) = traced(lambda x: torch.exp(x).sum(-1), np.linspace(0, 1, 50)).outputs
+    if not HAS_LONG:
+        assert (output.rounding, output.shadow_error) == (None, None)
+        return
+    assert 0 < output.shadow_error < 2**-60
+    assert output.rounding.relative > 4 * output.shadow_error

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from precreg.shadow.torch.twins import HAS_LONG
 from tests.extras.shadow.torch.conftest import relative
 from tests.extras.shadow.torch.networks import residual, transformer
 
@@ -223,8 +224,8 @@ def test_a_dynamic_scale_of_the_loss(trace, draw):
         assert 0 < relative(own.double(), traced.twin(own)) < 1e-5
         # The loss itself is cast to float32 in the run in float64.
         assert relative(traced.twin(own), high) < 1e-6
-    # torch computes the reciprocal of the scale in float64.
-    assert {each.name for each in traced.events("not_shadowed")} == {"float64"}
+    # torch computes the reciprocal of the scale in float64, which has a form in longdouble.
+    assert not [each for each in traced.events("not_shadowed") if HAS_LONG]
     assert not traced.events("flip")
     assert not traced.events("cut")
 
