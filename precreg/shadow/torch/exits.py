@@ -120,9 +120,11 @@ class Exits:
         return array
 
     def _take_in(self, name: str, usual: Any, value: Any, args: Any, kwargs: Any) -> Any:
-        tensor = usual(value, *args, **kwargs)
         if self._engine is None or not isinstance(value, np.ndarray) or not self._is_asked((_PRECREG,)):
-            return tensor
+            return usual(value, *args, **kwargs)
+        # The engine of numpy takes an export of memory for a way out, which it is not if the tensor gets the shadow.
+        given = np.ndarray.view(value, np.ndarray) if name == "from_dlpack" else value
+        tensor = usual(given, *args, **kwargs)
         if is_shadowed(tensor) and value.dtype.kind in "fc":
             with _disable_current_modes():
                 self._give_twin(name, value, tensor)
