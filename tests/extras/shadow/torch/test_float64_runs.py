@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -307,12 +308,19 @@ def test_the_fast_path_of_an_encoder_layer_is_one_operation(trace, draw):
         assert relative(traced.twin(traced.result), copy.deepcopy(layer).double()(x.double())) < 1e-14
 
 
-def shipped(name, monkeypatch):
-    """Return a network of the shipped suites, two texts, and their lengths if it takes them."""
+@pytest.fixture
+def networks(monkeypatch):
+    """Import modules of the shipped networks, and forget them: other tests change their files."""
     monkeypatch.syspath_prepend(str(SUITES))
-    network = importlib.import_module(f"networks.{name}")
-    sizes = importlib.import_module("networks.transformer").Sizes(128, 16, 64, 4, 2)
-    seeded = importlib.import_module("networks.seeded")
+    yield lambda name: importlib.import_module(f"networks.{name}")
+    for name in [each for each in sys.modules if each.partition(".")[0] == "networks"]:
+        del sys.modules[name]
+
+
+def shipped(name, networks):
+    """Return a network of the shipped suites, two texts, and their lengths if it takes them."""
+    network, seeded = networks(name), networks("seeded")
+    sizes = networks("transformer").Sizes(128, 16, 64, 4, 2)
     with torch.device("meta"):
         module = (network.Bert if name == "bert" else network.Gpt)(sizes)
     words = torch.randint(2**30, (2, 12), generator=torch.Generator().manual_seed(5))
@@ -321,9 +329,9 @@ def shipped(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["bert", "gpt"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_shipped_transformers(trace, monkeypatch, name, dtype):
+def test_the_shipped_transformers(trace, networks, name, dtype):
     """An encoder with a mask of padding, and a decoder that reads a text at once and with a cache."""
-    module, inputs = shipped(name, monkeypatch)
+    module, inputs = shipped(name, networks)
     module = module.to(dtype)
     with torch.no_grad():
         plain = module(*inputs)
