@@ -31,18 +31,19 @@ from precreg.types import Case, FormulaDifference, OrderDifference, Reason, Trac
 def find_formula_difference(case: Case, seed: int, call: Call, output: TracedOutput) -> FormulaDifference:
     """Trace the oracle of a case and the subject once more, and line their operations up for one output."""
     try:
-        own = sketch_subject(case, call)
-        other = sketched(
-            lambda observer: run_oracle(case, [seed], [call.inputs], call.directory, call.project, observer)
-        )
+        own, other = _sketch_both(case, seed, call, Detail.TOTALS)
     except CaseFailed as failed:
         return FormulaDifference(other=case.role, problem=failed.failure.message)
     return line_up(own, other, known_values(call.inputs), output, FormulaDifference(other=case.role))
 
 
-def sketch_subject(case: Case, call: Call, detail: Detail = Detail.TOTALS) -> SketchedTrace:
-    """Trace the subject of a case with a sketch of each exact value. Raises CaseFailed."""
-    return sketched(lambda observer: run_subject_once(case, replace(call, observer=observer)), detail)
+def _sketch_both(case: Case, seed: int, call: Call, detail: Detail) -> tuple[SketchedTrace, SketchedTrace]:
+    """Trace the subject of a case and its oracle with a sketch of each exact value. Raises CaseFailed."""
+    own = sketched(lambda observer: run_subject_once(case, replace(call, observer=observer)), detail)
+    other = sketched(
+        lambda observer: run_oracle(case, [seed], [call.inputs], call.directory, call.project, observer), detail
+    )
+    return own, other
 
 
 def find_order_difference(
@@ -56,10 +57,7 @@ def find_order_difference(
     found = OrderDifference(other="golden", output=outputs[0].name)
     try:
         # Own errors say which operations round.
-        own = sketch_subject(case, call, Detail.OWN)
-        other = sketched(
-            lambda observer: run_oracle(case, [seed], [call.inputs], call.directory, call.project, observer), Detail.OWN
-        )
+        own, other = _sketch_both(case, seed, call, Detail.OWN)
     except CaseFailed as failed:
         return replace(found, problem=failed.failure.message)
     return order_difference(own, other, known_values(call.inputs), outputs, dtype, found)

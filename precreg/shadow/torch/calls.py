@@ -62,6 +62,24 @@ class CallState(NamedTuple):
         return exact if self.is_exact else alone
 
 
+def state_before(call: OpCall, twins: Twins, tape: TorchTape | None, asks_own: bool) -> CallState:
+    """Return the state of a call's inputs, without their values in higher precision."""
+    keys = [storage_key(each) for each in call.inputs]
+    is_exact = not any(map(twins.has_key, keys))
+    return CallState(
+        wide={},
+        alone={},
+        is_exact=is_exact,
+        error=0.0 if is_exact else max(twins.errors.get(key, 0.0) for key in keys),
+        inputs=tuple(map(traced_array, call.inputs)),
+        largest=_largest_input(call.inputs) if asks_own and call.facts.adds else None,
+        sources=tuple(map(twins.maker_of, keys)),
+        reads=None
+        if tape is None
+        else tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, twins.has),
+    )
+
+
 class LongWork:
     """Prepare work in float64, whose shadow is longdouble."""
 
@@ -96,21 +114,14 @@ class LongWork:
         return self._twins.has(tensor) and not self._twins.is_long(tensor)
 
     def _look(self, call: OpCall) -> CallState:
-        keys = [storage_key(each) for each in call.inputs]
-        is_exact = not any(map(self._twins.has_key, keys))
-        error = 0.0 if is_exact else max(self._twins.errors.get(key, 0.0) for key in keys)
-        reads = None
-        if self._tape is not None:
-            reads = self._tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self._twins.has)
+        state = state_before(call, self._twins, self._tape, self._own)
         wide = {id(each): self._long_of(each) for each in call.inputs}
-        alone = {} if is_exact or not self._own else {id(each): _upcast_long(each) for each in call.inputs}
+        alone = {} if state.is_exact or not self._own else {id(each): _upcast_long(each) for each in call.inputs}
         known = [each for each in call.inputs if call.facts.name not in _OVERWRITE or each is not call.written[0]]
         if len(known) < len(call.inputs):
             self._twins.forget(call.written[0])
         is_lost = self._twins.is_unknown(known) or any(map(self._twins.is_unmeasured, (*known, *call.written)))
-        largest = largest_input(call.inputs) if self._own and call.facts.adds else None
-        sources, inputs = tuple(map(self._twins.maker_of, keys)), tuple(map(traced_array, call.inputs))
-        return CallState(wide, alone, is_exact, error, inputs, largest, sources, reads, is_lost=is_lost)
+        return state._replace(wide=wide, alone=alone, is_lost=is_lost)
 
     def _long_of(self, tensor: Any) -> Any:
         return self._twins.long_of(tensor) if may_be_long(tensor) else _upcast_long(tensor)
@@ -170,7 +181,7 @@ def all_have_dtype(results: Any, dtype: Any) -> bool:
     return all(is_shadowed(each) and each.dtype == dtype for each in made)
 
 
-def largest_input(tensors: Sequence[Any]) -> float:
+def _largest_input(tensors: Sequence[Any]) -> float:
     """Return the largest size of a number of tensors."""
     parts = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in tensors)
     ends = [end.double() for each in parts if each.numel() for end in each.detach().aminmax()]

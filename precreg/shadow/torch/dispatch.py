@@ -23,10 +23,9 @@ from precreg.shadow.torch.calls import (
     all_have_dtype,
     computes_on,
     has_wide_dtype,
-    largest_input,
     name_of_dtype,
     only_moves,
-    traced_array,
+    state_before,
 )
 from precreg.shadow.torch.longdouble import long_constant
 from precreg.shadow.torch.measure import Measured, Meter, OpResult, measure_range
@@ -234,23 +233,15 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
     def _look(self, call: OpCall) -> CallState:
         """Return the inputs in float64, with their shadows and without: before the operation may write them."""
         is_unshadowed = computes_on(call, has_wide_dtype) and not any(map(self._long.has_short_twin, call.inputs))
-        keys = [storage_key(each) for each in call.inputs]
-        is_exact = not any(map(self.twins.has_key, keys))
-        error = 0.0 if is_exact else max(self.twins.errors.get(key, 0.0) for key in keys)
-        inputs = tuple(map(traced_array, call.inputs))
+        state = state_before(call, self.twins, self.tape, self._own)
         written = {id(each) for each in call.written}
-        sources = tuple(map(self.twins.maker_of, keys))
-        reads = None
-        if self.tape is not None:
-            reads = self.tape.read(call.facts, call.args, call.kwargs, call.inputs, call.written, self.twins.has)
         wide = {id(each): self.twins.make(each) if id(each) in written else self.twins.of(each) for each in call.inputs}
         if self._jitter is not None and not call.facts.moves:
             wide = self._jitter.apply(call.facts, wide, call.written)
         alone = {}
-        if self._own and not is_exact and written:
+        if self._own and not state.is_exact and written:
             alone = {id(each): upcast(each, copy=id(each) in written) for each in call.inputs}
-        largest = largest_input(call.inputs) if self._own and call.facts.adds else None
-        return CallState(wide, alone, is_exact, error, inputs, largest, sources, reads, is_unshadowed)
+        return state._replace(wide=wide, alone=alone, is_unshadowed=is_unshadowed)
 
     def _run_alone(self, call: OpCall, before: CallState, low: Any, exact: Exact) -> _Alone:
         """Run the exact operation on the inputs as they are."""

@@ -16,9 +16,6 @@ from precreg.shadow.torch.twins import array_of, twin_dtype, upcast
 from precreg.subject import tensor_to_array
 from precreg.types import ErrorSize, ValueRange
 
-# The watch on ways out of the shadow replaces this method later, and costs time.
-_AS_ARRAY = torch.Tensor.numpy
-
 # The rounding of so many errors to 16 bits averages out in their sum.
 _MANY = 2**12
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -124,9 +121,9 @@ class Meter:
         """Return the core's totals; `kept` takes the own errors, or the total ones without `own_exact`."""
         columns = low.shape[-1] if low.dim() > 1 else low.numel()
         sums = self._core.ShadowSums(columns, _limits(low.dtype)[0])  # type: ignore[union-attr]
-        own = None if own_exact is None else _AS_ARRAY(own_exact.contiguous())
-        errors = None if kept is None else _AS_ARRAY(kept)
-        sums.add(_AS_ARRAY(_in_core(low)), _AS_ARRAY(exact.detach().contiguous()), own, errors)
+        own = None if own_exact is None else array_of(own_exact.contiguous())
+        errors = None if kept is None else array_of(kept)
+        sums.add(array_of(_in_core(low)), array_of(exact.contiguous()), own, errors)
         return sums.totals()
 
     def _by_torch(self, results: Sequence[OpResult], keeps_own: bool) -> list[Measured]:

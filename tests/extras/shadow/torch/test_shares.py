@@ -167,19 +167,21 @@ def test_gradients_of_attention_have_shares(draw, is_causal):
     assert not [each for each in recorder.events if each.kind == "shares_cut"]
 
 
+def trained_twice(module, x, optimizer):
+    """Take two steps of an optimizer, and return the weight."""
+    for _ in range(2):
+        optimizer.zero_grad()
+        module(x).square().mean().backward()
+        optimizer.step()
+    return module.weight
+
+
 def test_a_step_of_an_optimizer_has_shares(draw):
     torch.manual_seed(0)
     module, x = nn.Linear(6, 6), draw(4, 6)
-
-    def step():
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
-        for _ in range(2):
-            optimizer.zero_grad()
-            module(x).square().mean().backward()
-            optimizer.step()
-        return module.weight
-
-    shares, recorder = shares_of(step, module=module)
+    shares, recorder = shares_of(
+        lambda: trained_twice(module, x, torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)), module=module
+    )
     assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
     assert {recorder.operations[number - 1].phase for number in shares} == {"forward", "backward", "optimizer"}
 
@@ -232,16 +234,9 @@ def test_running_statistics_have_shares(draw):
 def test_steps_of_other_optimizers_have_shares(draw, name):
     torch.manual_seed(0)
     module, x = nn.Linear(6, 6), draw(4, 6)
-
-    def step():
-        optimizer = getattr(torch.optim, name)(module.parameters(), lr=0.1)
-        for _ in range(2):
-            optimizer.zero_grad()
-            module(x).square().mean().backward()
-            optimizer.step()
-        return module.weight
-
-    shares, recorder = shares_of(step, module=module)
+    shares, recorder = shares_of(
+        lambda: trained_twice(module, x, getattr(torch.optim, name)(module.parameters(), lr=0.1)), module=module
+    )
     assert sum(shares.values()) == pytest.approx(1, abs=1e-2)
     assert not [each for each in recorder.events if each.kind == "shares_cut"]
 
