@@ -1,0 +1,158 @@
+"""Which causes of a case's errors did a diagnosis find, and with which evidence?
+
+A diagnosis alters one operation, input, param or output of a computation, runs it, and compares the result with the
+result to explain. The altered computation is the base; the alteration is a rewrite.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from precreg.types.trace import Site
+
+DIAGNOSIS_SCHEMA = "precreg-diagnosis/1"
+
+# The computation that rewrites alter. Rewrites of the accepted version, the golden and the reference (called on inputs
+# of the subject's dtypes) reproduce the subject's result. Rewrites of the subject restore the result of the oracle.
+DiagnosisBase = Literal["accepted", "golden", "reference", "subject"]
+
+# The part of a computation that a rewrite alters. "operations" are all operations of a kind.
+RewriteTarget = Literal["operation", "operations", "input", "param", "output"]
+
+# - found: one cause reproduces the result, or most of its errors
+# - several: two or more causes together do
+# - partial: the best cause explains a part of the errors only
+# - unknown: no rewrite explains the errors
+# - passed: the case has no error to explain
+# - nondeterministic: repeats differ, so equal bits are no evidence; causes explain errors alone
+# - failed: the subject or its oracle raised an error, so there is no result to explain
+DiagnosisStatus = Literal["found", "several", "partial", "unknown", "passed", "nondeterministic", "failed"]
+
+# The split of an output's error: most of it is rounding of the right formula, or another formula.
+ErrorKind = Literal["rounding", "formula", "unknown"]
+
+# Shapes of an error that arrays alone show. `values` of a Fingerprint name the figures of each.
+FingerprintKind = Literal[
+    "constant_factor",
+    "constant_offset",
+    "one_channel",
+    "last_block",
+    "checkerboard",
+    "grid",
+    "one_sign",
+    "growth",
+    "at_zeros",
+    "at_large_values",
+    "at_ties",
+    "saturated",
+    "flushed",
+    "never_written",
+    "moved_elements",
+    "non_finite",
+]
+
+
+class Fingerprint(Struct, frozen=True):
+    """The shape of one output's errors. `certainty`, from 0 to 1, is the share of the errors that has the shape."""
+
+    kind: FingerprintKind
+    output: str
+    certainty: float
+    # Figures and names, such as {"axis": 1, "index": 17, "ratio": 210.0} or {"format": "float16"}.
+    values: dict[str, float | str] = field(default_factory=dict)
+
+
+class RewrittenPlace(Struct, frozen=True):
+    """The place that a rewrite alters: an operation at a line, or an input, param or output by its name."""
+
+    target: RewriteTarget
+    # The operation, such as "divide" or "add.reduce"; or the name of the input, param or output.
+    name: str
+    site: Site = Site()
+    # The source of the operation alone, such as "(rate * m) / denominator", where Python knows it.
+    expression: str = ""
+    # The number of executed operations at this place.
+    executions: int = 1
+
+
+class Evidence(Struct, frozen=True):
+    """The agreement of a rewritten base with the result to explain, over all outputs.
+
+    Bits decide about the elements: `reproduced` elements of the rewritten base equal those of the result to explain,
+    `differing` elements of the unaltered base do not, and `explained` of these do after the rewrite.
+    """
+
+    elements: int
+    reproduced: int
+    differing: int
+    explained: int
+    # Correlation of the errors that the rewrite makes with the errors to explain, -1 to 1; 0 where it is not defined.
+    correlation: float = 0.0
+    # Root mean square of what the rewrite leaves over root mean square of the errors to explain. 0 explains all.
+    remaining: float = 1.0
+
+
+class Cause(Struct, frozen=True):
+    """A rewrite at a place, with its evidence. `reverses` is true if it alters the failing subject itself."""
+
+    # The name of a rewrite in precreg/diagnose/rewrites.py.
+    rewrite: str
+    options: dict[str, float | str]
+    place: RewrittenPlace
+    base: DiagnosisBase
+    evidence: Evidence
+
+    @property
+    def reverses(self) -> bool:
+        """Return whether the rewrite undoes the cause in the subject."""
+        return self.base == "subject"
+
+
+class TriedBase(Struct, frozen=True):
+    """A base, the number of its places and of the rewrites that ran; `problem` is the reason why it could not run."""
+
+    base: DiagnosisBase
+    commit: str = ""
+    places: int = 0
+    tried: int = 0
+    # All rewrites at all places. Fewer were tried if the time was up, or a cause was exact.
+    hypotheses: int = 0
+    problem: str = ""
+
+
+class UnitExplanation(Struct, frozen=True):
+    """A unit case that explains the failure of a larger one.
+
+    `share` is the part of the larger case's loss that goes if the shared kernel is the accepted one; None if unknown.
+    """
+
+    case: str
+    # The functions that both cases run and that changed, as "file.py:function".
+    shared: tuple[str, ...] = ()
+    share: float | None = None
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """The causes of one case's errors at one seed."""
+
+    schema: str = DIAGNOSIS_SCHEMA
+    case: str
+    seed: int = 0
+    commit: str = ""
+    status: DiagnosisStatus
+    error_kind: ErrorKind = "unknown"
+    fingerprints: tuple[Fingerprint, ...] = ()
+    # The best cause, or with "several" all that act together, the largest first.
+    causes: tuple[Cause, ...] = ()
+    # Other single rewrites that explain a part, the best first.
+    runners_up: tuple[Cause, ...] = ()
+    bases: tuple[TriedBase, ...] = ()
+    explained_by: tuple[UnitExplanation, ...] = ()
+    # Suspects that were altered without any effect on the error, such as a square root.
+    cleared: tuple[RewrittenPlace, ...] = ()
+    seconds: float = 0.0
+    out_of_time: bool = False
+    # The reason of a status "failed".
+    problem: str = ""
