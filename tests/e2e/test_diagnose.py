@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.command import accept_on_main, change, git, precreg, repository
 
-KERNELS = '''\
+KERNELS = """\
 import numpy as np
 
 
@@ -35,7 +35,7 @@ def attention(q, k, v):
 def score(x, w):
     hidden = np.maximum(x @ w, np.float32(0))
     return hidden.mean(axis=0)
-'''
+"""
 SUITE = """\
 suite: {name}
 subject: kernels:{name}
