@@ -40,7 +40,7 @@ class PlaceKey(NamedTuple):
     via: tuple[tuple[str, int], ...] = ()
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """Hold an operation as its first execution met it, and the number of executions.
 
     `operands` are the dtypes of array operands, by their position; `scalars` are the values of operands without
@@ -124,7 +124,7 @@ class PlaceRecorder(ArithmeticLayer):
 
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner)
-        self.places: dict[PlaceKey, Place] = {}
+        self.places: dict[PlaceKey, SourcePlace] = {}
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note the operation, and pass it on."""
@@ -159,7 +159,7 @@ class PlaceRecorder(ArithmeticLayer):
         if known is not None:
             self.places[key] = known._replace(executions=known.executions + 1)
             return
-        self.places[key] = Place(
+        self.places[key] = SourcePlace(
             key,
             function,
             method,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -27,7 +26,6 @@ from precreg.diagnose.bases import (
 )
 from precreg.diagnose.changed_lines import ChangedLines
 from precreg.diagnose.evidence import error_to_explain
-from precreg.diagnose.places import Place
 from precreg.diagnose.rewrites import all_hypotheses
 from precreg.diagnose.search import Base, Search, SearchResult
 from precreg.errors import UserError
@@ -140,7 +138,7 @@ class DiagnosisTask(NamedTuple):
     def _accepted(self, base: Base, trees: TreePair) -> Base:
         """Store the results of the accepted version, and let its places know the lines that changed since."""
         with suppress(Exception), open(self.folder / ACCEPTED_FILE, "wb") as stream:
-            write_npz(stream, base.run(base.inputs, base.params, base.arithmetic))
+            write_npz(stream, base.compute())
         root = trees.own / self.project.relative_to(trees.other)
         return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
 
@@ -196,17 +194,11 @@ def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
 
 def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
     base = prepared.base
-    hypotheses = all_hypotheses(
-        prepared.places.values(), base.inputs, base.params, prepared.outputs, partial(_is_touched, base)
-    )
+    of_places = base.engine.hypotheses(prepared.places.values())
+    hypotheses = all_hypotheses(of_places, base.inputs, base.params, prepared.outputs, base.is_touched)
     found = Search(base, prepared.error, prepared.places, hypotheses, deadline).run()
     tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
-
-
-def _is_touched(base: Base, place: Place) -> bool:
-    key = place.key
-    return base.changes is not None and base.changes.has_changed(key.file, key.line, key.end_line)
 
 
 def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:

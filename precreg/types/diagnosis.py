@@ -97,7 +97,7 @@ class Evidence(Struct, frozen=True):
 class Cause(Struct, frozen=True):
     """A rewrite at a place, with its evidence. `reverses` is true if it alters the failing subject itself."""
 
-    # The name of a rewrite in precreg/diagnose/rewrites.py.
+    # The name of a rewrite, such as "swapped_order".
     rewrite: str
     options: dict[str, float | str]
     place: RewrittenPlace

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from precreg.arithmetic.devices import Arithmetic
 from precreg.arithmetic.faults import ArithmeticLayer
-from precreg.diagnose.places import PlacedLayer, PlaceKey
+from precreg.diagnose.places import PlaceKey
 from precreg.run import Arrays
 from precreg.storage import Array
 from precreg.types import RewriteTarget
@@ -90,11 +90,3 @@ class Hypothesis(NamedTuple):
     def identity(self) -> tuple[Any, ...]:
         """Return a key that equals that of the same hypothesis in another process."""
         return (self.rewrite, tuple(sorted(self.options.items())), self.target, self.name, self.keys)
-
-
-def layered(arithmetic: Arithmetic, hypotheses: Sequence[Hypothesis]) -> Arithmetic:
-    """Return an arithmetic with the altered operations of all hypotheses."""
-    for each in hypotheses:
-        if each.layer is not None:
-            arithmetic = PlacedLayer(arithmetic, each.layer, frozenset(each.keys))
-    return arithmetic
