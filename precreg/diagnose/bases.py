@@ -16,7 +16,7 @@ from precreg.diagnose.places import PlaceKey
 from precreg.diagnose.rewrites import Params
 from precreg.diagnose.search import Base
 from precreg.run import Arrays, arithmetic_of, draw_inputs, run_oracle, run_subject_once, suite_folder
-from precreg.subject import Call, blame_failures, is_recorded
+from precreg.subject import Call, Observer, blame_failures, is_recorded
 from precreg.types import Case, DiagnosisBase, Reason
 
 
@@ -73,8 +73,16 @@ def _engine(case: Case, call: Call) -> Engine:
         own = replace(call, inputs=inputs, params=params, arithmetic=arithmetic)
         return run_subject_once(case, own).arrays
 
+    def run_observed(inputs: Arrays, params: Params, observer: Observer) -> Arrays:
+        own = replace(call, inputs=inputs, params=params, observer=observer)
+        return run_subject_once(case, own).arrays
+
     if case.subject.kind == "python":
         return NumpyEngine(run, call.arithmetic or NumpyArithmetic())
+    if case.subject.kind == "torch":
+        from precreg.diagnose.torch import TorchRewriting
+
+        return TorchRewriting(run_observed)
     return PlainEngine(run)
 
 

@@ -70,7 +70,8 @@ class AlteredOperation(ArithmeticLayer):
 class Hypothesis(NamedTuple):
     """Hold a rewrite with its options, and the place that it alters: operations by their keys, or a named array.
 
-    `rank` orders hypotheses: lower ones are tried first. One of the four functions makes the alteration.
+    `rank` orders hypotheses: lower ones are tried first. One of the functions alters: a `layer` of numpy's
+    operations, `alter` for an operator of torch, or a function of inputs, params or outputs.
     """
 
     rewrite: str
@@ -80,6 +81,7 @@ class Hypothesis(NamedTuple):
     keys: tuple[PlaceKey, ...] = ()
     name: str = ""
     layer: Callable[[Arithmetic], ArithmeticLayer] | None = None
+    alter: Callable[[Any], Any] | None = None
     inputs: Callable[[Arrays], Arrays] | None = None
     params: Callable[[Params], Params] | None = None
     outputs: Callable[[Arrays], Arrays] | None = None
