@@ -66,14 +66,13 @@ class SourcePlace(NamedTuple):
 
     def described(self, project: str) -> RewrittenPlace:
         """Return the place as reports name it, with a file relative to the project's folder."""
-        key = self.key
-        return RewrittenPlace(
-            "operation",
-            key.name,
-            Site(key.file.removeprefix(project), key.line, linecache.getline(key.file, key.line).strip()),
-            expression_at(key),
-            self.executions,
-        )
+        return described_key(self.key, project, self.executions)
+
+
+def described_key(key: PlaceKey, project: str, executions: int = 1) -> RewrittenPlace:
+    """Return a place as reports name it, with a file relative to the project's folder."""
+    site = Site(key.file.removeprefix(project), key.line, linecache.getline(key.file, key.line).strip())
+    return RewrittenPlace("operation", key.name, site, expression_at(key), executions)
 
 
 def operation_name(function: Callable[..., Any] | None, method: str, dtype: np.dtype[Any] | None = None) -> str:

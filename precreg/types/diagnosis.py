@@ -26,7 +26,7 @@ RewriteTarget = Literal["operation", "operations", "input", "param", "output"]
 # - partial: the best cause explains a part of the errors only
 # - unknown: no rewrite explains the errors
 # - passed: the case has no error to explain
-# - nondeterministic: repeats differ, so equal bits are no evidence; causes explain errors alone
+# - nondeterministic: a second run differs; the cause is the operation at which it begins, if it is known
 # - failed: the subject or its oracle raised an error, so there is no result to explain
 DiagnosisStatus = Literal["found", "several", "partial", "unknown", "passed", "nondeterministic", "failed"]
 
