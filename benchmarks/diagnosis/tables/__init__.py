@@ -21,7 +21,7 @@ PAIRS = (
     ("quantize/scale_of_tensor", "quantize/floor"),
     ("int8_linear/zero_point_dropped", "int8_linear/bias_float16"),
     ("welford/ddof", "welford/rows_float16"),
-    ("momentum/order_of_decay", "momentum/weight_bfloat16"),
+    ("momentum/dampened", "momentum/weight_bfloat16"),
     ("unscale/squares_float16", "unscale/epsilon_dropped"),
     ("running_sum/carry_float16", "running_sum/input_bfloat16"),
 )

@@ -424,6 +424,7 @@ PLANTS = (
         "sign",
         ("f32(1) + np.exp(-gate)", "f32(1) + np.exp(gate)"),
         also=("return gate *",),
+        beyond=True,
     ),
     plant(
         "softmax",
