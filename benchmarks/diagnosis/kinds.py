@@ -47,9 +47,54 @@ NEAR_KINDS: dict[CauseKind, frozenset[CauseKind]] = {
     "clip": frozenset({"saturation"}),
 }
 
-# The names of the tool's rewrites and the kinds that each means. It is empty here on purpose: it is filled from the
-# documentation of the rewrites, before anybody looks at a result. An unknown rewrite has no kind and is never right.
-KIND_OF_REWRITE: dict[str, frozenset[CauseKind]] = {}
+# The names of the tool's rewrites and the kinds that each means. It was filled from the names and docstrings of the
+# rewrites, before anybody looked at a result. An unknown rewrite has no kind and is never right.
+KIND_OF_REWRITE: dict[str, frozenset[CauseKind]] = {
+    "hop": frozenset({"input_cast", "output_cast"}),
+    "hop_operand": frozenset({"input_cast", "intermediate_cast"}),
+    "hop_result": frozenset({"intermediate_cast", "output_cast"}),
+    "cast_removed": frozenset({"input_cast", "intermediate_cast", "output_cast"}),
+    "truncated": frozenset({"rounding_mode"}),
+    "truncated_casts": frozenset({"rounding_mode"}),
+    "double_rounding": frozenset({"output_cast", "intermediate_cast"}),
+    "ties_away": frozenset({"rounding_mode"}),
+    "narrow_accumulator": frozenset({"accumulator"}),
+    "naive_sum": frozenset({"sum_order", "accumulator"}),
+    "summed_in_blocks": frozenset({"sum_order", "accumulator"}),
+    "sum_reversed": frozenset({"sum_order"}),
+    "sum_in_halves": frozenset({"sum_order"}),
+    "sum_pairwise": frozenset({"sum_order"}),
+    "sum_in_float64": frozenset({"sum_order", "accumulator"}),
+    "exact": frozenset({"library", "accumulator"}),
+    "another_library": frozenset({"library", "approximation"}),
+    "fewer_terms": frozenset({"fewer_terms", "approximation"}),
+    "fewer_newton_steps": frozenset({"fewer_terms", "approximation"}),
+    "other_function": frozenset({"library", "approximation", "rounding_mode", "operand"}),
+    "swapped_order": frozenset({"operation_order"}),
+    "by_reciprocal": frozenset({"operation_order"}),
+    "by_division": frozenset({"operation_order"}),
+    "fused": frozenset({"fused"}),
+    "dropped_epsilon": frozenset({"epsilon"}),
+    "moved_epsilon": frozenset({"epsilon"}),
+    "other_constant": frozenset({"constant", "epsilon", "divisor", "clip", "quantization_scale", "term"}),
+    "other_param": frozenset({"constant", "epsilon", "divisor", "clip", "quantization_scale", "fewer_terms"}),
+    "scaled": frozenset({"constant", "divisor", "term", "quantization_scale"}),
+    "only_operand": frozenset({"term", "operand", "clip"}),
+    "operand_twice": frozenset({"term"}),
+    "exchanged": frozenset({"operand", "sign"}),
+    "transposed": frozenset({"transpose"}),
+    "reversed": frozenset({"transpose"}),
+    "other_axis": frozenset({"axis"}),
+    "fewer_summed": frozenset({"index_shift", "boundary", "tail"}),
+    "shifted": frozenset({"index_shift", "stale"}),
+    "tail": frozenset({"tail", "stale"}),
+    "one_index": frozenset({"channel", "stale"}),
+    "stale_buffer": frozenset({"stale"}),
+    "differs_between_runs": frozenset({"stale"}),
+    "left_by_earlier_call": frozenset({"stale"}),
+    "flushed": frozenset({"flush"}),
+    "saturated": frozenset({"saturation"}),
+}
 
 # The kinds that a fingerprint hints at. Hints are counted apart, and never as a right cause.
 KIND_OF_FINGERPRINT: dict[str, frozenset[CauseKind]] = {
