@@ -1,1 +1,2 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .case_diagnosis import diagnose_case as diagnose_case

@@ -27,6 +27,7 @@ from .other_trace import trace_against as trace_against
 from .recorder import Detail as Detail
 from .recorder import Listener as Listener
 from .recorder import Recorder as Recorder
+from .site import is_library_file as is_library_file
 from .trace_file import encode_trace as encode_trace
 from .trace_file import read_trace as read_trace
 from .trace_file import write_trace as write_trace

@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .fault import ArithmeticLayer as ArithmeticLayer
 from .fault import Fault as Fault
 from .planting import OperationRecorder as OperationRecorder
 from .planting import alter_inputs as alter_inputs

@@ -74,6 +74,15 @@ class ArithmeticLayer:
         """Convert values to a dtype (see `Arithmetic.cast`)."""
         return self.inner.cast(values, dtype)
 
+    def compute_unaltered(
+        self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Compute by the arithmetic below, and remember what altering a later operation needs.
+
+        An operation that this layer must not alter, although it could, comes here.
+        """
+        return self.inner.ufunc(function, method, inputs, options)
+
     def apply(self, function: np.ufunc, *inputs: Any) -> Any:
         """Apply an elementwise function by the arithmetic below."""
         return self.inner.ufunc(function, "__call__", inputs, {})

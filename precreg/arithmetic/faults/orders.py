@@ -53,6 +53,14 @@ class RememberingLayer(ArithmeticLayer):
             self._recent.append(RecordedOperation(function, copies, result.shape, result.dtype, result.tobytes()))
         return result
 
+    def compute_unaltered(
+        self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Compute by the arithmetic below, and remember the operation as the origin of an operand."""
+        if method == "__call__" and function in self._remembered and not options:
+            return self.computed(function, inputs)
+        return super().compute_unaltered(function, method, inputs, options)
+
     def origin(self, operand: Any, *functions: np.ufunc) -> tuple[Any, ...] | None:
         """Return the operands of the remembered operation, of one of the functions, that gave an operand; or None."""
         if not isinstance(operand, np.ndarray):

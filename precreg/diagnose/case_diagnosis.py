@@ -1,0 +1,128 @@
+"""Why does one case fail? The steps of a diagnosis, and which cause it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from msgspec.structs import replace
+
+from precreg.diagnose.search import explains_most
+from precreg.diagnose.tasks import BaseResult, DiagnosisTask, SearchAnswer, with_commit
+from precreg.errors import UserError
+from precreg.run import checked_out_version, prepare_cases, run_in_workers
+from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, TriedBase
+from precreg.vcs import git_state, unset_hook_variables
+
+# Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
+_ACCEPTED_SHARE = 0.6
+# The best evidence comes from the base that is most like the subject. This order decides between equally good causes.
+_ORDER: tuple[DiagnosisBase, ...] = ("accepted", "golden", "subject", "reference")
+
+
+def diagnose_case(
+    case: Case, project: Path, *, seed: int, chain: tuple[str, ...], seconds: float, accepted: str | None
+) -> Diagnosis:
+    """Return the causes of a case's errors at one seed, found within about `seconds`.
+
+    `accepted` is the commit of the accepted version, if one is known. A failure of the case is a status and no
+    exception. Raises UserError (no-workers), and the errors of building the case's programs.
+    """
+    began = monotonic()
+    prepare_cases([case], project)
+    state = git_state(project)
+    with TemporaryDirectory(prefix="precreg-diagnosis-") as folder:
+        task = DiagnosisTask(project, seed, chain, seconds, Path(folder))
+        (measured,) = run_in_workers([case], task, 1)
+        found = Diagnosis(
+            case=case.id,
+            seed=seed,
+            commit="" if state is None else state.commit,
+            status="unknown",
+            error_kind=measured.error_kind,
+        )
+        if measured.problem:
+            return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
+        results = _search_bases(case, task, accepted, measured)
+    return replace(_concluded(found, measured, results), seconds=monotonic() - began)
+
+
+def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measured: SearchAnswer) -> list[BaseResult]:
+    """Search the accepted version first, and then the bases of the present version unless the cause is known."""
+    began = monotonic()
+    results = []
+    if accepted is not None:
+        results = [_search_accepted(case, task, accepted)]
+        if results[0].is_same and measured.is_accurate:
+            return results
+    if any(_is_settled(each) for each in results):
+        return results
+    oracle: DiagnosisBase = "golden" if case.role == "golden" else "reference"
+    bases: tuple[DiagnosisBase, ...] = (oracle, "subject")
+    if accepted is None and measured.is_accurate and case.role == "golden":
+        return results
+    left = max(1.0, task.seconds - (monotonic() - began))
+    (answer,) = run_in_workers([case], task._replace(bases=bases, seconds=left), 1)
+    if answer.problem:
+        return [*results, BaseResult(TriedBase(oracle, problem=answer.problem))]
+    return [*results, *answer.bases]
+
+
+def _search_accepted(case: Case, task: DiagnosisTask, commit: str) -> BaseResult:
+    """Search the rewrites of the accepted version, in a worker on its checkout."""
+    unset_hook_variables()
+    share = _ACCEPTED_SHARE * task.seconds
+    try:
+        with checked_out_version(task.project, commit, commit) as version:
+            there = task._replace(project=version.project, trees=version.trees, bases=("accepted",), seconds=share)
+            (answer,) = run_in_workers([case], there, 1)
+    except UserError as problem:
+        if problem.slug != "no-checkout":
+            raise
+        return BaseResult(TriedBase("accepted", commit, problem=problem.message))
+    if answer.problem or not answer.bases:
+        return BaseResult(TriedBase("accepted", commit, problem=answer.problem))
+    return with_commit(answer.bases[0], commit)
+
+
+def _is_settled(result: BaseResult) -> bool:
+    causes = result.found.causes
+    return bool(causes) and causes[-1].evidence.reproduced == causes[-1].evidence.elements
+
+
+def _concluded(found: Diagnosis, measured: SearchAnswer, results: Sequence[BaseResult]) -> Diagnosis:
+    """Return the diagnosis with the best cause of all bases, and its status."""
+    bases = tuple(each.tried for each in results)
+    out_of_time = any(each.found.out_of_time for each in results)
+    found = replace(found, bases=bases, out_of_time=out_of_time)
+    if measured.is_accurate and all(each.is_same for each in results):
+        return replace(found, status="passed")
+    with_causes = [each for each in results if each.found.causes]
+    if not with_causes:
+        return found
+    best = min(with_causes, key=lambda each: _quality(each.found.causes))
+    others = [each for result in with_causes if result is not best for each in result.found.causes[:1]]
+    runners_up = sorted((*best.found.runners_up, *others), key=lambda each: each.evidence.remaining)
+    return replace(
+        found,
+        status=_status(best.found.causes, measured.repeats),
+        causes=best.found.causes,
+        runners_up=tuple(runners_up[:5]),
+        cleared=best.found.cleared,
+    )
+
+
+def _quality(causes: tuple[Cause, ...]) -> tuple[bool, float, int]:
+    evidence = causes[-1].evidence
+    is_partial = evidence.reproduced < evidence.elements
+    return is_partial, round(evidence.remaining, 2), _ORDER.index(causes[0].base)
+
+
+def _status(causes: tuple[Cause, ...], repeats: bool) -> DiagnosisStatus:
+    if not repeats:
+        return "nondeterministic"
+    if not explains_most(causes[-1].evidence):
+        return "partial"
+    return "found" if len(causes) == 1 else "several"

@@ -1,0 +1,161 @@
+"""How closely does a rewritten computation give the result to explain?"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.run import Arrays
+from precreg.types import Evidence
+
+# Below this rest a rewrite explains nearly all of the errors, although its bits differ: the rest is the rounding of
+# another order of operations.
+NEARLY_ALL = 0.1
+# Up to this rest a rewrite explains most of the errors: it leaves less than a half of their root mean square.
+MOST = 0.5
+
+
+class ErrorToExplain(NamedTuple):
+    """Hold the result to explain and the result of the unaltered base, by output, with equal shapes."""
+
+    target: Arrays
+    base: Arrays
+
+    @property
+    def differing(self) -> int:
+        """Return the number of elements that differ."""
+        return sum(int(np.count_nonzero(~same_numbers(self.target[name], self.base[name]))) for name in self.target)
+
+
+def error_to_explain(target: Arrays, base: Arrays) -> ErrorToExplain:
+    """Pair outputs that have one name and shape, and round the base's to the dtype of the result to explain.
+
+    A reference may compute in a wider dtype than the subject. Complex and integer outputs are compared as they are.
+    """
+    paired = [name for name in target if name in base and target[name].shape == base[name].shape]
+    return ErrorToExplain({name: target[name] for name in paired}, rounded_to(base, target, paired))
+
+
+def rounded_to(arrays: Arrays, like: Arrays, names: list[str]) -> Arrays:
+    """Return named arrays in the dtypes of others."""
+    with np.errstate(all="ignore"):
+        return {name: arrays[name].astype(like[name].dtype, copy=False) for name in names}
+
+
+def same_numbers(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return the elements that are equal numbers, or both NaN."""
+    same: NDArray[np.bool_] = (first == second) | ((first != first) & (second != second))
+    return same
+
+
+class _OutputRest(NamedTuple):
+    """Hold the rest of one output's error after a rewrite, over the error, and the products for the correlation."""
+
+    rest: float
+    product: float
+    made: float
+
+
+def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
+    """Compare the result of a rewrite with the result to explain, over all outputs.
+
+    Each output with an error counts the same, whatever its scale. An output that only the rewrite changes counts as
+    not explained.
+    """
+    names = [name for name in error.target if _is_comparable(error.target[name], rewritten.get(name))]
+    if len(names) < len(error.target):
+        return Evidence(_elements(error.target), 0, error.differing, 0, 0.0, float("inf"))
+    rounded = rounded_to(rewritten, error.target, names)
+    reproduced = explained = differing = 0
+    rests = []
+    for name in names:
+        target, base, made = error.target[name], error.base[name], rounded[name]
+        same, unchanged = same_numbers(target, made), same_numbers(target, base)
+        reproduced += int(np.count_nonzero(same))
+        differing += int(np.count_nonzero(~unchanged))
+        explained += int(np.count_nonzero(same & ~unchanged))
+        if not (same & unchanged).all():
+            rests.append(_rest_of(target, base, made))
+    return Evidence(
+        elements=_elements(error.target),
+        reproduced=reproduced,
+        differing=differing,
+        explained=explained,
+        correlation=_correlation(rests),
+        remaining=float(np.sqrt(np.mean([each.rest**2 for each in rests]))) if rests else 0.0,
+    )
+
+
+def _is_comparable(target: NDArray[Any], made: NDArray[Any] | None) -> bool:
+    return made is not None and made.shape == target.shape
+
+
+def _elements(arrays: Arrays) -> int:
+    return sum(array.size for array in arrays.values())
+
+
+def _rest_of(target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> _OutputRest:
+    """Compare two errors against one base: that of the target, and that of the rewrite."""
+    wanted, found = _errors(target, base), _errors(made, base)
+    left = _errors(target, made)
+    size, size_made = _norm(wanted), _norm(found)
+    # Errors that only the rewrite has: nothing was wrong in this output.
+    rest = _norm(left) / size if size > 0 else float(_norm(left) > 0)
+    product = float(np.sum((wanted / size) * (found / size_made))) if size > 0 and size_made > 0 else 0.0
+    return _OutputRest(rest, product, size_made)
+
+
+def _errors(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the differences of two arrays in float64, flat.
+
+    A pair in which one side is not finite has the largest finite difference instead, or 1 without one.
+    """
+    with np.errstate(all="ignore"):
+        kind = np.complex128 if first.dtype.kind == "c" else np.float64
+        difference = first.astype(kind) - second.astype(kind)
+        flat = np.asarray(difference).reshape(-1)
+        parts: NDArray[np.float64] = flat.view(np.float64).copy()
+        same = np.repeat(same_numbers(first, second).reshape(-1), 2 if kind is np.complex128 else 1)
+        parts[same] = 0.0
+        finite = np.isfinite(parts)
+        if not finite.all():
+            largest = float(np.abs(parts[finite]).max(initial=0.0))
+            parts[~finite] = np.where(np.signbit(parts[~finite]), -1.0, 1.0) * (largest or 1.0)
+    return parts
+
+
+def _norm(errors: NDArray[np.float64]) -> float:
+    # Scaled, because squares of large numbers overflow and of small ones vanish.
+    largest = float(np.abs(errors).max(initial=0.0))
+    return 0.0 if largest == 0 else largest * float(np.sqrt(np.sum((errors / largest) ** 2)))
+
+
+def _correlation(rests: list[_OutputRest]) -> float:
+    return float(np.mean([each.product for each in rests])) if rests else 1.0
+
+
+def changes_something(error: ErrorToExplain, rewritten: Arrays) -> bool:
+    """Return whether a rewrite changes an element of an output."""
+    return any(not same_numbers(error.base[name], rewritten[name]).all() for name in error.base)
+
+
+def scaled_errors(error: ErrorToExplain, rewritten: Arrays) -> NDArray[np.float64]:
+    """Return the errors of a result against the base over all outputs, each over the size of the error to explain."""
+    parts = []
+    for name, target in error.target.items():
+        size = _norm(_errors(target, error.base[name]))
+        if size > 0:
+            parts.append(_errors(rewritten[name], error.base[name]) / size)
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def is_exact(evidence: Evidence) -> bool:
+    """Return whether a rewrite reproduces every element of the result to explain."""
+    return evidence.differing > 0 and evidence.reproduced == evidence.elements
+
+
+def strength(evidence: Evidence) -> tuple[bool, float]:
+    """Return a key that sorts evidence, the strongest first: all bits, then the smallest rest of the errors."""
+    return not is_exact(evidence), evidence.remaining

@@ -1,0 +1,252 @@
+"""What does a rewrite make of one execution of an operation?
+
+Each function here takes an execution and options, and returns another result: of another precision, operand, constant,
+function, axis, order or block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precreg.arithmetic import Rounding, format_named, numpy_dtype, round_to
+from precreg.arithmetic.devices import is_floating, reduction_axes
+from precreg.diagnose.rewrites.hypothesis import Executed
+from precreg.storage import Array
+
+
+def through_format(values: Array, format: str, rounding: str = "nearest_even") -> Array:
+    """Return values rounded to a format, in their own dtype."""
+    if rounding == "nearest_even":
+        return values.astype(numpy_dtype(format)).astype(values.dtype)
+    wide = values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+    return round_to(wide, format_named(format), Rounding(rounding)).astype(values.dtype)
+
+
+def result_through(executed: Executed, *, format: str, rounding: str = "nearest_even") -> Array:
+    """Pass the result through a narrower format."""
+    return through_format(executed.compute(), format, rounding)
+
+
+def operand_through(executed: Executed, *, operand: int, format: str, rounding: str = "nearest_even") -> Array:
+    """Pass one operand through a narrower format."""
+    value = np.asarray(executed.inputs[operand])
+    # A Python number takes the dtype of the other operand in numpy; it must stay one.
+    narrowed = through_format(value, format, rounding)
+    return executed.compute(*executed.with_operand(operand, narrowed if value.ndim else _like(executed, narrowed)))
+
+
+def _like(executed: Executed, narrowed: Array) -> Any:
+    given = next((each for each in executed.inputs if isinstance(each, int | float)), None)
+    return narrowed if given is None else float(narrowed)
+
+
+def exact(executed: Executed) -> Array:
+    """Compute in float64, and round the result once to the dtype that it has."""
+    if executed.function is None:
+        return np.asarray(executed.inputs[0])
+    result = executed.compute()
+    wide = [_widened(each) for each in executed.inputs]
+    options = {name: value for name, value in executed.options.items() if name != "dtype"}
+    with np.errstate(all="ignore"):
+        if isinstance(executed.function, np.ufunc):
+            value = getattr(executed.function, executed.method)(*wide, **options)
+        else:
+            value = executed.function(*wide, **options)
+        return np.asarray(value).astype(result.dtype)
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic) and is_floating(value.dtype):
+        return np.asarray(value).astype(np.float64)
+    return value
+
+
+def without_rounding(executed: Executed) -> Array:
+    """Return the operand of a conversion as it is, in its wider dtype."""
+    return np.asarray(executed.inputs[0])
+
+
+def only_operand(executed: Executed, *, operand: int) -> Array:
+    """Return one operand in place of the result."""
+    result = executed.compute()
+    return np.broadcast_to(np.asarray(executed.inputs[operand]), result.shape).astype(result.dtype)
+
+
+def operand_twice(executed: Executed, *, operand: int) -> Array:
+    """Apply the operation to its result and one of its operands once more."""
+    return executed.compute(*executed.with_operand(1 - operand, executed.compute()))
+
+
+def other_constant(executed: Executed, *, operand: int, value: float) -> Array:
+    """Compute with another number in the place of a constant."""
+    given = executed.inputs[operand]
+    if isinstance(given, np.ndarray | np.generic) and is_floating(given.dtype):
+        return executed.compute(*executed.with_operand(operand, np.asarray(value).astype(given.dtype)))
+    return executed.compute(*executed.with_operand(operand, value))
+
+
+def scaled_result(executed: Executed, *, factor: float) -> Array:
+    """Multiply the result by a constant."""
+    result = executed.compute()
+    return np.asarray(result * result.dtype.type(factor))
+
+
+def other_function(executed: Executed, *, function: str) -> Array:
+    """Call another function of numpy with the same operands."""
+    found: np.ufunc = getattr(np, function)
+    result = executed.compute()
+    return np.asarray(executed.inner.ufunc(found, executed.method, executed.inputs, executed.options)).astype(
+        result.dtype
+    )
+
+
+def away_from_zero(executed: Executed) -> Array:
+    """Round to integers with ties away from zero, or to even where the operation rounds ties away."""
+    value = np.asarray(executed.inputs[0])
+    rounded: Array = np.copysign(np.floor(np.abs(value) + value.dtype.type(0.5)), value)
+    return rounded
+
+
+def exchanged_operands(executed: Executed) -> Array:
+    """Exchange both operands of a subtraction, a division or a product of matrices."""
+    result = executed.compute()
+    exchanged = executed.compute(executed.inputs[1], executed.inputs[0])
+    return exchanged if exchanged.shape == result.shape else result
+
+
+def by_reciprocal(executed: Executed) -> Array:
+    """Multiply by a rounded reciprocal in place of dividing."""
+    dividend, divisor = executed.inputs
+    result = executed.compute()
+    inverse = np.asarray(executed.inner.ufunc(np.divide, "__call__", (result.dtype.type(1), divisor), {}))
+    return np.asarray(executed.inner.ufunc(np.multiply, "__call__", (dividend, inverse), {})).astype(result.dtype)
+
+
+def by_division(executed: Executed) -> Array:
+    """Divide by the rounded reciprocal of a constant in place of multiplying by the constant."""
+    result = executed.compute()
+    at = next(at for at, each in enumerate(executed.inputs) if np.ndim(each) == 0)
+    inverse = result.dtype.type(1) / result.dtype.type(executed.inputs[at])
+    return np.asarray(executed.inner.ufunc(np.divide, "__call__", (executed.inputs[1 - at], inverse), {}))
+
+
+def transposed_operand(executed: Executed, *, operand: int) -> Array:
+    """Exchange the last two axes of one operand."""
+    return executed.compute(*executed.with_operand(operand, np.swapaxes(executed.inputs[operand], -1, -2)))
+
+
+def other_axis(executed: Executed, *, axis: int) -> Array:
+    """Reduce along another axis."""
+    result = executed.compute()
+    moved = Executed.compute(executed._replace(options={**executed.options, "axis": axis}))
+    return np.broadcast_to(moved, result.shape) if moved.shape != result.shape and moved.ndim == result.ndim else moved
+
+
+def fewer_summed(executed: Executed, *, start: int, stop: int) -> Array:
+    """Leave the first or the last terms of a reduction out."""
+    terms = np.asarray(executed.inputs[0])
+    axis = reduction_axes(executed.options.get("axis", 0), terms.ndim)[-1]
+    chosen = terms.take(np.arange(start, terms.shape[axis] + stop), axis)
+    return executed.compute(chosen, *executed.inputs[1:])
+
+
+def shifted(executed: Executed, *, axis: int, by: int) -> Array:
+    """Move the elements of the result along an axis."""
+    return np.roll(executed.compute(), by, axis)
+
+
+def bits_cut(executed: Executed, *, bits: int) -> Array:
+    """Cut the last bits off the result, toward zero."""
+    result = executed.compute()
+    return cut_bits(result, bits)
+
+
+def cut_bits(values: Array, bits: int) -> Array:
+    """Set the last bits of floating-point numbers to zero."""
+    patterns = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    mask = patterns.dtype.type(np.iinfo(patterns.dtype).max - (2**bits - 1))
+    cut: Array = (patterns & mask).view(values.dtype).reshape(values.shape)
+    return np.where(np.isfinite(values), cut, values)
+
+
+def tail_altered(values: Array, *, block: int, way: str, axis: int = -1) -> Array:
+    """Alter the elements beyond the last full block along an axis.
+
+    `way` says which elements take their place: "early" reads one element too early, "zero" gives zeros, "stale" those
+    of the block before, "repeated" the last element of the last full block.
+    """
+    moved = np.moveaxis(values, axis, -1).copy()
+    start, rest = tail_of(moved.shape[-1], block)
+    if rest:
+        if way == "early":
+            moved[..., start:] = moved[..., start - 1 : -1].copy()
+        elif way == "zero":
+            moved[..., start:] = 0
+        elif way == "stale":
+            moved[..., start:] = moved[..., start - block : start - block + rest]
+        else:
+            moved[..., start:] = moved[..., start - 1 : start]
+    return np.moveaxis(moved, -1, axis)
+
+
+def tail_of(length: int, block: int) -> tuple[int, int]:
+    """Return the start and the length of the elements beyond the last full block; no rest without a full block."""
+    rest = length % block
+    return length - rest, rest if length > block else 0
+
+
+def result_tail(executed: Executed, *, block: int, way: str, axis: int = -1) -> Array:
+    """Alter the elements of the result beyond the last full block."""
+    return tail_altered(executed.compute(), block=block, way=way, axis=axis)
+
+
+def summed_in_blocks(executed: Executed, *, block: int, format: str = "") -> Array:
+    """Add blocks of terms, and then their sums one after another, which may pass through a narrower format.
+
+    Products of matrices multiply blocks of the shared axis.
+    """
+    result = executed.compute()
+    parts = list(_block_results(executed, block))
+    total = parts[0]
+    for part in parts[1:]:
+        total = np.asarray(executed.inner.ufunc(np.add, "__call__", (total, part), {}))
+        if format:
+            total = through_format(total, format)
+    return np.asarray(total.astype(result.dtype))
+
+
+def _block_results(executed: Executed, block: int) -> Any:
+    first = np.asarray(executed.inputs[0])
+    if executed.method == "reduce":
+        axis = reduction_axes(executed.options.get("axis", 0), first.ndim)[-1]
+        for start in range(0, first.shape[axis], block):
+            yield executed.compute(_slice(first, axis, start, block), *executed.inputs[1:])
+    else:
+        second = np.asarray(executed.inputs[1])
+        shared = -2 if second.ndim > 1 else -1
+        for start in range(0, first.shape[-1], block):
+            yield executed.compute(_slice(first, -1, start, block), _slice(second, shared, start, block))
+
+
+def _slice(values: Array, axis: int, start: int, length: int) -> Array:
+    index: list[Any] = [slice(None)] * values.ndim
+    index[axis] = slice(start, start + length)
+    chosen: Array = values[tuple(index)]
+    return chosen
+
+
+def one_index_altered(values: Array, *, axis: int, index: int, way: str) -> Array:
+    """Alter one index along an axis: zeros, the values of its neighbour, or values that were not scaled."""
+    moved = np.moveaxis(values, axis, 0).copy()
+    moved[index] = 0 if way == "zero" else moved[index - 1]
+    return np.moveaxis(moved, 0, axis)
+
+
+def finite_only(values: NDArray[Any], format: str) -> Array:
+    """Return values limited to the largest number of a format."""
+    largest = values.dtype.type(format_named(format).largest)
+    limited: Array = np.clip(values, -largest, largest)
+    return limited

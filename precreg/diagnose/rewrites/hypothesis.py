@@ -1,0 +1,100 @@
+"""What does a hypothesis alter: operations at a place, the inputs, the params or the outputs?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from precreg.arithmetic.devices import Arithmetic
+from precreg.arithmetic.faults import ArithmeticLayer
+from precreg.diagnose.places import PlacedLayer, PlaceKey
+from precreg.run import Arrays
+from precreg.storage import Array
+from precreg.types import RewriteTarget
+
+Params = dict[str, Any]
+Options = dict[str, float | str]
+
+
+class Executed(NamedTuple):
+    """Hold one execution of an operation: a method of a ufunc, another function of numpy, or a cast to `dtype`."""
+
+    inner: Arithmetic
+    function: Callable[..., Any] | None
+    method: str
+    inputs: tuple[Any, ...]
+    options: dict[str, Any]
+    dtype: np.dtype[Any] | None = None
+
+    def compute(self, *inputs: Any) -> Array:
+        """Return the result of the operation, of other operands if there are any."""
+        given = inputs or self.inputs
+        if self.function is None:
+            assert self.dtype is not None
+            return self.inner.cast(np.asarray(given[0]), self.dtype)
+        if isinstance(self.function, np.ufunc):
+            return np.asarray(self.inner.ufunc(self.function, self.method, tuple(given), self.options))
+        return np.asarray(self.inner.contraction(self.function, tuple(given), self.options))
+
+    def with_operand(self, at: int, value: Any) -> tuple[Any, ...]:
+        """Return the operands with another one at a position."""
+        return (*self.inputs[:at], value, *self.inputs[at + 1 :])
+
+
+# Returns the altered result of an execution.
+Alter = Callable[[Executed], Any]
+
+
+class AlteredOperation(ArithmeticLayer):
+    """Compute every operation by a function of its execution."""
+
+    def __init__(self, inner: Arithmetic, alter: Alter) -> None:
+        super().__init__(inner)
+        self._alter = alter
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the altered result of a method of a ufunc."""
+        return self._alter(Executed(self.inner, function, method, inputs, options))
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the altered result of a compiled function."""
+        return self._alter(Executed(self.inner, function, "", inputs, options))
+
+    def cast(self, values: Array, dtype: np.dtype[Any]) -> Array:
+        """Return the altered result of a conversion."""
+        return np.asarray(self._alter(Executed(self.inner, None, "", (values,), {}, dtype)))
+
+
+class Hypothesis(NamedTuple):
+    """Hold a rewrite with its options, and the place that it alters: operations by their keys, or a named array.
+
+    `rank` orders hypotheses: lower ones are tried first. One of the four functions makes the alteration.
+    """
+
+    rewrite: str
+    options: Options
+    target: RewriteTarget
+    rank: int
+    keys: tuple[PlaceKey, ...] = ()
+    name: str = ""
+    layer: Callable[[Arithmetic], ArithmeticLayer] | None = None
+    inputs: Callable[[Arrays], Arrays] | None = None
+    params: Callable[[Params], Params] | None = None
+    outputs: Callable[[Arrays], Arrays] | None = None
+    # A number whose value a search may fit, and a function that returns this hypothesis with another number.
+    number: float | None = None
+    refit: Callable[[float], Hypothesis] | None = None
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return a key that equals that of the same hypothesis in another process."""
+        return (self.rewrite, tuple(sorted(self.options.items())), self.target, self.name, self.keys)
+
+
+def layered(arithmetic: Arithmetic, hypotheses: Sequence[Hypothesis]) -> Arithmetic:
+    """Return an arithmetic with the altered operations of all hypotheses."""
+    for each in hypotheses:
+        if each.layer is not None:
+            arithmetic = PlacedLayer(arithmetic, each.layer, frozenset(each.keys))
+    return arithmetic

@@ -1,0 +1,244 @@
+"""Which rewrites of a base reproduce the result to explain?
+
+Single rewrites are tried first. If the best one leaves errors, further rewrites are tried on top of it. Numbers without
+a usual value are fitted to the errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from precreg.arithmetic.devices import Arithmetic
+from precreg.diagnose.evidence import (
+    MOST,
+    NEARLY_ALL,
+    ErrorToExplain,
+    changes_something,
+    is_exact,
+    measure_evidence,
+    rounded_to,
+    strength,
+)
+from precreg.diagnose.places import Place, PlaceKey
+from precreg.diagnose.rewrites import Hypothesis, fit_number, layered
+from precreg.run import Arrays
+from precreg.types import Cause, DiagnosisBase, Evidence, RewrittenPlace
+
+# Rewrites that explain less than this are no runners-up: a random one explains as much.
+_LEAST = 0.95
+# Single rewrites on which further ones are tried: errors of two causes of one size make the right one the second best.
+_BEAM = 4
+# Causes that act together; more of them are no longer told from noise.
+_MOST_CAUSES = 3
+# A further cause must leave at most this part of the errors that the causes before it left.
+_NEXT = 0.5
+# Runners-up in a result.
+_SHOWN = 5
+
+
+class Base(NamedTuple):
+    """Hold a computation that rewrites alter: `run` takes inputs, params and an arithmetic, and returns outputs."""
+
+    name: DiagnosisBase
+    run: Callable[[Arrays, dict[str, object], Arithmetic], Arrays]
+    inputs: Arrays
+    params: dict[str, object]
+    arithmetic: Arithmetic
+    # The folder of the project, with a separator at its end; files of places are relative to it.
+    root: str
+
+    def compute(self, hypotheses: Sequence[Hypothesis] = ()) -> Arrays:
+        """Return the outputs with all rewrites in place. Raises any exception of the computation."""
+        inputs, params = self.inputs, self.params
+        for each in hypotheses:
+            inputs = each.inputs(inputs) if each.inputs else inputs
+            params = each.params(params) if each.params else params
+        outputs = self.run(inputs, params, layered(self.arithmetic, hypotheses))
+        for each in hypotheses:
+            outputs = each.outputs(outputs) if each.outputs else outputs
+        return outputs
+
+
+class Tried(NamedTuple):
+    """Hold rewrites that ran together, with their evidence."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    evidence: Evidence
+
+
+class SearchResult(Struct, frozen=True):
+    """Hold the causes that a search found, the best first, and the numbers of places and rewrites."""
+
+    causes: tuple[Cause, ...] = ()
+    runners_up: tuple[Cause, ...] = ()
+    cleared: tuple[RewrittenPlace, ...] = ()
+    tried: int = 0
+    hypotheses: int = 0
+    out_of_time: bool = False
+
+
+class Search:
+    """Try rewrites of one base until the time is up."""
+
+    def __init__(
+        self,
+        base: Base,
+        error: ErrorToExplain,
+        places: dict[PlaceKey, Place],
+        hypotheses: Sequence[Hypothesis],
+        deadline: float,
+    ) -> None:
+        self.base, self.error, self.places = base, error, places
+        self.hypotheses, self.deadline = list(hypotheses), deadline
+        self.tried = 0
+        self.out_of_time = False
+        # Hypotheses that change an output at all: only these are tried on top of others.
+        self._effective: list[Hypothesis] = []
+
+    def run(self) -> SearchResult:
+        """Return the causes that explain most of the errors, alone or together."""
+        singles = self._try_all(self.hypotheses, (), self.error)
+        best = self._combined(singles)
+        found = () if best is None else best.hypotheses
+        return SearchResult(
+            causes=self._causes(found),
+            runners_up=self._runners_up(singles, found),
+            cleared=self._cleared(singles, found),
+            tried=self.tried,
+            hypotheses=len(self.hypotheses),
+            out_of_time=self.out_of_time,
+        )
+
+    def _try_all(
+        self, hypotheses: Iterable[Hypothesis], before: tuple[Hypothesis, ...], error: ErrorToExplain
+    ) -> list[Tried]:
+        """Return what each rewrite explains of an error, the best first.
+
+        Once a rewrite is exact, those of its rank still run: an equally good rewrite is a runner-up.
+        """
+        found: list[Tried] = []
+        exact_rank: int | None = None
+        for each in hypotheses:
+            if exact_rank is not None and each.rank > exact_rank:
+                break
+            if monotonic() > self.deadline:
+                self.out_of_time = True
+                break
+            fitted = self._try(each, before, error)
+            if fitted is not None:
+                found.append(fitted)
+                if is_exact(fitted.evidence) and exact_rank is None:
+                    exact_rank = each.rank
+        return sorted(found, key=lambda tried: strength(tried.evidence))
+
+    def _try(self, hypothesis: Hypothesis, before: tuple[Hypothesis, ...], error: ErrorToExplain) -> Tried | None:
+        """Return a rewrite with its evidence, or None if it changes nothing or fails."""
+        self.tried += 1
+        if hypothesis.refit is not None:
+            chosen = fit_number(hypothesis, error, lambda each: self._outputs((*before, each)))
+            if chosen is None:
+                return None
+            hypothesis = chosen
+        made = self._outputs((*before, hypothesis))
+        if made is None or not changes_something(error, made):
+            return None
+        if not before:
+            self._effective.append(hypothesis)
+        return Tried((*before, hypothesis), measure_evidence(error, made))
+
+    def _outputs(self, hypotheses: tuple[Hypothesis, ...]) -> Arrays | None:
+        try:
+            with np.errstate(all="ignore"):
+                made = self.base.compute(hypotheses)
+        # A rewrite may lead user code anywhere: an index beyond an array, or a loop that divides by zero.
+        except Exception:
+            return None
+        names = [name for name in self.error.target if name in made]
+        if any(made[name].shape != self.error.target[name].shape for name in names):
+            return None
+        return rounded_to(made, self.error.target, names) if len(names) == len(self.error.target) else None
+
+    def _combined(self, singles: list[Tried]) -> Tried | None:
+        """Return the best rewrite, or the rewrites that together explain far more than it does."""
+        if not singles:
+            return None
+        best = singles[0]
+        if is_exact(best.evidence) or best.evidence.remaining > _LEAST:
+            return best if best.evidence.remaining <= _LEAST else None
+        beam = [each for each in singles[:_BEAM] if each.evidence.remaining <= _LEAST]
+        for _ in range(_MOST_CAUSES - 1):
+            longer = [one for each in beam for one in self._with_another(each)]
+            if not longer:
+                break
+            longer.sort(key=lambda tried: strength(tried.evidence))
+            if not _is_far_better(longer[0], best):
+                break
+            best, beam = longer[0], longer[:1]
+            if is_exact(best.evidence):
+                break
+        return best
+
+    def _with_another(self, tried: Tried) -> list[Tried]:
+        """Return rewrites on top of others, measured against the whole error."""
+        taken = {(each.keys, each.name, each.target) for each in tried.hypotheses}
+        others = [each for each in self._effective if (each.keys, each.name, each.target) not in taken]
+        return self._try_all(others, tried.hypotheses, self.error)[:1]
+
+    def _causes(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[Cause, ...]:
+        """Return causes with the evidence of all rewrites up to each, in the order of what they explain."""
+        return tuple(
+            self._cause(each, self._evidence_of(hypotheses[: place + 1])) for place, each in enumerate(hypotheses)
+        )
+
+    def _evidence_of(self, hypotheses: tuple[Hypothesis, ...]) -> Evidence:
+        made = self._outputs(hypotheses)
+        assert made is not None
+        return measure_evidence(self.error, made)
+
+    def _cause(self, hypothesis: Hypothesis, evidence: Evidence) -> Cause:
+        return Cause(hypothesis.rewrite, hypothesis.options, self._place(hypothesis), self.base.name, evidence)
+
+    def _place(self, hypothesis: Hypothesis) -> RewrittenPlace:
+        if hypothesis.keys:
+            return self.places[hypothesis.keys[0]].described(self.base.root)
+        return RewrittenPlace(hypothesis.target, hypothesis.name)
+
+    def _runners_up(self, singles: list[Tried], found: tuple[Hypothesis, ...]) -> tuple[Cause, ...]:
+        others = [each for each in singles if each.hypotheses[-1] not in found and each.evidence.remaining <= _LEAST]
+        return tuple(self._cause(each.hypotheses[-1], each.evidence) for each in others[:_SHOWN])
+
+    def _cleared(self, singles: list[Tried], found: tuple[Hypothesis, ...]) -> tuple[RewrittenPlace, ...]:
+        """Return the places of approximated functions whose rewrites explain nothing, if the cause lies elsewhere."""
+        if not found:
+            return ()
+        guilty = {key for each in found for key in each.keys}
+        best: dict[PlaceKey, float] = {}
+        for each in singles:
+            for key in each.hypotheses[-1].keys:
+                best[key] = min(best.get(key, 1.0), each.evidence.remaining)
+        suspects = [key for key in best if key not in guilty and key.name in SUSPECTS and best[key] > _LEAST]
+        return tuple(self.places[key].described(self.base.root) for key in suspects)
+
+
+# Functions that kernels approximate: people suspect them first.
+SUSPECTS = frozenset({"sqrt", "exp", "log", "tanh", "sin", "cos", "power", "divide", "reciprocal", "exp2", "log2"})
+
+
+def _is_far_better(longer: Tried, best: Tried) -> bool:
+    """Return whether a further cause is worth naming: it explains all bits, or most of what was left."""
+    return is_exact(longer.evidence) or longer.evidence.remaining <= _NEXT * best.evidence.remaining
+
+
+def explains_nearly_all(evidence: Evidence) -> bool:
+    """Return whether the bits are those of the result to explain, or the rest is that of another rounding."""
+    return is_exact(evidence) or evidence.remaining <= NEARLY_ALL
+
+
+def explains_most(evidence: Evidence) -> bool:
+    """Return whether a rewrite leaves less than a half of the errors."""
+    return is_exact(evidence) or evidence.remaining <= MOST

@@ -1,0 +1,202 @@
+"""What does a worker do for a diagnosis?
+
+One worker runs the present version: it finds the result to explain, and rewrites the subject and its oracle. Another
+one runs the accepted version, and rewrites it. So a subject that crashes ends no command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import Struct, msgpack, structs
+
+from precreg.diagnose.bases import (
+    CaseRun,
+    PreparedBase,
+    case_call,
+    oracle_base,
+    prepare_base,
+    run_case_at,
+    subject_base,
+)
+from precreg.diagnose.evidence import error_to_explain
+from precreg.diagnose.rewrites import all_hypotheses
+from precreg.diagnose.search import Base, Search, SearchResult
+from precreg.errors import UserError
+from precreg.measure import share_of_tolerance
+from precreg.run import Arrays
+from precreg.shadow import Detail, Recorder, TraceSettings, is_formula_dominant, trace_case
+from precreg.storage import read_npz, write_npz
+from precreg.subject import CaseFailed, TreePair, redirect_imports
+from precreg.tolerance import resolve_tolerance
+from precreg.types import Case, DiagnosisBase, ErrorKind, Failure, TriedBase
+
+ACTUAL_FILE = "actual.npz"
+
+
+class BaseResult(Struct, frozen=True):
+    """The search of one base: its causes, and what was tried."""
+
+    tried: TriedBase
+    found: SearchResult = SearchResult()
+    # The base gives the bits of the result to explain without any rewrite.
+    is_same: bool = False
+
+
+class SearchAnswer(Struct, frozen=True):
+    """The answer of a worker about one case."""
+
+    case: str
+    bases: tuple[BaseResult, ...] = ()
+    error_kind: ErrorKind = "unknown"
+    repeats: bool = True
+    # All outputs are within the case's tolerance, or equal the golden's.
+    is_accurate: bool = False
+    problem: str = ""
+
+
+class DiagnosisTask(NamedTuple):
+    """Measure and search one seed of a case. With `trees` the project is the checkout of the accepted version.
+
+    `folder` holds the result to explain, for all workers. `bases` names the bases to search; without
+    any the worker only measures.
+    """
+
+    project: Path
+    seed: int
+    chain: tuple[str, ...]
+    seconds: float
+    folder: Path
+    bases: tuple[DiagnosisBase, ...] = ()
+    trees: TreePair | None = None
+
+    def prepare(self) -> None:
+        """Lead imports to the other version, if this is its worker."""
+        if self.trees is not None:
+            redirect_imports(self.trees)
+
+    def run(self, case: Case, printed: Callable[[], str]) -> SearchAnswer:
+        """Return what the worker found about a case."""
+        try:
+            with np.errstate(all="ignore"):
+                return self._measure(case) if not self.bases else self._search(case)
+        except CaseFailed as failed:
+            return SearchAnswer(case.id, problem=failed.failure.message)
+        except UserError as error:
+            return SearchAnswer(case.id, problem=error.message)
+
+    def _measure(self, case: Case) -> SearchAnswer:
+        run = run_case_at(case, self.project, self.seed)
+        with open(self.folder / ACTUAL_FILE, "wb") as stream:
+            write_npz(stream, run.actual)
+        return SearchAnswer(
+            case.id,
+            error_kind=self._error_kind(case),
+            repeats=run.repeats,
+            is_accurate=_is_accurate(run, self.chain),
+        )
+
+    def _error_kind(self, case: Case) -> ErrorKind:
+        """Return whether rounding or the formula explains more of the errors, if the case can be traced."""
+        recorder = Recorder(Detail.TOTALS)
+        try:
+            settings = TraceSettings(None, False, self.chain)
+            trace = trace_case(case, self.project, self.seed, recorder, settings)
+        except UserError:
+            return "unknown"
+        known = [each for each in trace.outputs if each.formula is not None and each.rounding is not None]
+        if not known:
+            return "unknown"
+        return "formula" if any(is_formula_dominant(each, case.role) for each in known) else "rounding"
+
+    def _search(self, case: Case) -> SearchAnswer:
+        actual = read_npz(self.folder / ACTUAL_FILE, ACTUAL_FILE)
+        call = case_call(case, self.project, self.seed)
+        found: list[BaseResult] = []
+        deadline = monotonic() + self.seconds
+        for place, name in enumerate(self.bases):
+            # The time that is left goes to the bases that are left, in equal parts.
+            part = (deadline - monotonic()) / (len(self.bases) - place)
+            base = oracle_base(case, call) if name in ("golden", "reference") else subject_base(name, case, call)
+            if base is None:
+                found.append(BaseResult(TriedBase(name, problem="recorded")))
+                continue
+            target = self._target(case, name, actual)
+            found.append(search_base(base, target, monotonic() + part))
+        return SearchAnswer(case.id, tuple(found))
+
+    def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> Arrays:
+        """Return the result that rewrites of a base should give: the oracle's for the subject, else the subject's."""
+        if name != "subject":
+            return actual
+        oracle = run_case_at(case, self.project, self.seed).oracle
+        paired = error_to_explain(actual, oracle)
+        return paired.base
+
+    def decoder(self) -> msgpack.Decoder[SearchAnswer]:
+        """Return the decoder of answers."""
+        return msgpack.Decoder(SearchAnswer)
+
+    def item_key(self, case: Case) -> str:
+        """Return the id of a case."""
+        return case.id
+
+    def answer_key(self, answer: SearchAnswer) -> str:
+        """Return the id of an answer's case."""
+        return answer.case
+
+    def timeout_s(self, case: Case) -> float:
+        """Return the time of the search and of the runs before it."""
+        return self.seconds + 10 * case.timeout_s
+
+    def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
+        """Return the answer of a worker that died."""
+        return SearchAnswer(case.id, problem=failure.message)
+
+
+def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
+    """Search the rewrites of one base that give a result. A base that fails says so."""
+    try:
+        prepared = prepare_base(base, target)
+    # User code may raise any exception, such as a reference that refuses numbers of float32.
+    except Exception as error:
+        return BaseResult(TriedBase(base.name, problem=f"{type(error).__name__}: {error}"))
+    if not prepared.error.target:
+        return BaseResult(TriedBase(base.name, problem="no output of the same name and shape"))
+    if prepared.error.differing == 0:
+        return BaseResult(TriedBase(base.name, places=len(prepared.places)), is_same=True)
+    return _searched(prepared, deadline)
+
+
+def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
+    base = prepared.base
+    hypotheses = all_hypotheses(prepared.places.values(), base.inputs, base.params, prepared.outputs)
+    found = Search(base, prepared.error, prepared.places, hypotheses, deadline).run()
+    tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
+    return BaseResult(tried, found)
+
+
+def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:
+    """Return whether every output equals the golden's, or meets the case's tolerance."""
+    paired = error_to_explain(run.actual, run.oracle)
+    if set(paired.target) != set(run.oracle) or set(run.actual) != set(run.oracle):
+        return False
+    if run.case.role == "golden":
+        return paired.differing == 0
+    return all(_meets(run, name, chain) for name in run.actual)
+
+
+def _meets(run: CaseRun, name: str, chain: Sequence[str]) -> bool:
+    actual, exact = run.actual[name], run.oracle[name]
+    tolerance = resolve_tolerance(run.case.layers, name, str(actual.dtype), tuple(chain))
+    share: Any = share_of_tolerance(actual, exact, tolerance.rtol.limit, tolerance.atol.limit)
+    return bool(share <= 1)
+
+
+def with_commit(result: BaseResult, commit: str) -> BaseResult:
+    """Return the result of the accepted version with its commit."""
+    return structs.replace(result, tried=structs.replace(result.tried, commit=commit))
