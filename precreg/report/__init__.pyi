@@ -20,6 +20,7 @@ from .detection import render_power as render_power
 from .detection import render_scores as render_scores
 from .detection import render_tallies as render_tallies
 from .detection import scores_json as scores_json
+from .diagnosis import describe_diagnosis as describe_diagnosis
 from .drift import render_drift_terminal as render_drift_terminal
 from .drift_files import write_drift_reports as write_drift_reports
 from .drift_hindsight import render_hindsight as render_hindsight

@@ -64,6 +64,9 @@ _SPECIAL = _Family("special values", "propagate NaN and infinity as the referenc
 _FUSION = _Family("fused multiply-add", "compile with the former contraction of products", may_be_accepted=True)
 _LIBRARY = _Family("library", "compare the versions of the library in both environments", may_be_accepted=True)
 _SCALE = _Family("scale", "check the scale and the zero point of this step")
+_FORMULA = _Family("formula", "compare the expression with the formula of the reference")
+_CONSTANT = _Family("constant", "put the former number back")
+_TIES = _Family("ties", "round ties as the reference does")
 _OTHER = _Family("other", "compare this place with the accepted version")
 
 
@@ -104,6 +107,40 @@ _REWRITES = {
     "sum_in_float64": _Words("float64 accumulator", _ACCUMULATOR),
     "fused": _Words("fused multiply-add", _FUSION),
     "another_library": _Words("function that is computed in float64 and rounded once", _LIBRARY),
+    "hop": _Words("cast to another format", _CONVERSION, "cast to {format}"),
+    "hop_result": _Words("cast of the result", _CONVERSION, "cast of the result to {format}"),
+    "hop_operand": _Words("cast of an operand", _CONVERSION, "cast of operand {operand} to {format}"),
+    "cast_removed": _Words("no conversion", _CONVERSION),
+    "truncated": _Words("last bits cut off", _TRUNCATION, "last {bits} bits cut off"),
+    "exact": _Words("exact operation, rounded once", _APPROXIMATION),
+    "narrow_accumulator": _Words("narrow accumulator", _ACCUMULATOR, "{format} accumulator"),
+    "summed_in_blocks": _Words("sum in blocks", _SUM, "sum in blocks of {block}"),
+    "other_axis": _Words("reduction along another axis", _INDEX, "reduction along axis {axis}"),
+    "fewer_summed": _Words("sum without its first or last terms", _INDEX, "sum over terms {start} to {stop}"),
+    "transposed": _Words("transposition", _INDEX, "transposition of operand {operand}"),
+    "exchanged": _Words("exchanged operands", _FORMULA),
+    "by_reciprocal": _Words("multiplication by the rounded reciprocal", _ORDER),
+    "by_division": _Words("division by the rounded reciprocal", _ORDER),
+    "only_operand": _Words("operand in place of the result", _FORMULA, "operand {operand} in place of the result"),
+    "operand_twice": _Words("operand that is applied twice", _FORMULA, "operand {operand} that is applied twice"),
+    "ties_away": _Words("ties away from zero, or to even where they were not", _TIES),
+    "other_function": _Words("another function", _FORMULA, "{function} in place of the function"),
+    "other_constant": _Words("another constant", _CONSTANT, "constant {value}"),
+    "other_param": _Words("another value of the param", _CONSTANT, "value {value}"),
+    "scaled": _Words("constant factor", _SCALE, "factor {factor}"),
+    "tail": _Words("other elements beyond the last full block", _INDEX),
+    "shifted": _Words("elements moved along an axis", _INDEX, "elements moved by {by} along axis {axis}"),
+    "reversed": _Words("reversed last axis", _INDEX),
+    "one_index": _Words("one index altered", _INDEX, "index {index} of axis {axis} altered"),
+}
+# By the option `way` of a rewrite of a tail or of an index.
+_WAYS = {
+    ("tail", "early"): "elements beyond the last full block of {block} read one too early",
+    ("tail", "zero"): "zeros beyond the last full block of {block}",
+    ("tail", "stale"): "elements of the block before, beyond the last full block of {block}",
+    ("tail", "repeated"): "one element repeated beyond the last full block of {block}",
+    ("one_index", "zero"): "zeros at index {index} of axis {axis}",
+    ("one_index", "neighbour"): "values of the neighbour at index {index} of axis {axis}",
 }
 # The family of a rewrite without an entry, by the first part of its name that is known.
 _FAMILY_PARTS = {
@@ -192,7 +229,7 @@ def diagnosis_rows(diagnosis: Diagnosis, known: Mapping[str, Diagnosis] | None =
 
 def _rows(diagnosis: Diagnosis, known: Mapping[str, Diagnosis]) -> Iterator[tuple[str, str]]:
     yield _answer(diagnosis, None)
-    yield from ((f"cause {number}", _sentence(cause, None)) for number, cause in _further_causes(diagnosis))
+    yield from ((f"and cause {number}", _sentence(cause, None)) for number, cause in _further_causes(diagnosis))
     if remark := _REMARKS.get(diagnosis.status, ""):
         yield "note", remark
     yield from (("runner-up", _sentence(cause, None)) for cause in diagnosis.runners_up[:_MAX_RUNNERS_UP])
@@ -215,7 +252,7 @@ _ERROR_KINDS = {
 }
 
 _REMARKS = {
-    "several": "no single cause explains the errors; these do together",
+    "several": "no single cause explains the errors; each figure is that of a cause and all before it",
     "partial": "the best cause explains a part of the errors only",
     "nondeterministic": "repeats differ, so equal bits are no evidence; causes explain the sizes of errors alone",
 }
@@ -266,13 +303,9 @@ def _sentence(cause: Cause, most: int | None) -> str:
 def _joined(cause: Cause, place: str) -> str:
     evidence = _evidence(cause.evidence, reverses=cause.reverses)
     if cause.reverses:
-        return f"{place}: {_article(cause_phrase(cause))} there {evidence}"
+        return f"{place}: {cause_phrase(cause)} there {evidence}"
     of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
     return f"{cause_phrase(cause)} at {place}{of}: {evidence}"
-
-
-def _article(phrase: str) -> str:
-    return phrase if phrase.startswith(("results", "subnormal", "one", "multiply", "divide")) else f"the {phrase}"
 
 
 def cause_phrase(cause: Cause) -> str:
@@ -283,9 +316,11 @@ def cause_phrase(cause: Cause) -> str:
     if words is None:
         return cause.rewrite.replace("_", " ") + _figures(cause.options)
     options = {name: _figure(value) for name, value in cause.options.items()}
+    template = _WAYS.get((cause.rewrite, options.get("way", "")), words.with_options)
     # A record of another version may lack an option.
-    with_options = words.with_options if set(re.findall(r"{(\w+)}", words.with_options)) <= set(options) else ""
-    return with_options.format_map(options) or words.plain
+    known = set(re.findall(r"{(\w+)}", template)) <= set(options)
+    phrase = (template.format_map(options) if known else "") or words.plain
+    return f"{phrase}, {options['rounding'].replace('_', ' ')}" if "rounding" in options else phrase
 
 
 def _family(cause: Cause) -> _Family:

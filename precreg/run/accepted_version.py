@@ -94,10 +94,10 @@ def _version_of(result: CaseResult, plan: Plan, base: str | None) -> str | NoAcc
     assert result.baseline is not None  # its bits differ from the baseline's
     if plan.jobs == IN_PROCESS:
         return NoAcceptedVersion("no_workers")
-    return accepted_commit(plan.project, result.baseline_id, result.baseline, base)
+    return find_accepted_commit(plan.project, result.baseline_id, result.baseline, base)
 
 
-def accepted_commit(project: Path, id: str, baseline: Baseline, base: str | None) -> str | NoAcceptedVersion:
+def find_accepted_commit(project: Path, id: str, baseline: Baseline, base: str | None) -> str | NoAcceptedVersion:
     """Return the commit of the accepted version of a baseline: `base` if it has the entry, or the entry's first one."""
     if base is not None and commit_has_entry(project, base, id, baseline):
         return base

@@ -16,10 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.run.accepted_version import accepted_commit
+from precreg.run.accepted_version import find_accepted_commit
 from precreg.run.escalation import Announce, DiagnosisAnnouncement
 from precreg.run.pipeline import IN_PROCESS
-from precreg.run.worker import run_in_process
 from precreg.types import (
     Baseline,
     Case,
@@ -44,10 +43,10 @@ _EXPLAINABLE = frozenset(
 
 # The part of the time left that a case may take while others wait.
 _SHARE = 0.5
-# The part of a case's time that the diagnosis knows of. It looks at the clock between two rewrites, and a case whose
-# time is up is killed with all that was found.
-_KNOWN_SHARE = 0.8
-# Seconds in which a worker answers that the time was up before it began.
+# The part of a case's time in which causes are searched. The case runs before that, and a case whose time is up is
+# killed with all that was found.
+_SEARCH_SHARE = 0.75
+# Seconds in which a worker answers that the time was up before it began the case.
 _ANSWER_SECONDS = 1.0
 # Characters of an exception in a record.
 _MAX_PROBLEM = 500
@@ -56,7 +55,8 @@ _MAX_PROBLEM = 500
 class DiagnoseCase(Protocol):
     """The function that diagnoses one case; a failure of the case is a result of it and no exception.
 
-    It looks for causes for so many seconds. `accepted` is the commit of the accepted version; None if there is none.
+    It runs the case in a worker of its own, and searches for about so many seconds. `accepted` is the commit of the
+    accepted version; None if there is none.
     """
 
     def __call__(
@@ -130,7 +130,7 @@ def explain_failures(
     if announce is not None:
         announce(DiagnosisAnnouncement(len(failed), plan.seconds))
     began, found, problem = monotonic(), dict[str, Diagnosis](), ""
-    task = DiagnosisTask(plan.project, plan.chain, explain, began + plan.seconds, plan.base)
+    task = ExplanationTask(plan.project, plan.chain, explain, began + plan.seconds, plan.base)
     try:
         for answer in _run(failed, task, plan.jobs):
             if answer.diagnosis is not None:
@@ -161,16 +161,16 @@ def _failed_case(case: Case, result: CaseResult, is_last: bool) -> FailedCase:
     return FailedCase(case, seed, judged_by, result.stored, is_last)
 
 
-def _run(failed: Sequence[FailedCase], task: DiagnosisTask, jobs: int) -> Iterator[DiagnosedCase]:
+def _run(failed: Sequence[FailedCase], task: ExplanationTask, jobs: int) -> Iterator[DiagnosedCase]:
     if jobs == IN_PROCESS:
-        return run_in_process(failed, task)
+        return map(task.explain_case, failed)
     from precreg.run.workers import run_in_workers
 
     return run_in_workers(failed, task, min(jobs, len(failed)))
 
 
-class DiagnosisTask(Struct):
-    """The diagnoses of failed cases, as the task of workers; each case gets a worker of its own.
+class ExplanationTask(NamedTuple):
+    """The diagnoses of failed cases, as the task of workers, which a case that exceeds its time ends.
 
     `deadline` is a time of the monotonic clock, which all processes of a machine share.
     """
@@ -180,28 +180,20 @@ class DiagnosisTask(Struct):
     explain: DiagnoseCase
     deadline: float
     base: str | None
-    # In the copy of a worker.
-    has_run: bool = False
 
     def prepare(self) -> None:
-        """Start the process of the oracles, as for a run: no user code has run yet."""
-        from precreg.run.oracle import start_oracle_process
-
-        start_oracle_process()
+        """Prepare nothing: no user code runs in this process."""
 
     def run(self, item: FailedCase, _printed: Callable[[], str]) -> DiagnosedCase:
-        """Diagnose a case. Raises WorkerRetires."""
-        from precreg.subject import WorkerRetires, current_watch
+        """Diagnose a case."""
+        return self.explain_case(item)
 
-        watch = current_watch()
-        # A diagnosis loads several versions of the user's modules, and the next case needs none of them.
-        if self.has_run and watch is not None and watch.in_worker:
-            raise WorkerRetires
-        self.has_run = True
+    def explain_case(self, item: FailedCase) -> DiagnosedCase:
+        """Diagnose a case, if there is time left."""
         seconds = self._seconds(item)
         if seconds <= 0:
             return DiagnosedCase(item.case.id, None)
-        return DiagnosedCase(item.case.id, self._diagnose(item, _KNOWN_SHARE * seconds))
+        return DiagnosedCase(item.case.id, self._diagnose(item, _SEARCH_SHARE * seconds))
 
     def _diagnose(self, item: FailedCase, seconds: float) -> Diagnosis:
         accepted = self._accepted(item)
@@ -222,7 +214,7 @@ class DiagnosisTask(Struct):
         if item.baseline is None:
             return None
         try:
-            found = accepted_commit(self.project, item.case.baseline_id, item.baseline, self.base)
+            found = find_accepted_commit(self.project, item.case.baseline_id, item.baseline, self.base)
         except UserError:
             return None
         return found if isinstance(found, str) else None

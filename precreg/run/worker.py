@@ -161,18 +161,18 @@ def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
     yield from ((ANALYZER_IMPORT, name) for name in case.analyzers)
 
 
-def run_in_process(items: Iterable[_Item], task: WorkerTask[_Item, _Answer]) -> Iterator[_Answer]:
-    """Yield the answer to each item in turn, from this process; timeouts do not apply."""
+def run_in_process(cases: Iterable[Case], task: CaseTask) -> Iterator[Outcome]:
+    """Yield the outcome of each case in turn, from this process; timeouts do not apply."""
     from precreg.subject import watch_case_in_process
 
-    for number, item in enumerate(items):
+    for number, case in enumerate(cases):
         with (
             redirect_stdout(_PrintedInProcess()) as printed,
             redirect_stderr(printed),
             watch_case_in_process(is_first=number == 0),
         ):
-            answer = task.run(item, printed.getvalue)
-        yield answer
+            outcome = task.run(case, printed.getvalue)
+        yield outcome
 
 
 class _Unclosable:
