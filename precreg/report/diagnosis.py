@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
+from pathlib import PurePosixPath
 from shlex import quote
 from typing import NamedTuple
 
@@ -264,8 +265,11 @@ def _answer(diagnosis: Diagnosis, most: int | None) -> tuple[str, str]:
         case "passed":
             return "cause", "none: the case has no error to explain"
         case "failed":
-            problem = diagnosis.problem or "the case gave no result to explain"
-            return "cause", f"not found: {problem}"
+            late = "the time was up before the search gave an answer"
+            return (
+                "cause",
+                f"not found: {diagnosis.problem or (late if diagnosis.out_of_time else 'no reason is known')}",
+            )
         case "several":
             label = f"first of {len(diagnosis.causes)} causes"
         case "partial":
@@ -294,17 +298,18 @@ def _unknown(diagnosis: Diagnosis) -> str:
 
 def _sentence(cause: Cause, most: int | None) -> str:
     """Write a cause with its place and evidence; a shorter place if the text has more than `most` characters."""
-    sentences = [_joined(cause, place) for place in _places(cause.place)]
     if most is None:
-        return sentences[0]
+        return _joined(cause, _places(cause.place)[0], "" if cause.reverses else f" of {_BASES[cause.base]}")
+    # The accepted version has the same files, so a line need not name it.
+    of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
+    sentences = [_joined(cause, place, of) for place in _places(cause.place)]
     return next((each for each in sentences if len(each) <= most), sentences[-1])
 
 
-def _joined(cause: Cause, place: str) -> str:
+def _joined(cause: Cause, place: str, of: str) -> str:
     evidence = _evidence(cause.evidence, reverses=cause.reverses)
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
-    of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
     return f"{cause_phrase(cause)} at {place}{of}: {evidence}"
 
 
@@ -343,7 +348,7 @@ def _place(place: RewrittenPlace) -> str:
 
 
 def _places(place: RewrittenPlace) -> list[str]:
-    """Write a place, longest first: with the source of the operation, with its beginning, and without it."""
+    """Write a place in full, and then in shorter ways: without the folder, or without the source of the operation."""
     where = f"{place.site.file}:{place.site.line}" if place.site.file else place.site.module
     if place.target in ("input", "param", "output"):
         named = f"{place.target} {place.name}"
@@ -352,10 +357,12 @@ def _places(place: RewrittenPlace) -> list[str]:
     if not where:
         return [name]
     source = " ".join((place.expression or place.site.code).split())
-    cut = [f"{source[:length]}..." for length in range(len(source) - 4, _MIN_EXPRESSION - 1, -4)]
-    texts = [f"{where} `{text}`" for text in (source, *cut) if text]
-    # The whole source names its operation, apart from a method of many.
-    return [*texts, f"{where}, {name}"] if texts else [f"{where}, {name}"]
+    if not source:
+        return [f"{where}, {name}"]
+    near = f"{PurePosixPath(place.site.file).name}:{place.site.line}" if place.site.file else where
+    cut = [f"{source[:length]}..." for length in range(len(source) - 4, _MIN_EXPRESSION - 1, -2)]
+    texts = [f"{where} `{source}`", *(f"{near} `{text}`" for text in (source, *cut))]
+    return [*texts, f"{where}, {name}"]
 
 
 def _evidence(evidence: Evidence, *, reverses: bool) -> str:

@@ -242,8 +242,7 @@ class ExplanationTask(NamedTuple):
 
     def give_up(self, item: FailedCase, failure: Failure) -> DiagnosedCase:
         """Return the diagnosis of a case whose time was up, or whose worker died."""
-        out_of_time = failure.reason is Reason.TIMED_OUT
-        found = Diagnosis(
-            case=item.case.id, seed=item.seed, status="failed", problem=failure.message, out_of_time=out_of_time
-        )
-        return DiagnosedCase(item.case.id, found)
+        found = Diagnosis(case=item.case.id, seed=item.seed, status="failed")
+        if failure.reason is Reason.TIMED_OUT:
+            return DiagnosedCase(item.case.id, replace(found, out_of_time=True))
+        return DiagnosedCase(item.case.id, replace(found, problem=failure.message))
