@@ -18,8 +18,9 @@ from precreg.vcs import git_state, unset_hook_variables
 
 # Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
 _ACCEPTED_SHARE = 0.6
-# The best evidence comes from the base that is most like the subject. This order decides between equally good causes.
-_ORDER: tuple[DiagnosisBase, ...] = ("accepted", "golden", "subject", "reference")
+# This order decides between equally good causes: the accepted version is most like the subject, and a place in the
+# subject itself is where its author looks.
+_ORDER: tuple[DiagnosisBase, ...] = ("accepted", "subject", "golden", "reference")
 
 
 def diagnose_case(

@@ -133,7 +133,8 @@ def _norm(errors: NDArray[np.float64]) -> float:
 
 
 def _correlation(rests: list[_OutputRest]) -> float:
-    return float(np.mean([each.product for each in rests])) if rests else 1.0
+    # Rounding leaves a product of equal vectors an ULP above 1.
+    return min(1.0, float(np.mean([each.product for each in rests]))) if rests else 1.0
 
 
 def changes_something(error: ErrorToExplain, rewritten: Arrays) -> bool:

@@ -7,13 +7,16 @@ a usual value are fitted to the errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from precreg.arithmetic.devices import Arithmetic
+from precreg.diagnose.changed_lines import ChangedLines
 from precreg.diagnose.evidence import (
     MOST,
     NEARLY_ALL,
@@ -51,6 +54,9 @@ class Base(NamedTuple):
     arithmetic: Arithmetic
     # The folder of the project, with a separator at its end; files of places are relative to it.
     root: str
+    # The lines that changed since, if this is the accepted version, and the folder of the present project.
+    changes: ChangedLines | None = None
+    present_root: Path = Path()
 
     def compute(self, hypotheses: Sequence[Hypothesis] = ()) -> Arrays:
         """Return the outputs with all rewrites in place. Raises any exception of the computation."""
@@ -105,6 +111,8 @@ class Search:
         singles = self._try_all(self.hypotheses, (), self.error)
         best = self._combined(singles)
         found = () if best is None else best.hypotheses
+        if best is not None and is_exact(best.evidence):
+            singles += self._try_suspects(found)
         return SearchResult(
             causes=self._causes(found),
             runners_up=self._runners_up(singles, found),
@@ -150,6 +158,20 @@ class Search:
         if not before:
             self._effective.append(hypothesis)
         return Tried((*before, hypothesis), measure_evidence(error, made))
+
+    def _try_suspects(self, found: tuple[Hypothesis, ...]) -> list[Tried]:
+        """Try the functions that people suspect, after the cause is known, so that a report can clear them."""
+        guilty = {key for each in found for key in each.keys}
+        suspects = [
+            each
+            for each in self.hypotheses
+            if each.rewrite in _SUSPICIONS
+            and each.keys
+            and each.keys[0].name in SUSPECTS
+            and each.keys[0] not in guilty
+        ]
+        singles = [self._try(each, (), self.error) for each in suspects if monotonic() <= self.deadline]
+        return [each for each in singles if each is not None]
 
     def _outputs(self, hypotheses: tuple[Hypothesis, ...]) -> Arrays | None:
         try:
@@ -201,7 +223,17 @@ class Search:
         return measure_evidence(self.error, made)
 
     def _cause(self, hypothesis: Hypothesis, evidence: Evidence) -> Cause:
-        return Cause(hypothesis.rewrite, hypothesis.options, self._place(hypothesis), self.base.name, evidence)
+        cause = Cause(hypothesis.rewrite, hypothesis.options, self._place(hypothesis), self.base.name, evidence)
+        return self._locate(cause, hypothesis)
+
+    def _locate(self, cause: Cause, hypothesis: Hypothesis) -> Cause:
+        """Add the place in the present version to a cause of the accepted version."""
+        changes = self.base.changes
+        if changes is None or not hypothesis.keys:
+            return cause
+        key = hypothesis.keys[0]
+        present = changes.present_site(key.file, key.line, self.base.present_root)
+        return replace(cause, present=present, is_changed=changes.has_changed(key.file, key.line, key.end_line))
 
     def _place(self, hypothesis: Hypothesis) -> RewrittenPlace:
         if hypothesis.keys:
@@ -226,7 +258,9 @@ class Search:
 
 
 # Functions that kernels approximate: people suspect them first.
-SUSPECTS = frozenset({"sqrt", "exp", "log", "tanh", "sin", "cos", "power", "divide", "reciprocal", "exp2", "log2"})
+SUSPECTS = frozenset({"sqrt", "exp", "log", "tanh", "sin", "cos", "power", "reciprocal", "exp2", "log2"})
+# Rewrites that replace the computation of such a function.
+_SUSPICIONS = frozenset({"exact", "another_library", "fewer_terms", "fewer_newton_steps"})
 
 
 def _is_far_better(longer: Tried, best: Tried) -> bool:

@@ -7,6 +7,8 @@ one runs the accepted version, and rewrites it. So a subject that crashes ends n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -23,7 +25,9 @@ from precreg.diagnose.bases import (
     run_case_at,
     subject_base,
 )
+from precreg.diagnose.changed_lines import ChangedLines
 from precreg.diagnose.evidence import error_to_explain
+from precreg.diagnose.places import Place
 from precreg.diagnose.rewrites import all_hypotheses
 from precreg.diagnose.search import Base, Search, SearchResult
 from precreg.errors import UserError
@@ -36,6 +40,8 @@ from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, DiagnosisBase, ErrorKind, Failure, TriedBase
 
 ACTUAL_FILE = "actual.npz"
+# The results of the accepted version, which rewrites of the subject should restore.
+ACCEPTED_FILE = "accepted.npz"
 
 
 class BaseResult(Struct, frozen=True):
@@ -125,14 +131,30 @@ class DiagnosisTask(NamedTuple):
             if base is None:
                 found.append(BaseResult(TriedBase(name, problem="recorded")))
                 continue
+            if self.trees is not None:
+                base = self._accepted(base, self.trees)
             target = self._target(case, name, actual)
             found.append(search_base(base, target, monotonic() + part))
         return SearchAnswer(case.id, tuple(found))
 
+    def _accepted(self, base: Base, trees: TreePair) -> Base:
+        """Store the results of the accepted version, and let its places know the lines that changed since."""
+        with suppress(Exception), open(self.folder / ACCEPTED_FILE, "wb") as stream:
+            write_npz(stream, base.run(base.inputs, base.params, base.arithmetic))
+        root = trees.own / self.project.relative_to(trees.other)
+        return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
+
     def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> Arrays:
-        """Return the result that rewrites of a base should give: the oracle's for the subject, else the subject's."""
+        """Return the result that rewrites of a base should give.
+
+        That is the subject's, or for a subject that is rewritten itself the accepted version's or the oracle's.
+        """
         if name != "subject":
             return actual
+        if (self.folder / ACCEPTED_FILE).exists():
+            accepted = read_npz(self.folder / ACCEPTED_FILE, ACCEPTED_FILE)
+            if error_to_explain(accepted, actual).differing:
+                return accepted
         oracle = run_case_at(case, self.project, self.seed).oracle
         paired = error_to_explain(actual, oracle)
         return paired.base
@@ -174,10 +196,17 @@ def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
 
 def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
     base = prepared.base
-    hypotheses = all_hypotheses(prepared.places.values(), base.inputs, base.params, prepared.outputs)
+    hypotheses = all_hypotheses(
+        prepared.places.values(), base.inputs, base.params, prepared.outputs, partial(_is_touched, base)
+    )
     found = Search(base, prepared.error, prepared.places, hypotheses, deadline).run()
     tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
+
+
+def _is_touched(base: Base, place: Place) -> bool:
+    key = place.key
+    return base.changes is not None and base.changes.has_changed(key.file, key.line, key.end_line)
 
 
 def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:

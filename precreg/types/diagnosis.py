@@ -103,6 +103,10 @@ class Cause(Struct, frozen=True):
     place: RewrittenPlace
     base: DiagnosisBase
     evidence: Evidence
+    # The place in the present version, for a rewrite of the accepted version.
+    present: Site | None = None
+    # The change since the accepted version touched the place.
+    is_changed: bool = False
 
     @property
     def reverses(self) -> bool:
