@@ -17,13 +17,13 @@ from precreg.types import (
     Cause,
     Diagnosis,
     DiagnosisBase,
-    Evidence,
     Fingerprint,
     FingerprintKind,
     Location,
     RewrittenPlace,
     RunDiagnoses,
     RunRecord,
+    Site,
     TriedBase,
     UnitExplanation,
     format_distinct,
@@ -31,8 +31,8 @@ from precreg.types import (
     format_number,
 )
 
-# A line of a log or of a table has so many characters.
-MAX_CAUSE_LINE = 100
+# A cause with a short expression fits into so many characters.
+MAX_CAUSE_LINE = 110
 # Below this, the source of an operation says too little to be worth its place in a line.
 _MIN_EXPRESSION = 12
 _MAX_RUNNERS_UP = 3
@@ -164,6 +164,9 @@ _FAMILY_PARTS = {
 
 # The form that the rewrite of a product or of a quotient makes.
 _SWAPS = {"multiply": "multiply before divide", "divide": "divide before multiply"}
+
+# Targets that have a name in place of a line.
+_NAMED = frozenset({"input", "param", "output"})
 
 _BASES: dict[DiagnosisBase, str] = {
     "accepted": "the accepted version",
@@ -298,19 +301,35 @@ def _unknown(diagnosis: Diagnosis) -> str:
 
 def _sentence(cause: Cause, most: int | None) -> str:
     """Write a cause with its place and evidence; a shorter place if the text has more than `most` characters."""
+    places = _cause_places(cause)
     if most is None:
-        return _joined(cause, _places(cause.place)[0], "" if cause.reverses else f" of {_BASES[cause.base]}")
-    # The accepted version has the same files, so a line need not name it.
-    of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
-    sentences = [_joined(cause, place, of) for place in _places(cause.place)]
+        return _joined(cause, places[0] + _origin(cause))
+    sentences = [_joined(cause, place) for place in places]
     return next((each for each in sentences if len(each) <= most), sentences[-1])
 
 
-def _joined(cause: Cause, place: str, of: str) -> str:
-    evidence = _evidence(cause.evidence, reverses=cause.reverses)
+def _joined(cause: Cause, place: str) -> str:
+    evidence = _evidence(cause)
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
-    return f"{cause_phrase(cause)} at {place}{of}: {evidence}"
+    # The accepted version has the same files. A line of a reference is no line of the subject.
+    of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
+    return f"{cause_phrase(cause)} {'in' if cause.place.target in _NAMED else 'at'} {place}{of}: {evidence}"
+
+
+def _origin(cause: Cause) -> str:
+    """Return the former source of the place, or that it is gone."""
+    if cause.base != "accepted" or cause.place.target in _NAMED:
+        return ""
+    if cause.present is None:
+        return " of the accepted version"
+    return f", before `{_source(cause.place)}`" if _is_rewritten(cause) else ""
+
+
+def _is_rewritten(cause: Cause) -> bool:
+    """Return whether the line of the cause has another source now."""
+    present = cause.present
+    return cause.is_changed and present is not None and bool(present.code) and present.code != cause.place.site.code
 
 
 def cause_phrase(cause: Cause) -> str:
@@ -344,33 +363,47 @@ def _figure(value: float | str) -> str:
 
 
 def _place(place: RewrittenPlace) -> str:
-    return _places(place)[0]
+    return _places(place, place.site, _source(place))[0]
 
 
-def _places(place: RewrittenPlace) -> list[str]:
+def _cause_places(cause: Cause) -> list[str]:
+    place, present = cause.place, cause.present
+    if present is None:
+        return _places(place, place.site, _source(place))
+    # The value is the operation; the name that it gets takes the room of it.
+    now = re.sub(r"^(return |[\w.]+ \W?= )", "", present.code)
+    return _places(place, present, now if _is_rewritten(cause) else _source(place))
+
+
+def _source(place: RewrittenPlace) -> str:
+    return " ".join((place.expression or place.site.code).split())
+
+
+def _places(place: RewrittenPlace, site: Site, source: str) -> list[str]:
     """Write a place in full, and then in shorter ways: without the folder, or without the source of the operation."""
-    where = f"{place.site.file}:{place.site.line}" if place.site.file else place.site.module
-    if place.target in ("input", "param", "output"):
+    where = f"{site.file}:{site.line}" if site.file else site.module
+    if place.target in _NAMED:
         named = f"{place.target} {place.name}"
         return [f"{named}, {where}", named] if where else [named]
     name = f"every {place.name}" if place.target == "operations" else place.name
     if not where:
         return [name]
-    source = " ".join((place.expression or place.site.code).split())
     if not source:
         return [f"{where}, {name}"]
-    near = f"{PurePosixPath(place.site.file).name}:{place.site.line}" if place.site.file else where
+    near = f"{PurePosixPath(site.file).name}:{site.line}" if site.file else where
     cut = [f"{source[:length]}..." for length in range(len(source) - 4, _MIN_EXPRESSION - 1, -2)]
     texts = [f"{where} `{source}`", *(f"{near} `{text}`" for text in (source, *cut))]
     return [*texts, f"{where}, {name}"]
 
 
-def _evidence(evidence: Evidence, *, reverses: bool) -> str:
+def _evidence(cause: Cause) -> str:
     """Write the elements that a rewrite explains by their bits, or the part of the errors that it explains."""
+    evidence, reverses = cause.evidence, cause.reverses
     if evidence.differing and evidence.explained >= _MIN_SHARE_OF_BITS * evidence.differing:
         verb = "restores" if reverses else "reproduces"
+        kind = "changed" if cause.base == "accepted" else "differing"
         elements = "element" if evidence.differing == 1 else "elements"
-        text = f"{verb} {evidence.explained:,} of {evidence.differing:,} changed {elements}"
+        text = f"{verb} {evidence.explained:,} of {evidence.differing:,} {kind} {elements}"
         others = evidence.elements - evidence.differing - (evidence.reproduced - evidence.explained)
         return f"{text}, and changes {others:,} others" if others > 0 else text
     correlation = f"correlation {_distinct(evidence.correlation, 2)}"
@@ -429,14 +462,10 @@ def _tried(base: TriedBase) -> str:
 def cause_location(diagnosis: Diagnosis | None) -> Location | None:
     """Return the line of the cause in the present code of the project; None if it is not known."""
     causes: Sequence[Cause] = () if diagnosis is None else (*diagnosis.causes, *diagnosis.runners_up[:1])
-    # A rewrite of the subject has its place in the present code. The accepted version has the same files, and a line
-    # nearby. The place in a reference is no place of the cause.
-    for base in ("subject", "accepted"):
-        for cause in causes:
-            site = cause.place.site
-            if cause.base == base and site.file and site.line and not site.file.startswith(("/", "..")):
-                return Location(site.file, site.line)
-    return None
+    # The place in a reference is no place of the cause, and neither is a line that is gone.
+    sites = (cause.place.site if cause.reverses else cause.present for cause in causes)
+    inside = (site for site in sites if site is not None and site.line and not site.file.startswith(("/", "..")))
+    return next((Location(site.file, site.line) for site in inside if site.file), None)
 
 
 def describe_run_diagnoses(found: RunDiagnoses) -> str:
