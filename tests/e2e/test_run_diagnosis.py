@@ -116,7 +116,7 @@ def test_a_run_names_the_causes_in_its_record_and_in_every_report(changed, jobs)
         assert cause.endswith(" elements")
         assert " reproduces " in cause
     assert "causes    2 failed cases diagnosed in " in done.stdout
-    assert "cause" not in "".join(lines_below(done.stdout, "ERROR    unit/twice/default"))
+    assert "cause: " not in "".join(lines_below(done.stdout, "ERROR    unit/twice/default"))
     # JUnit, Markdown, code quality and HTML.
     bodies = [each.text for each in ElementTree.parse(changed / "reports/junit.xml").iter("failure")]
     assert len(bodies) == 2
@@ -131,13 +131,15 @@ def test_a_run_names_the_causes_in_its_record_and_in_every_report(changed, jobs)
     assert places["unit/adam/default"] == {"path": FILE, "lines": {"begin": 6}}
     assert places["unit/scaled/default"] == {"path": FILE, "lines": {"begin": 15}}
     assert places["unit/twice/default"] == {"path": "suites/unit/twice.yaml", "lines": {"begin": 1}}
-    page = (changed / "reports/report.html").read_text()
-    assert '["cause","multiply before divide at suites/unit/kernels.py:6' in page
+    shown = '["cause","multiply before divide at suites/unit/kernels.py:6'
+    assert shown in (changed / "reports/report.html").read_text()
     # Every report follows from the record.
     again = precreg(changed, "report", "reports", "--output", "again")
     assert again.returncode == 1
-    for name in ("junit.xml", "summary.md", "codequality.json", "report.html", "record.json"):
+    for name in ("junit.xml", "summary.md", "codequality.json"):
         assert (changed / "again" / name).read_bytes() == (changed / "reports" / name).read_bytes()
+    assert shown in (changed / "again/report.html").read_text()
+    assert diagnoses(record_of(changed, "again")) == found
 
 
 def test_a_diagnosis_changes_no_verdict_and_no_exit_code(changed):
