@@ -26,7 +26,7 @@ from precreg.cli.options import (
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.run import Announcement, OracleAnnouncement, PairProgress, RunRequest
+    from precreg.run import Announcement, DiagnosisAnnouncement, OracleAnnouncement, PairProgress, RunRequest
     from precreg.types import Case, RunRecord
 
 
@@ -74,6 +74,15 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 )
 @click.option(
     "--pair-run-seconds", type=click.FloatRange(0), callback=_seconds, help="In pairs: seconds in all. Default: 300."
+)
+@click.option(
+    "--diagnose",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 1e6),
+    callback=_seconds,
+    envvar="PRECREG_DIAGNOSE",
+    default=30.0,
+    help="Search for the causes of failed cases, for so many seconds in all; 0 for none. Default: 30.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 2 for a case that is not clear, or a changed file of no case.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
@@ -211,14 +220,14 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
 
 
 class _PairMessages:
-    """Print the budget of a pair to stderr, and its progress every few seconds."""
+    """Print the budgets of a pair and of diagnoses to stderr, and a pair's progress every few seconds."""
 
     def __init__(self) -> None:
         self._printed = monotonic()
 
-    def __call__(self, event: Announcement | PairProgress | OracleAnnouncement) -> None:
+    def __call__(self, event: Announcement | PairProgress | OracleAnnouncement | DiagnosisAnnouncement) -> None:
         """Print an announcement at once, and progress if the last line is old enough."""
-        from precreg.run import Announcement, OracleAnnouncement
+        from precreg.run import Announcement, DiagnosisAnnouncement, OracleAnnouncement
 
         seconds = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         if isinstance(event, Announcement):
@@ -226,6 +235,9 @@ class _PairMessages:
         elif isinstance(event, OracleAnnouncement):
             number = "1 case" if event.cases == 1 else f"{event.cases} cases"
             text = f"comparing references of {number} with those of {event.commit[:8]}, at most {event.seconds:g} s"
+        elif isinstance(event, DiagnosisAnnouncement):
+            number = "1 failed case" if event.cases == 1 else f"{event.cases} failed cases"
+            text = f"searching for the causes of {number}, at most {event.seconds:g} s"
         elif monotonic() - self._printed >= seconds:
             text = _progressed(event)
         else:

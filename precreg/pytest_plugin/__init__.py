@@ -6,6 +6,7 @@ this module, so it imports only pytest; other modules come with the first suite 
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 # The values of types.TIERS, whose import would delay every pytest session. A test compares them.
 CAPTURES_KEY = pytest.StashKey[Any]()
 TIER_MARKERS = ("unit", "integration", "model")
+# The largest value of `precreg run --diagnose`, which a record can store. A test compares them.
+MAX_SECONDS = 1e6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options: folders of suites, folder of reports, and the base."""
+    """Add the options: folders of suites, folder of reports, the base, and the time for causes."""
     parser.addini("precreg_suites", "The suites/ folders of the precreg projects to collect.", type="paths", default=[])
     parser.getgroup("precreg").addoption(
         "--precreg-output",
@@ -35,6 +38,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="auto",
         help="The commit whose baselines and bounds judge, after a =, as in precreg run --against.",
     )
+    # Unlike precreg run: a test session that ends later than its tests surprises, and shows failures before its end.
+    parser.getgroup("precreg").addoption(
+        "--precreg-diagnose",
+        metavar="SECONDS",
+        type=_seconds,
+        default=0.0,
+        help="Search for the causes of failed cases at the end, after a =, as precreg run --diagnose; 0 by default.",
+    )
+
+
+def _seconds(text: str) -> float:
+    """Return a time of an option. Raises argparse.ArgumentTypeError, which names the option."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    # NaN is in no range.
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise ArgumentTypeError(f"expected seconds from 0 to {MAX_SECONDS:g} but got {text}")
+    return seconds
 
 
 @pytest.hookimpl(tryfirst=True)

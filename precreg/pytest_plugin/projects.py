@@ -35,6 +35,7 @@ class SessionProjects:
                 self.named[folder] = project
         self.environment = os.environ.get("PRECREG_ENVIRONMENT") or None
         self._against = config.getoption("precreg_against", "off")
+        self._diagnose = config.getoption("precreg_diagnose", 0.0)
         self._began = perf_counter()
         self._first: dict[Path, dict[str, Suite]] = {}
         # Caches of the instance: a cache on the class would keep every session of a process.
@@ -84,7 +85,13 @@ class SessionProjects:
         from precreg.vcs import base_commit
 
         base = base_commit(project, self._against)
-        request = RunRequest(project=project, environment=self.environment, ci=in_ci(os.environ), base=base)
+        request = RunRequest(
+            project=project,
+            environment=self.environment,
+            ci=in_ci(os.environ),
+            base=base,
+            diagnose=self._diagnose,
+        )
         return Session(request, RUN_OUTPUTS, began=self._began)
 
     def _foundation(self, project: Path) -> Foundation:

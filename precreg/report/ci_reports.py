@@ -32,6 +32,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.diagnosis import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.processes import explain_process_changes
 from precreg.report.sections import (
     Standing,
@@ -131,12 +132,12 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Ma
     message = strip_controls(verdict.message)
     match verdict.status:
         case Status.FAILED:
-            test.add_failure_info(message, _body(case), verdict.reason)
+            test.add_failure_info(message, _body(case, record), verdict.reason)
         case Status.ERROR:
-            test.add_error_info(message, _body(case), verdict.reason)
+            test.add_error_info(message, _body(case, record), verdict.reason)
         # GitLab has no status for a proposal. As a failure it would mark every new case as broken.
         case Status.SKIPPED | Status.PROPOSED:
-            test.add_skipped_info(f"{verdict.reason}: {message}", _body(case))
+            test.add_skipped_info(f"{verdict.reason}: {message}", _body(case, record))
         # The test passes, and its details show that it is wrong.
         case Status.PASSED:
             lines = filter(None, (_passed_output(case, advice), *explain_process_changes(case)))
@@ -182,7 +183,7 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDiale
     return test
 
 
-def _body(case: CaseResult) -> str:
+def _body(case: CaseResult, record: RunRecord) -> str:
     verdict = case.verdict
     # GitLab's list shows the name alone, and the details of a failure show the body. So the body repeats id and
     # message.
@@ -195,6 +196,7 @@ def _body(case: CaseResult) -> str:
     ]
     parts = [
         sentences,
+        [] if case.diagnosis is None else describe_diagnosis(case.diagnosis, diagnoses_of(record)),
         finding_table(finding_rows(verdict, case.outcome.described)),
         failure_tail(case),
         explain_process_changes(case),
@@ -235,11 +237,19 @@ def render_codequality(record: RunRecord) -> str:
 
 def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
     verdict = result.verdict
-    description = f"{result.id}: {verdict.reason}: {verdict.message}"
+    causes = [] if result.diagnosis is None else brief_diagnosis(result, diagnoses_of(record))
+    description = f"{result.id}: {verdict.reason}: {'; '.join([verdict.message, *causes])}"
     # A proposal waits for a person and breaks nothing yet. A reason of a newer record has no entry, and counts as
     # major.
     severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
-    return _entry(record, description, verdict.reason, result.id, severity, location_to_show(result))
+    return _entry(
+        record,
+        description,
+        verdict.reason,
+        result.id,
+        severity,
+        cause_location(result.diagnosis) or location_to_show(result),
+    )
 
 
 def _on_run(record: RunRecord) -> Iterator[dict[str, Any]]:

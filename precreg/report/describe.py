@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import inf
 from pathlib import PurePosixPath
 from shlex import quote
 from typing import NamedTuple
@@ -40,7 +39,7 @@ from precreg.types import (
     has_unclaimed_files,
     is_test_defined,
 )
-from precreg.verdict import UnseenKind, unseen_cases
+from precreg.verdict import UnseenKind, largest_loss, unseen_cases
 from precreg.verdict.statistics import MIN_SAMPLES
 
 # Ratios get 3 significant digits, and more only if two compared numbers would otherwise read the same.
@@ -114,8 +113,6 @@ STATUS_LABELS: dict[Status, str] = {
 _RANK = {status: rank for rank, status in enumerate(STATUS_LABELS)}
 # Findings of these reasons limit a ratio even in a record that stores no rule.
 _FACTORS = frozenset({Reason.REGRESSED, Reason.OVER_BUDGET})
-# These cases only lack a baseline, so they rank below every measured failure.
-_UNJUDGED = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED})
 MAX_TAIL_LINES = 20
 # Text reports show the end of a traceback or of the output, where the error is. The HTML report has all of it.
 MAX_TAIL_CHARACTERS = 1500
@@ -139,13 +136,7 @@ def sort_results(results: Iterable[CaseResult]) -> list[CaseResult]:
 
 def verdict_rank(verdict: Verdict) -> tuple[int, float]:
     """Return the sort key that puts the worst verdict first: by status, then by the largest ratio."""
-    return _RANK[verdict.status], -_badness(verdict)
-
-
-def _badness(verdict: Verdict) -> float:
-    if verdict.reason in _UNJUDGED:
-        return 0.0
-    return max((inf if finding.ratio is None else finding.ratio for finding in verdict.findings), default=inf)
+    return _RANK[verdict.status], -largest_loss(verdict)
 
 
 def describe_status_counts(record: RunRecord) -> str:

@@ -14,7 +14,7 @@ from precreg.report.html import render_run_html
 from precreg.report.summaries import render_run_markdown
 from precreg.run import RunOutputs
 from precreg.storage import make_scratch_folder, replace_file, report_write_errors, write_json_record
-from precreg.types import RunRecord
+from precreg.types import Case, Diagnosis, RunRecord
 
 
 def reports_folder(project: Path) -> Path:
@@ -55,4 +55,16 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
     return [folder / name for name in ("record.json", *texts)]
 
 
-RUN_OUTPUTS = RunOutputs(add_messages=add_messages, make_folder=make_reports_folder, write=write_reports)
+def explain_case(
+    case: Case, project: Path, *, seed: int, chain: tuple[str, ...], seconds: float, accepted: str | None
+) -> Diagnosis:
+    """Diagnose a failed case, as `diagnose_case` does."""
+    # Late, because it brings numpy and the shadows, and most runs have no failed case.
+    from precreg.diagnose import diagnose_case
+
+    return diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted)
+
+
+RUN_OUTPUTS = RunOutputs(
+    explain=explain_case, add_messages=add_messages, make_folder=make_reports_folder, write=write_reports
+)

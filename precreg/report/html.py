@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -35,6 +35,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.diagnosis import describe_run_diagnoses, diagnoses_of, diagnosis_rows
 from precreg.report.pairs import describe_judge
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
@@ -53,6 +54,7 @@ from precreg.types import (
     Bound,
     CaseResult,
     Comparison,
+    Diagnosis,
     Histogram,
     Metric,
     MetricDescription,
@@ -75,12 +77,13 @@ from precreg.verdict import allowed_ratio, seed_means
 MAX_DETAIL_POSITIONS = 20
 
 
-def describe_case(result: CaseResult) -> dict[str, Any]:
-    """Describe a case in full; tables are lists of rows of text."""
+def describe_case(result: CaseResult, known: Mapping[str, Diagnosis] | None = None) -> dict[str, Any]:
+    """Describe a case in full; tables are lists of rows of text. `known` are the diagnoses of the run."""
     verdict, failure = result.verdict, result.outcome.execution.failure
     return {
         "message": verdict.message,
         "notes": [*finding_notes(verdict), *(f"rule: {rule}" for rule in failing_rules(verdict))],
+        "diagnosis": [] if result.diagnosis is None else diagnosis_rows(result.diagnosis, known),
         "findings": list(_case_findings(result)),
         "repeats": [repeat_row(difference) for difference in result.outcome.execution.differences],
         "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
@@ -327,6 +330,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "against": describe_chosen_commit(record.against, record.against_revision),
         "paired_with": describe_chosen_commit(record.pair, record.pair_revision),
         "selected": describe_run_selection(record),
+        "diagnosed": "" if record.diagnosed is None else describe_run_diagnoses(record.diagnosed),
         "accelerators": describe_accelerators(record),
         "matrix": _matrix(results),
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
@@ -344,7 +348,7 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "style": Markup(_joined("report.css", *(["studies.css"] if found else []))),
         **page_script("report.js"),
         "data": Markup(json_for_script(data)),
-        "details": Markup(json_for_script(_details(results))),
+        "details": Markup(json_for_script(_details(results, diagnoses_of(record)))),
     }
 
 
@@ -434,7 +438,7 @@ def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
     return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
 
 
-def _details(results: Iterable[CaseResult]) -> dict[str, msgspec.Raw]:
+def _details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> dict[str, msgspec.Raw]:
     kept: dict[str, msgspec.Raw] = {}
     size = passed = 0
     for result in results:
@@ -443,7 +447,7 @@ def _details(results: Iterable[CaseResult]) -> dict[str, msgspec.Raw]:
             if passed > MAX_PASSED_IN_DETAIL:
                 continue
         # Encoded once here: its size decides, and the same bytes go into the page.
-        encoded = msgspec.json.encode(describe_case(result))
+        encoded = msgspec.json.encode(describe_case(result, known))
         size += len(encoded)
         # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limit cuts the least important
         # ones.

@@ -26,6 +26,7 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
+from precreg.run import count_diagnoses
 from precreg.storage import read_json_record
 from precreg.types import (
     RECORD_SCHEMA,
@@ -35,6 +36,7 @@ from precreg.types import (
     FindingKind,
     GitState,
     Orphan,
+    RunDiagnoses,
     RunFinding,
     RunRecord,
     RunWarning,
@@ -170,10 +172,21 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         orphans=tuple(sorted(set.intersection(*(set(record.orphans) for record in records)), key=describe_orphan)),
         findings=findings,
         strict=strict,
+        diagnosed=_merged_diagnoses(records, results),
         against_revision=_smallest(record.against_revision for record in records),
         pair_revision=_smallest(record.pair_revision for record in records),
         exit_code=_merged_exit_code(records, verdicts, findings, strict),
     )
+
+
+def _merged_diagnoses(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> RunDiagnoses | None:
+    """Count the diagnoses of all cases; shards search at the same time."""
+    found = [record.diagnosed for record in records if record.diagnosed is not None]
+    if not found:
+        return None
+    problems = _SEPARATOR.join(sorted({each.problem for each in found} - {""}))
+    seconds, used = (max(getattr(each, name) for each in found) for name in ("seconds", "used"))
+    return RunDiagnoses(seconds, used, *count_diagnoses(results), problems)
 
 
 def _merged_exit_code(
@@ -232,8 +245,9 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
         if twin.verdict != result.verdict:
             verdicts = " and ".join(sorted(f"{r.verdict.status} ({r.verdict.message})" for r in (twin, result)))
             raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")
-        # Verdicts agree but times differ. The smaller encoding is the same choice in any order of records.
-        merged[result.id] = min(twin, result, key=msgspec.json.encode)
+        # Verdicts agree but times differ. The smaller encoding is the same choice in any order of records, after those
+        # that have a diagnosis.
+        merged[result.id] = min(twin, result, key=lambda each: (each.diagnosis is None, msgspec.json.encode(each)))
     return tuple(merged[id] for id in sorted(merged))
 
 

@@ -7,7 +7,7 @@ next commands to run, then the sentence that explains the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -38,6 +38,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.diagnosis import brief_diagnosis, describe_run_diagnoses, diagnoses_of
 from precreg.report.pairs import describe_paired_run
 from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
 from precreg.report.sections import (
@@ -53,7 +54,17 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.studies import StudyTable, describe_studies
-from precreg.types import CaseResult, Reason, RunFinding, RunRecord, Status, Verdict, format_duration, is_test_defined
+from precreg.types import (
+    CaseResult,
+    Diagnosis,
+    Reason,
+    RunFinding,
+    RunRecord,
+    Status,
+    Verdict,
+    format_duration,
+    is_test_defined,
+)
 
 # A comment on a merge request is read at a glance; report.html has every row.
 MAX_MARKDOWN_ROWS = 50
@@ -88,7 +99,7 @@ def render_run_markdown(record: RunRecord) -> str:
         )
     if len(listed) > MAX_MARKDOWN_ROWS:
         parts.append(f"And {len(listed) - MAX_MARKDOWN_ROWS} more in the report.")
-    parts += _markdown_findings(record)
+    parts += [*_markdown_causes(record), *_markdown_findings(record)]
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
     if bad := known_bad_cases(record):
@@ -139,6 +150,23 @@ def _markdown_processes(record: RunRecord) -> list[str]:
     lines = [f"- {escape_markdown(note.text)}: {_ids(note.ids)}" for note in notes[:MAX_MARKDOWN_IDS]]
     more = [f"- and {len(notes) - MAX_MARKDOWN_IDS} other changes"] if len(notes) > MAX_MARKDOWN_IDS else []
     return [f"{count_process_changes(record.results)}:\n\n" + "\n".join([*lines, *more])]
+
+
+def _markdown_causes(record: RunRecord) -> list[str]:
+    """Return the list of the failed cases with their causes."""
+    if record.diagnosed is None:
+        return []
+    known = diagnoses_of(record)
+    found = [
+        f"- {markdown_code(result.id)}: {escape_markdown(line)}"
+        for result in sort_results(record.results)
+        for line in brief_diagnosis(result, known)
+    ]
+    more = (
+        [f"- and {len(found) - MAX_MARKDOWN_ROWS} more lines in the report"] if len(found) > MAX_MARKDOWN_ROWS else []
+    )
+    counted = f"{describe_run_diagnoses(record.diagnosed)}."
+    return ["## Causes", *(["\n".join([*found[:MAX_MARKDOWN_ROWS], *more])] if found else []), escape_markdown(counted)]
 
 
 def _markdown_findings(record: RunRecord) -> list[str]:
@@ -240,7 +268,8 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     grouped = {result.id for group in together.values() for result in group}
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
     shown = [result for result in shown if result.id not in grouped]
-    listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result)]
+    known = diagnoses_of(record)
+    listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result, known)]
     # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
@@ -298,13 +327,13 @@ def _terminal_finding(finding: RunFinding) -> list[str]:
     return [first, *(RUN_INDENT + line for text in explain_run_finding(finding) for line in text.splitlines())]
 
 
-def _terminal_case(result: CaseResult) -> list[str]:
+def _terminal_case(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[str]:
     verdict = result.verdict
     first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
     # Passed cases appear with --verbose only, and there one line each. An improvement has figures to accept.
     if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
         return [first, *([RUN_INDENT + verdict.message] if verdict.excused else [])]
-    return [first, *(RUN_INDENT + line for line in explain_result(result))]
+    return [first, *(RUN_INDENT + line for line in explain_result(result, known))]
 
 
 def _terminal_study(study: StudyTable) -> list[str]:
@@ -312,10 +341,14 @@ def _terminal_study(study: StudyTable) -> list[str]:
     return [f"study    {study.suite}   {study.title}", *(RUN_INDENT + line for line in table)]
 
 
-def explain_result(result: CaseResult) -> list[str]:
-    """Return the lines that explain a case: the verdict's message, figures, the end of the output, and provenance."""
+def explain_result(result: CaseResult, known: Mapping[str, Diagnosis] | None = None) -> list[str]:
+    """Return the lines that explain a case: message, cause, figures, the end of the output, and provenance.
+
+    `known` are the diagnoses of the run.
+    """
     verdict = result.verdict
-    texts = [verdict.message, *finding_notes(verdict), *(f"rule      {rule}" for rule in failing_rules(verdict))]
+    texts = [verdict.message, *brief_diagnosis(result, known or {}), *finding_notes(verdict)]
+    texts += [f"rule      {rule}" for rule in failing_rules(verdict)]
     texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
     texts += explain_process_changes(result)
     # Provenance explains a change against the baseline. Errors and proposals have no figures to compare.
@@ -328,12 +361,26 @@ def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
     """Summarize a run whose failures pytest shows itself: the proposals that wait, and the next commands."""
     results = sort_results(record.results)
     waiting = [result for result in results if result.verdict.status is Status.PROPOSED]
-    listed = [line for result in waiting[:MAX_CASES] for line in _terminal_case(result)]
+    listed = [line for result in waiting[:MAX_CASES] for line in _terminal_case(result, {})]
     if len(waiting) > MAX_CASES:
         listed.append(f"... and {len(waiting) - MAX_CASES} more in the report")
     # Without the exit line: pytest sets the exit code of its own session.
-    paragraphs = [[_heading(record)], listed, _terminal_findings(record), _ending(record, results, reports)[:-1]]
+    causes = [line for result in results for line in _brief_cause(result, diagnoses_of(record))]
+    paragraphs = [
+        [_heading(record)],
+        listed,
+        causes,
+        _terminal_findings(record),
+        _ending(record, results, reports)[:-1],
+    ]
     return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
+
+
+def _brief_cause(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[str]:
+    """Return the id of a case with its cause; nothing if it was not diagnosed."""
+    found = brief_diagnosis(result, known)
+    first = f"{STATUS_LABELS[result.verdict.status]:8} {result.id}   {result.verdict.reason}"
+    return [first, *(RUN_INDENT + line for line in found)] if found else []
 
 
 def _noted_cases(record: RunRecord) -> Iterator[str]:
@@ -353,6 +400,8 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
     lines += [f"pair      {text}" for text in paired[:MAX_PAIRED_LINES]]
     if len(paired) > MAX_PAIRED_LINES:
         lines.append(f"pair      ... and {len(paired) - MAX_PAIRED_LINES} more in the report")
+    if record.diagnosed is not None:
+        lines.append(f"causes    {describe_run_diagnoses(record.diagnosed)}")
     if record.findings:
         lines.append(f"findings  {describe_finding_counts(record.findings)}")
     if record.orphans:

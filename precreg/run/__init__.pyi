@@ -14,8 +14,11 @@ from .computation import call_model as call_model
 from .computation import find_model as find_model
 from .computation import missing_requirement as missing_requirement
 from .escalation import Announcement as Announcement
+from .escalation import DiagnosisAnnouncement as DiagnosisAnnouncement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
+from .explanation import DIAGNOSE_SECONDS as DIAGNOSE_SECONDS
+from .explanation import count_diagnoses as count_diagnoses
 from .oracle import run_oracle as run_oracle
 from .other_version import checked_out_version as checked_out_version
 from .pair import pair_budget as pair_budget

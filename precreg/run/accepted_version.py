@@ -8,6 +8,7 @@ version is that of its entry, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from time import monotonic
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from precreg.run.escalation import Announce, Announcement, PairBudget
 from precreg.run.other_version import checked_out_version
 from precreg.run.pair import escalated_results, is_open
 from precreg.run.pipeline import IN_PROCESS, Plan
-from precreg.types import Case, CaseResult, NoAcceptedVersion, PairedRun
+from precreg.types import Baseline, Case, CaseResult, NoAcceptedVersion, PairedRun
 from precreg.vcs import affected_cases, changed_files_since_commit
 from precreg.verdict import Policy
 
@@ -93,10 +94,14 @@ def _version_of(result: CaseResult, plan: Plan, base: str | None) -> str | NoAcc
     assert result.baseline is not None  # its bits differ from the baseline's
     if plan.jobs == IN_PROCESS:
         return NoAcceptedVersion("no_workers")
-    id = result.baseline_id
-    if base is not None and commit_has_entry(plan.project, base, id, result.baseline):
+    return find_accepted_commit(plan.project, result.baseline_id, result.baseline, base)
+
+
+def find_accepted_commit(project: Path, id: str, baseline: Baseline, base: str | None) -> str | NoAcceptedVersion:
+    """Return the commit of the accepted version of a baseline: `base` if it has the entry, or the entry's first one."""
+    if base is not None and commit_has_entry(project, base, id, baseline):
         return base
-    return acceptance_commit(plan.project, id, result.baseline.file)
+    return acceptance_commit(project, id, baseline.file)
 
 
 def _judge_by(

@@ -96,7 +96,14 @@ class OracleAnnouncement(NamedTuple):
     seconds: float
 
 
-Announce = Callable[[Announcement | PairProgress | OracleAnnouncement], None]
+class DiagnosisAnnouncement(NamedTuple):
+    """The failed cases that are diagnosed, and the most seconds for all of them."""
+
+    cases: int
+    seconds: float
+
+
+Announce = Callable[[Announcement | PairProgress | OracleAnnouncement | DiagnosisAnnouncement], None]
 
 
 class OpenCase(NamedTuple):

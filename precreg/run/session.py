@@ -40,6 +40,7 @@ from precreg.environment import (
 from precreg.errors import UserError
 from precreg.run.accepted_version import judge_changed_cases
 from precreg.run.escalation import Announce, OracleAnnouncement
+from precreg.run.explanation import DiagnoseCase, DiagnosisPlan, Explained, explain_failures
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
 from precreg.run.other_version import checked_out_version, other_commit
@@ -85,7 +86,6 @@ PAIR_AUTO, PAIR_OFF = "auto", "off"
 # have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
 GARBAGE_THRESHOLD = 50_000
 
-
 # Files that a warning names; it counts the others.
 MAX_FILES = 10
 
@@ -126,16 +126,19 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     output: Path = Path("reports")
     # With a folder of its own for reports, a run also works in a project that cannot be written.
     needs_journal: bool = True
+    # The most seconds for the diagnoses of failed cases; 0 diagnoses none.
+    diagnose: float = 0.0
     junit_dialect: Literal["gitlab", "strict"] = "gitlab"
 
 
 class RunOutputs(NamedTuple):
     """Functions of rooms above this one that a session calls. `precreg.report.RUN_OUTPUTS` lists them for all callers.
 
-    `add_messages` writes the sentences of a record's facts. `make_folder` makes the folder of the reports; `write`
-    fills it and returns the paths of the files.
+    `explain` diagnoses a failed case. `add_messages` writes the sentences of a record's facts. `make_folder` makes the
+    folder of the reports; `write` fills it and returns the paths of the files.
     """
 
+    explain: DiagnoseCase
     add_messages: Callable[[RunRecord], RunRecord]
     make_folder: Callable[[Path], None]
     write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
@@ -277,11 +280,9 @@ class Session:
             results = list(progress(run_and_judge(cases, plan, policy, self.criteria.baselines), len(cases)))
             if request.pair is None:
                 return results
+            base = request.pair_base
             budget = pair_budget(request.max_seeds, request.pair_seconds, request.pair_run_seconds)
-            judged = judge_changed_cases(
-                cases, results, plan, policy, base=request.pair_base, budget=budget, announce=announce
-            )
-            return list(judged)
+            return list(judge_changed_cases(cases, results, plan, policy, base=base, budget=budget, announce=announce))
         finally:
             if plan.journal is not None:
                 plan.journal.close()
@@ -300,7 +301,7 @@ class Session:
     def _open_plan(self, cases: int) -> Plan:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
         request, environment = self.request, self.record.environment
-        jobs = min(cases, count_processors() if request.jobs is None else request.jobs)
+        jobs = min(cases, self._jobs)
         name = "journal.jsonl" if request.shard is None else "journal-{}-of-{}.jsonl".format(*request.shard)
         path = Path(os.path.relpath(request.project / WORKING_FOLDER / name))
         header = journal_header(request.project, environment, "" if request.base is None else request.base.commit)
@@ -327,10 +328,9 @@ class Session:
 
             request, whole = self.request, self.request.shard is None
             candidates = find_candidates(criteria.sides, results, self.record.environment, whole=whole)
-            jobs = count_processors() if request.jobs is None else request.jobs
             if candidates and self._announce is not None:
                 self._announce(OracleAnnouncement(len(candidates), criteria.commit, ORACLE_SECONDS))
-            decided = decide_oracles(request.project, criteria.commit, candidates, jobs)
+            decided = decide_oracles(request.project, criteria.commit, candidates, self._jobs)
             facts = decided.facts
             if decided.same:
                 yield SameOracles(decided.same, decided.fresh)
@@ -350,14 +350,15 @@ class Session:
         `complete` says that `cases` are all cases of the project: only then baselines and proposals of other cases
         are orphans. Raises UserError: bad-allowance, not-writable; the summary is printed if proposals fail.
         """
-        request, results = self.request, tuple(results)
+        request = self.request
+        results, diagnosed = self._explain(cases, tuple(results))
         notices: list[RunWarning] = [*self._decide_oracles(results)]
         if not self._is_writable:
             notices.append(UnwritableFolder(WORKING_FOLDER))
         notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
         found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
-        begun = replace(self.record, findings=(*self.record.findings, *found))
+        begun = replace(self.record, findings=(*self.record.findings, *found), diagnosed=diagnosed)
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
@@ -374,6 +375,16 @@ class Session:
         finally:
             summarize(record, written)
         return record
+
+    def _explain(self, cases: Sequence[Case], results: Sequence[CaseResult]) -> Explained:
+        request = self.request
+        base = request.pair_base or (None if request.base is None else request.base.commit)
+        plan = DiagnosisPlan(request.project, self.record.environment.chain, request.diagnose, self._jobs, base)
+        return explain_failures(cases, results, plan, self._outputs.explain, self._announce)
+
+    @property
+    def _jobs(self) -> int:
+        return count_processors() if self.request.jobs is None else self.request.jobs
 
 
 def _chosen(named: NamedCommit) -> ChosenRevision:

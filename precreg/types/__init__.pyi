@@ -134,6 +134,7 @@ from .record import OtherVersionOutputs as OtherVersionOutputs
 from .record import PairedRun as PairedRun
 from .record import PairProblem as PairProblem
 from .record import PresentVersionFailed as PresentVersionFailed
+from .record import RunDiagnoses as RunDiagnoses
 from .record import RunRecord as RunRecord
 from .record import UnsteadyVersion as UnsteadyVersion
 from .record import case_chain as case_chain

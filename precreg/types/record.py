@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
+from precreg.types.diagnosis import Diagnosis
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Execution, Histogram, Outcome
 from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
@@ -374,11 +375,26 @@ class CaseResult(Struct, frozen=True):
     paired: PairedRun | None = None
     # The stored baseline, if the other version of a paired run judged in its place.
     accepted: Baseline | None = None
+    # The causes of a failure; None if the run did not diagnose the case.
+    diagnosis: Diagnosis | None = None
 
     @property
     def stored(self) -> Baseline | None:
         """The stored baseline of the case, in a paired run and in any other."""
         return self.baseline if self.paired is None or self.paired.fell_back else self.accepted
+
+
+class RunDiagnoses(Struct, frozen=True):
+    """The failed cases that a run diagnosed in its budget of `seconds`, of which it `used` some, and those left out.
+
+    `problem` is the reason why no worker could start.
+    """
+
+    seconds: NotNegative
+    used: NotNegative
+    diagnosed: int
+    not_reached: int
+    problem: str = ""
 
 
 class RunRecord(Struct, frozen=True):
@@ -412,3 +428,5 @@ class RunRecord(Struct, frozen=True):
     # The revisions that named `against` and `pair`; None without them, and in old records.
     against_revision: ChosenRevision | None = None
     pair_revision: ChosenRevision | None = None
+    # None if no case failed with errors to explain, if --diagnose is 0, and in old records.
+    diagnosed: RunDiagnoses | None = None

@@ -9,6 +9,7 @@ compared with its baseline, and the verdict lists both. One stored array is judg
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -397,6 +398,17 @@ def _worst_first(finding: Finding, described: Sequence[MetricDescription]) -> tu
     """Return the sort key: reasons, lost matches, metrics without a ratio (they were exact), the largest ratios."""
     matches = metric_named(finding.metric, described).better == "higher"
     return _SEVERITY.index(finding.reason), not matches, finding.ratio is not None, -(finding.ratio or 0.0)
+
+
+# These cases only lack a baseline, so they rank below every measured failure.
+_UNJUDGED = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED})
+
+
+def largest_loss(verdict: Verdict) -> float:
+    """Return the largest ratio of a finding to its limit or baseline; infinity for a failure without a ratio."""
+    if verdict.reason in _UNJUDGED:
+        return 0.0
+    return max((inf if finding.ratio is None else finding.ratio for finding in verdict.findings), default=inf)
 
 
 def invert_verdict(verdict: Verdict, why: str) -> Verdict:

@@ -44,6 +44,7 @@ OUTSIDE = (
     "CI_NODE_TOTAL",
     "CI_PROJECT_DIR",
     "PRECISION_THRESHOLDS",
+    "PRECREG_DIAGNOSE",
     "PRECREG_ENVIRONMENT",
     "PRECREG_HISTORY",
     "PYTEST_CURRENT_TEST",
@@ -53,7 +54,8 @@ OUTSIDE = (
 def environ(**more):
     """Return the environment of a developer's shell: no CI, whatever runs this test."""
     kept = {name: value for name, value in os.environ.items() if name not in OUTSIDE and name not in THREADS}
-    return {**kept, "NO_COLOR": "1", "COLUMNS": "200", **more}
+    # Causes are searched where a test is about them: they would cost each failing run of the others seconds.
+    return {**kept, "NO_COLOR": "1", "COLUMNS": "200", "PRECREG_DIAGNOSE": "0", **more}
 
 
 # A command whose variables are among these runs in a fork of this process, which has numpy and precreg loaded: that

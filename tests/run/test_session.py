@@ -103,7 +103,12 @@ def test_a_record_has_the_studies_of_the_cases_that_ran(tmp_path):
     ]
 
 
+def explain(case, project, *, seed, chain, seconds, accepted):
+    raise AssertionError("no case failed")
+
+
 OUTPUTS = RunOutputs(
+    explain=explain,
     add_messages=add_messages,
     make_folder=lambda folder: folder.mkdir(exist_ok=True),
     write=lambda record, folder, dialect: [],

@@ -171,6 +171,7 @@ function panelOf(one, detail) {
   }
   return [title, element("p", { class: "message" }, detail.message),
     detail.notes.map((note) => element("p", { class: "note" }, note)),
+    detail.diagnosis.length ? [element("h3", {}, "Why"), facts(detail.diagnosis)] : "",
     table(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"]),
     detail.repeats.length ? [element("h3", {}, "Where repeats differ"), table(["output", "seed", "runs", "first at", "elements", "not finite", "at most by"], detail.repeats, ["id", "number right", "number", "id", "number right", "number right", "number right"])] : "",
     detail.failure ? element("pre", { tabindex: "0" }, detail.failure) : "",

@@ -1,0 +1,248 @@
+"""Which failed cases of a run are diagnosed, in which order, and in which time?
+
+The largest loss comes first. A case may take half of the time that is left, so that one without a cause in reach leaves
+time for the others. The last cases may take all of it. The function that diagnoses is of a room above this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from precreg.errors import UserError
+from precreg.run.accepted_version import find_accepted_commit
+from precreg.run.escalation import Announce, DiagnosisAnnouncement
+from precreg.run.pipeline import IN_PROCESS
+from precreg.types import (
+    Baseline,
+    Case,
+    CaseResult,
+    Diagnosis,
+    Failure,
+    Reason,
+    RunDiagnoses,
+    Status,
+    is_test_defined,
+)
+from precreg.verdict import largest_loss
+
+# The default of `precreg run --diagnose`. A test compares the text of the option with it.
+DIAGNOSE_SECONDS = 30.0
+
+# Failures of these reasons have a result whose errors a cause could explain. The others lack a result or a baseline, or
+# took too long.
+_EXPLAINABLE = frozenset(
+    {Reason.REGRESSED, Reason.OUT_OF_TOLERANCE, Reason.NON_FINITE_MISMATCH, Reason.NONDETERMINISTIC}
+)
+
+# The part of the time left that a case may take while others wait.
+_SHARE = 0.5
+# The part of a case's time in which causes are searched. The case runs before that, and a case whose time is up is
+# killed with all that was found.
+_SEARCH_SHARE = 0.75
+# Seconds in which a worker answers that the time was up before it began the case.
+_ANSWER_SECONDS = 1.0
+# Characters of an exception in a record.
+_MAX_PROBLEM = 500
+
+
+class DiagnoseCase(Protocol):
+    """The function that diagnoses one case; a failure of the case is a result of it and no exception.
+
+    It runs the case in a worker of its own, and searches for about so many seconds. `accepted` is the commit of the
+    accepted version; None if there is none.
+    """
+
+    def __call__(
+        self, case: Case, project: Path, *, seed: int, chain: tuple[str, ...], seconds: float, accepted: str | None
+    ) -> Diagnosis:
+        """Return the causes of the errors of a case at a seed."""
+
+
+class DiagnosisPlan(NamedTuple):
+    """The place and the means of the diagnoses of a run: the most `seconds`, and the number of processes.
+
+    `base` is the commit that a merge request or a push compares with; None if there is none.
+    """
+
+    project: Path
+    chain: tuple[str, ...]
+    seconds: float
+    jobs: int
+    base: str | None
+
+
+class FailedCase(NamedTuple):
+    """A case to diagnose at a seed. Its accepted version is the commit that judged it, or that of the baseline."""
+
+    case: Case
+    seed: int
+    judged_by: str
+    baseline: Baseline | None
+    # No other case waits for the time that it leaves.
+    is_last: bool
+
+
+class DiagnosedCase(Struct, frozen=True):
+    """The diagnosis of a case; None if the time was up before it began."""
+
+    case: str
+    diagnosis: Diagnosis | None
+
+
+# The results of a run with the diagnoses of failed cases, and the counts of these; None without such cases.
+Explained = tuple[tuple[CaseResult, ...], RunDiagnoses | None]
+
+
+def is_explainable(result: CaseResult) -> bool:
+    """Return whether a case of a suite failed with errors that a cause could explain."""
+    verdict = result.verdict
+    return verdict.status is Status.FAILED and verdict.reason in _EXPLAINABLE and not is_test_defined(result.definition)
+
+
+def count_diagnoses(results: Sequence[CaseResult]) -> tuple[int, int]:
+    """Count the cases that were diagnosed, and those that failed and were not."""
+    failed = [result for result in results if is_explainable(result)]
+    reached = sum(result.diagnosis is not None for result in failed)
+    return reached, len(failed) - reached
+
+
+def explain_failures(
+    cases: Sequence[Case],
+    results: Sequence[CaseResult],
+    plan: DiagnosisPlan,
+    explain: DiagnoseCase,
+    announce: Announce | None,
+) -> Explained:
+    """Diagnose the failed cases of a run, the largest loss first, until the time is up.
+
+    Nothing is lost: a failure of the diagnoses themselves is in the counts, and the results stay.
+    """
+    failed = _failed_cases(cases, results, plan.jobs) if plan.seconds > 0 else []
+    if not failed:
+        return tuple(results), None
+    if announce is not None:
+        announce(DiagnosisAnnouncement(len(failed), plan.seconds))
+    began, found, problem = monotonic(), dict[str, Diagnosis](), ""
+    task = ExplanationTask(plan.project, plan.chain, explain, began + plan.seconds, plan.base)
+    try:
+        for answer in _run(failed, task, plan.jobs):
+            if answer.diagnosis is not None:
+                found[answer.case] = answer.diagnosis
+    except UserError as error:
+        # The run has its results, and no cause is worth losing them.
+        problem = error.message
+    explained = tuple(replace(each, diagnosis=found[each.id]) if each.id in found else each for each in results)
+    used = round(monotonic() - began, 3)
+    return explained, RunDiagnoses(plan.seconds, used, *count_diagnoses(explained), problem)
+
+
+def _failed_cases(cases: Sequence[Case], results: Sequence[CaseResult], jobs: int) -> list[FailedCase]:
+    """Return the cases to diagnose, the largest loss first."""
+    by_id: Mapping[str, Case] = {case.id: case for case in cases}
+    failed = [result for result in results if is_explainable(result) and result.id in by_id]
+    failed.sort(key=lambda result: (-largest_loss(result.verdict), result.id))
+    last = len(failed) - max(1, jobs)
+    return [_failed_case(by_id[result.id], result, place >= last) for place, result in enumerate(failed)]
+
+
+def _failed_case(case: Case, result: CaseResult, is_last: bool) -> FailedCase:
+    own = [comparison.seed for comparison in result.outcome.comparisons]
+    # Findings are sorted worst first. Those on averages, and on fresh inputs, have no seed of the case.
+    found = (finding.seed for finding in result.verdict.findings if finding.seed in own)
+    seed = next(found, min(own, default=0)) or 0
+    judged_by = "" if result.paired is None or result.paired.fell_back else result.paired.commit
+    return FailedCase(case, seed, judged_by, result.stored, is_last)
+
+
+def _run(failed: Sequence[FailedCase], task: ExplanationTask, jobs: int) -> Iterator[DiagnosedCase]:
+    if jobs == IN_PROCESS:
+        return map(task.explain_case, failed)
+    from precreg.run.workers import run_in_workers
+
+    return run_in_workers(failed, task, min(jobs, len(failed)))
+
+
+class ExplanationTask(NamedTuple):
+    """The diagnoses of failed cases, as the task of workers, which a case that exceeds its time ends.
+
+    `deadline` is a time of the monotonic clock, which all processes of a machine share.
+    """
+
+    project: Path
+    chain: tuple[str, ...]
+    explain: DiagnoseCase
+    deadline: float
+    base: str | None
+
+    def prepare(self) -> None:
+        """Prepare nothing: no user code runs in this process."""
+
+    def run(self, item: FailedCase, _printed: Callable[[], str]) -> DiagnosedCase:
+        """Diagnose a case."""
+        return self.explain_case(item)
+
+    def explain_case(self, item: FailedCase) -> DiagnosedCase:
+        """Diagnose a case, if there is time left."""
+        seconds = self._seconds(item)
+        if seconds <= 0:
+            return DiagnosedCase(item.case.id, None)
+        return DiagnosedCase(item.case.id, self._diagnose(item, _SEARCH_SHARE * seconds))
+
+    def _diagnose(self, item: FailedCase, seconds: float) -> Diagnosis:
+        accepted = self._accepted(item)
+        try:
+            found = self.explain(
+                item.case, self.project, seed=item.seed, chain=self.chain, seconds=seconds, accepted=accepted
+            )
+            # The record has to be read again: JSON has neither NaN nor lone surrogates.
+            return msgspec.json.decode(msgspec.json.encode(found), type=Diagnosis)
+        except Exception as error:
+            problem = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_PROBLEM]
+            return Diagnosis(case=item.case.id, seed=item.seed, status="failed", problem=problem)
+
+    def _accepted(self, item: FailedCase) -> str | None:
+        """Return the commit of the accepted version; None if git does not know it."""
+        if item.judged_by:
+            return item.judged_by
+        if item.baseline is None:
+            return None
+        try:
+            found = find_accepted_commit(self.project, item.case.baseline_id, item.baseline, self.base)
+        except UserError:
+            return None
+        return found if isinstance(found, str) else None
+
+    def _seconds(self, item: FailedCase) -> float:
+        """Return the time that a case may take from now on."""
+        left = self.deadline - monotonic()
+        return left if item.is_last else _SHARE * left
+
+    def decoder(self) -> msgspec.msgpack.Decoder[DiagnosedCase]:
+        """Return the decoder of answers."""
+        return msgspec.msgpack.Decoder(DiagnosedCase)
+
+    def item_key(self, item: FailedCase) -> str:
+        """Return the id of a case."""
+        return item.case.id
+
+    def answer_key(self, answer: DiagnosedCase) -> str:
+        """Return the id of a diagnosed case."""
+        return answer.case
+
+    def timeout_s(self, item: FailedCase) -> float:
+        """Return the time after which a worker is killed."""
+        return max(self._seconds(item), _ANSWER_SECONDS)
+
+    def give_up(self, item: FailedCase, failure: Failure) -> DiagnosedCase:
+        """Return the diagnosis of a case whose time was up, or whose worker died."""
+        found = Diagnosis(case=item.case.id, seed=item.seed, status="failed")
+        if failure.reason is Reason.TIMED_OUT:
+            return DiagnosedCase(item.case.id, replace(found, out_of_time=True))
+        return DiagnosedCase(item.case.id, replace(found, problem=failure.message))

@@ -1,0 +1,171 @@
+"""The failed cases that a run diagnoses: which, in which order, in which time, and by what a bad one is bounded."""
+
+import os
+import time
+
+import pytest
+from msgspec.structs import replace
+
+from precreg.run.escalation import DiagnosisAnnouncement
+from precreg.run.explanation import (
+    DiagnosisPlan,
+    count_diagnoses,
+    explain_failures,
+    is_explainable,
+)
+from precreg.types.diagnosis import Cause, Diagnosis, Evidence, RewrittenPlace
+from precreg.types.record import TEST_DEFINED_PREFIX, PairedRun
+from precreg.types.verdict import Finding, Reason, Status, Verdict
+from tests.report.made import comparison, crashed, improved, nondeterministic, passed, proposed, regressed, skipped
+
+CHAIN = ("cpu-test", "generic")
+CAUSE = Cause("hop", {"format": "float16"}, RewrittenPlace("input", "x"), "reference", Evidence(8, 8, 8, 8, 1.0, 0.0))
+
+
+def found(case, project, *, seed, chain, seconds, accepted):
+    """Return all that a diagnosis was given; it stands for the engine, whose own tests are in tests/diagnose."""
+    given = {"seconds": seconds, "accepted": str(accepted), "project": project.name, "chain": ",".join(chain)}
+    cause = replace(CAUSE, options=given)
+    return Diagnosis(case=case.id, seed=seed, status="found", causes=(cause,))
+
+
+def goes_wrong(case, project, **given):
+    """Crash, hang, raise or give what JSON has not, by the name of the case."""
+    match case.name:
+        case "crash":
+            os._exit(5)
+        case "hang":
+            time.sleep(600)
+        case "raise":
+            raise ValueError("no\nsuch  base")
+        case "nan":
+            cause = replace(CAUSE, evidence=replace(CAUSE.evidence, remaining=float("nan")))
+            return Diagnosis(case=case.id, status="found", causes=(cause,))
+    return found(case, project, **given)
+
+
+def failed(name, ratio=2.0, reason=Reason.REGRESSED, **changes):
+    """Return a failed case whose one finding has a ratio."""
+    verdict = Verdict(Status.FAILED, reason, "", (Finding(reason, "", "out", "rms_error", ratio=ratio),))
+    return regressed(name, **({"verdict": verdict} | changes))
+
+
+def cases_of(case, *results):
+    return [replace(case(name=result.name), id=result.id) for result in results]
+
+
+def explained(case, results, explain=found, *, seconds=1000.0, jobs=0, project=None, announce=None, base=None):
+    plan = DiagnosisPlan(project, CHAIN, seconds, jobs, base)
+    return explain_failures(cases_of(case, *results), results, plan, explain, announce)
+
+
+def test_failures_with_errors_are_explained_and_nothing_else(case, project):
+    late = failed("late", reason=Reason.OVER_BUDGET)
+    by_test = failed("by-test", definition=f"{TEST_DEFINED_PREFIX}1:d")
+    others = [passed(), proposed(), improved(), crashed(), skipped(), late, by_test]
+    wrong = [failed("r"), failed("t", reason=Reason.OUT_OF_TOLERANCE), nondeterministic()]
+    wrong.append(failed("n", reason=Reason.NON_FINITE_MISMATCH))
+    results, counts = explained(case, [*others, *wrong], project=project)
+    assert [result.diagnosis is not None for result in results] == [False] * len(others) + [True] * len(wrong)
+    assert [replace(result, diagnosis=None) for result in results] == [*others, *wrong], "nothing else changes"
+    assert [is_explainable(result) for result in results] == [result.diagnosis is not None for result in results]
+    assert (counts.diagnosed, counts.not_reached, counts.seconds, counts.problem) == (len(wrong), 0, 1000.0, "")
+    assert explained(case, others, project=project) == (tuple(others), None)
+
+
+def test_no_time_diagnoses_nothing_and_says_nothing(case, project):
+    results = [failed("a")]
+    announced = []
+    assert explained(case, results, seconds=0.0, project=project, announce=announced.append) == (tuple(results), None)
+    assert announced == []
+
+
+def test_the_largest_loss_comes_first_and_those_after_it_share_what_is_left(case, project):
+    order = []
+
+    def noted(one, project, *, seconds, **given):
+        order.append((one.name, seconds))
+        return found(one, project, seconds=seconds, **given)
+
+    results = [
+        failed("small", 1.5),
+        failed("large", 90.0),
+        failed("no-ratio", None),
+        failed("b", 3.0),
+        failed("a", 3.0),
+    ]
+    announced = []
+    _, counts = explained(case, results, noted, project=project, announce=announced.append)
+    assert [name for name, _ in order] == ["no-ratio", "large", "a", "b", "small"]
+    assert announced == [DiagnosisAnnouncement(5, 1000.0)]
+    # Half of the time, of which three quarters go to the search; the last one may take all of it.
+    assert all(370 < seconds <= 375 for _, seconds in order[:-1])
+    assert 740 < order[-1][1] <= 750
+    assert (counts.diagnosed, counts.not_reached) == (5, 0)
+
+
+def test_cases_beyond_the_time_are_counted(case, project):
+    for jobs in (0, 1):
+        results, counts = explained(case, [failed("a"), failed("b")], seconds=1e-9, jobs=jobs, project=project)
+        assert [result.diagnosis for result in results] == [None, None]
+        assert (counts.diagnosed, counts.not_reached) == (0, 2)
+
+
+def test_the_seed_is_that_of_the_worst_finding_that_has_one(case, project):
+    of_seed = Finding(Reason.REGRESSED, "", "out", "max_abs_error", seed=1, ratio=2.0)
+    fresh = Finding(Reason.REGRESSED, "", "out", "rms_error", seed=7_000_001, ratio=3.0)
+    two = Verdict(Status.FAILED, Reason.REGRESSED, "", (fresh, of_seed))
+    results, _ = explained(case, [failed("a", verdict=two), failed("b")], project=project)
+    assert [result.diagnosis.seed for result in results] == [1, 0]
+    assert [each.seed for each in results[0].outcome.comparisons] == [0, 1], "the fresh seed is none of the case's own"
+    only = replace(results[1].outcome, comparisons=(comparison(3, 1.0, 1.0),))
+    results, _ = explained(case, [replace(failed("b"), outcome=only)], project=project)
+    assert results[0].diagnosis.seed == 3
+
+
+def test_the_accepted_version_is_the_one_that_judged(case, project):
+    judged = PairedRun(6, True, judged=True, commit="c0ffee")
+    fell_back = replace(judged, judged=False, problem="it could not run")
+    new = failed("new", baseline=None)
+    results, _ = explained(case, [failed("a", paired=judged), failed("b", paired=fell_back), new], project=project)
+    given = [result.diagnosis.causes[0].options["accepted"] for result in results]
+    # The project is no repository, so that git knows no commit of a baseline.
+    assert given == ["c0ffee", "None", "None"]
+
+
+def test_each_case_is_diagnosed_in_a_worker_and_a_bad_one_costs_only_itself(case, project):
+    names = ["raise", "fine", "crash", "nan", "also-fine"]
+    results, counts = explained(
+        case, [failed(name, 9.0 - place) for place, name in enumerate(names)], goes_wrong, jobs=2, project=project
+    )
+    by_name = {result.name: result.diagnosis for result in results}
+    assert [by_name[name].status for name in names] == ["failed", "found", "failed", "failed", "found"]
+    assert by_name["raise"].problem == "ValueError: no such base"
+    assert by_name["crash"].problem == "exited with code 5"
+    assert "remaining" in by_name["nan"].problem
+    assert not any(each.out_of_time for each in by_name.values())
+    options = by_name["fine"].causes[0].options
+    assert (options["project"], options["chain"]) == (project.name, "cpu-test,generic")
+    assert (counts.diagnosed, counts.not_reached) == (5, 0)
+
+
+def test_a_case_that_hangs_is_killed_at_its_time(case, project):
+    results, counts = explained(case, [failed("hang")], goes_wrong, seconds=1.5, jobs=1, project=project)
+    (diagnosis,) = (result.diagnosis for result in results)
+    assert (diagnosis.status, diagnosis.out_of_time, diagnosis.problem) == ("failed", True, "")
+    assert (counts.diagnosed, counts.not_reached) == (1, 0)
+
+
+def test_a_case_without_its_definition_is_not_reached(project):
+    """A pytest session whose suites can no longer be read has results without cases."""
+    plan = DiagnosisPlan(project, CHAIN, 10.0, 0, None)
+    results = (failed("a"),)
+    assert explain_failures([], results, plan, found, None) == (results, None)
+    assert count_diagnoses(results) == (0, 1)
+
+
+@pytest.mark.parametrize("diagnosed", [0, 1, 2])
+def test_the_counts_follow_from_the_results(diagnosed):
+    some = [Diagnosis(case="x", status="unknown")] * diagnosed + [None] * (2 - diagnosed)
+    results = [passed(), *(failed(str(number), diagnosis=each) for number, each in enumerate(some)), proposed()]
+    assert count_diagnoses(results) == (diagnosed, 2 - diagnosed)
