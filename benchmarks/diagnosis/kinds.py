@@ -42,14 +42,13 @@ NEAR_KINDS: dict[CauseKind, frozenset[CauseKind]] = {
     "input_cast": frozenset({"intermediate_cast"}),
     "intermediate_cast": frozenset({"input_cast", "output_cast"}),
     "output_cast": frozenset({"intermediate_cast"}),
-    "accumulator": frozenset(),
     "saturation": frozenset({"clip"}),
     "clip": frozenset({"saturation"}),
 }
 
 # The names of the tool's rewrites and the kinds that each means. It is empty here on purpose: it is filled from the
-# documentation of the rewrites, before anybody looks at a result. A general rewrite may mean
-# several kinds: dropping an addend means "term" and "epsilon". An unknown rewrite has no kind and is never right.
+# documentation of the rewrites, before anybody looks at a result. A general rewrite may mean several kinds: dropping an
+# addend means "term" and "epsilon". An unknown rewrite has no kind and is never right.
 KIND_OF_REWRITE: dict[str, frozenset[CauseKind]] = {}
 
 # The kinds that a fingerprint hints at. Hints are counted apart, and never as a right cause.

@@ -18,7 +18,7 @@ from benchmarks.diagnosis.project import CommandError, Project, read_diagnosis
 from benchmarks.diagnosis.table import score_table
 from benchmarks.diagnosis.tables import plants
 from precreg.comparison import advice as advice_rules
-from precreg.types.diagnosis import Diagnosis
+from precreg.types import Diagnosis
 from tests.e2e.command import git, precreg
 
 PLANTS = plants()
