@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from benchmarks.diagnosis.kinds import KIND_OF_FINGERPRINT, CauseKind, kinds_of_rewrite
 from benchmarks.diagnosis.plant import Plant, PlantedCause, guilty_lines
-from precreg.types.diagnosis import Cause, Diagnosis, RewrittenPlace
+from precreg.types import Cause, Diagnosis, RewrittenPlace
 
 # - first: the first cause is right
 # - first_three: another one of the first three is right

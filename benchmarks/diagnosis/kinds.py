@@ -42,7 +42,6 @@ NEAR_KINDS: dict[CauseKind, frozenset[CauseKind]] = {
     "input_cast": frozenset({"intermediate_cast"}),
     "intermediate_cast": frozenset({"input_cast", "output_cast"}),
     "output_cast": frozenset({"intermediate_cast"}),
-    "accumulator": frozenset(),
     "saturation": frozenset({"clip"}),
     "clip": frozenset({"saturation"}),
 }
