@@ -46,8 +46,8 @@ NEAR_KINDS: dict[CauseKind, frozenset[CauseKind]] = {
     "clip": frozenset({"saturation"}),
 }
 
-# The names of the tool's rewrites and the kinds that each means. It was filled from the names and docstrings of the
-# rewrites, before anybody looked at a result. An unknown rewrite has no kind and is never right.
+# The names of the tool's rewrites and the kinds that each means, filled from the names and docstrings of the
+# rewrites, and completed on the half `develop` alone. An unknown rewrite has no kind and is never right.
 KIND_OF_REWRITE: dict[str, frozenset[CauseKind]] = {
     "hop": frozenset({"input_cast", "output_cast"}),
     "hop_operand": frozenset({"input_cast", "intermediate_cast"}),

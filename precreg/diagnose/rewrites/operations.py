@@ -94,6 +94,8 @@ class PlaceRewrites:
             yield from self._of_executions()
         if self.place.is_sum:
             yield from self._of_sums()
+        if self.place.method == "reduce":
+            yield from self._of_reductions()
         if self.is_elementwise:
             yield from self._of_functions()
             yield from self._constants()
@@ -221,8 +223,6 @@ class PlaceRewrites:
                 yield self._made("summed_in_blocks", 2, alterations.summed_in_blocks, block=block)
                 for format in self._narrower(self.place.dtype):
                     yield self._made("summed_in_blocks", 3, alterations.summed_in_blocks, block=block, format=format)
-        if self.place.method == "reduce":
-            yield from self._of_reductions()
         if self.place.function is np.matmul or self.place.method == "":
             yield from self._of_products()
 
