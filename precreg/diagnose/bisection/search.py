@@ -7,6 +7,7 @@ Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE TSE 28(2),
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from precreg.types import VersionVerdict
@@ -81,4 +82,4 @@ def smallest_set(parts: Sequence[_Part], restores: Callable[[Sequence[_Part]], b
 
 def _groups(places: Sequence[int], pieces: int) -> list[list[int]]:
     ends = [len(places) * number // pieces for number in range(pieces + 1)]
-    return [[*places[start:end]] for start, end in zip(ends, ends[1:], strict=False)]
+    return [[*places[start:end]] for start, end in pairwise(ends)]

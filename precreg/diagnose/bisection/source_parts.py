@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ _MIN_SIMILARITY = 0.6
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Block = Sequence[ast.stmt]
+# A function with its file and its qualified name.
+_Named = tuple["_Source", str, _Function]
 
 
 class SourcePart(NamedTuple):
@@ -58,20 +61,21 @@ class _Source:
         return self.content[self.span(nodes[0])[0] : self.span(nodes[-1])[1]]
 
 
-def functions_changed(pairs: Mapping[str, tuple[str, bytes]], bad: Mapping[str, bytes]) -> list[SourcePart]:
+def functions_changed(
+    pairs: Mapping[str, str], good: Mapping[str, bytes], bad: Mapping[str, bytes], wanted: Collection[str]
+) -> list[SourcePart]:
     """Return the changed functions and statements of modules, as parts of the bad version's files.
 
-    `pairs` has the good version's file name and content for each bad file that has one; `bad` has the bad contents. A
-    function that moved to another file, or has another name, is compared with its former self.
+    `good` and `bad` have the contents of all changed files, and `pairs` the good name of a bad file. Only the `wanted`
+    bad files are divided. A function that moved to another file, or has another name, is compared with its former self.
     """
-    good_sources = {file: source for file, content in pairs.values() if (source := _parsed(file, content))}
-    moved = [(source, name, node) for source in good_sources.values() for name, node in _functions(source.tree)]
-    found: list[SourcePart] = []
-    for file, content in bad.items():
-        source, good = _parsed(file, content), good_sources.get(pairs[file][0]) if file in pairs else None
-        if source is not None:
-            found += _module_parts(source, good, moved)
-    return found
+    sources = [
+        {file: found for file, content in side.items() if (found := _parsed(file, content))} for side in (good, bad)
+    ]
+    before, after = sources
+    formers = {file: _Formers(source, before.get(pairs.get(file, "")), before, after) for file, source in after.items()}
+    renamed = {old: new for each in formers.values() for old, new in each.renamed().items()}
+    return [part for file, each in formers.items() if file in wanted for part in each.parts(renamed)]
 
 
 def _parsed(file: str, content: bytes) -> _Source | None:
@@ -103,49 +107,66 @@ def _dump(node: ast.AST) -> str:
     return ast.dump(node)
 
 
-def _module_parts(
-    bad: _Source, good: _Source | None, moved: Sequence[tuple[_Source, str, _Function]]
-) -> Iterator[SourcePart]:
-    own = dict(_functions(good.tree)) if good is not None else {}
-    present = dict(_functions(bad.tree))
-    for name, node in present.items():
-        former = _former(name, node, good, own, moved, present)
-        if former is None:
-            change = CodeChange("function", bad.file, name, node.lineno, bad=_shown(bad.text(node)))
-            yield SourcePart(change, *bad.span(node), b"pass")
-            continue
-        if _dump(former[1]) == _dump(node):
-            continue
-        before = former[1]
-        text = former[0].text(before)
-        if before.col_offset != node.col_offset or before.name != node.name:
-            text = _indented(_renamed(before, node.name), node.col_offset)
-        change = CodeChange("function", bad.file, name, node.lineno)
-        yield SourcePart(change, *bad.span(node), text, (bad, node, former[0], before))
-    if good is not None:
-        yield from _outside_functions(bad, good, "")
-        yield from _removed(bad, good, own, present)
+class _Formers:
+    """The functions of a bad file, each with its good version if it has one.
 
+    That is the function of its name in its file, the one of its name in another file, or the most similar one that is
+    gone.
+    """
 
-def _former(
-    name: str,
-    node: _Function,
-    good: _Source | None,
-    own: Mapping[str, _Function],
-    moved: Sequence[tuple[_Source, str, _Function]],
-    present: Mapping[str, _Function],
-) -> tuple[_Source, _Function] | None:
-    """Return the good version of a function: of its name in its file, of its name elsewhere, or the most similar."""
-    if good is not None and name in own:
-        return good, own[name]
-    named = [(source, each) for source, other, each in moved if other == name]
-    if named:
-        return named[0]
-    # A function that is still there under its name has its own counterpart.
-    gone = [(source, each) for source, other, each in moved if other not in present]
-    ranked = [(_similarity(node, each), number) for number, (_, each) in enumerate(gone)]
-    best = max(ranked, default=(0.0, 0))
-    return gone[best[1]] if best[0] >= _MIN_SIMILARITY else None
+    def __init__(
+        self, bad: _Source, good: _Source | None, before: Mapping[str, _Source], after: Mapping[str, _Source]
+    ) -> None:
+        self._bad, self._good = bad, good
+        self._own = dict(_functions(good.tree)) if good is not None else {}
+        self._present = dict(_functions(bad.tree))
+        moved = [(source, name, node) for source in before.values() for name, node in _functions(source.tree)]
+        # A function that is still there under its name is the good version of that one.
+        everywhere = {name for source in after.values() for name, _ in _functions(source.tree)}
+        gone = [each for each in moved if each[1] not in everywhere]
+        self._found = {name: self._former(name, node, moved, gone) for name, node in self._present.items()}
+
+    def _former(self, name: str, node: _Function, moved: Sequence[_Named], gone: Sequence[_Named]) -> _Named | None:
+        if self._good is not None and name in self._own:
+            return self._good, name, self._own[name]
+        for each in moved:
+            if each[1] == name:
+                return each
+        ranked = [(_similarity(node, each), number) for number, (_, _, each) in enumerate(gone)]
+        best = max(ranked, default=(0.0, 0))
+        return gone[best[1]] if best[0] >= _MIN_SIMILARITY else None
+
+    def renamed(self) -> dict[str, str]:
+        """Return the new names of functions and methods by their old ones."""
+        found = ((former[1], name) for name, former in self._found.items() if former is not None)
+        return {old.rpartition(".")[2]: new.rpartition(".")[2] for old, new in found if old != new}
+
+    def parts(self, renamed: Mapping[str, str]) -> Iterator[SourcePart]:
+        """Yield the parts of the file; former functions call other functions by their new names."""
+        for name, node in self._present.items():
+            former = self._found[name]
+            if former is None:
+                change = CodeChange("function", self._bad.file, name, node.lineno, bad=_shown(self._bad.text(node)))
+                yield SourcePart(change, *self._bad.span(node), b"pass")
+            elif _dump(former[2]) != _dump(node):
+                source, before = _with_names_of(node, former[0], former[2], renamed)
+                if _dump(before) != _dump(node):
+                    change = CodeChange("function", self._bad.file, name, node.lineno)
+                    text = _block_text(source, [before], node.col_offset)
+                    yield SourcePart(change, *self._bad.span(node), text, (self._bad, node, source, before))
+        if self._good is not None:
+            yield from _outside_functions(self._bad, self._good, "")
+            yield from self._removed()
+
+    def _removed(self) -> Iterator[SourcePart]:
+        """Yield the functions of the good file that the bad one lacks, for its end."""
+        assert self._good is not None
+        used = {id(former[2]) for former in self._found.values() if former is not None}
+        for name, node in self._own.items():
+            if id(node) not in used and node.col_offset == 0:
+                source, place = self._good.text(node), len(self._bad.content)
+                change = CodeChange("function", self._bad.file, name, 0, good=_shown(source))
+                yield SourcePart(change, place, place, b"\n\n" + source + b"\n")
 
 
 def _similarity(one: ast.AST, other: ast.AST) -> float:
@@ -153,26 +174,59 @@ def _similarity(one: ast.AST, other: ast.AST) -> float:
     return SequenceMatcher(None, own, others, autojunk=False).ratio()
 
 
-def _renamed(node: _Function, name: str) -> ast.AST:
-    fields = {**dict(ast.iter_fields(node)), "name": name}
-    return ast.copy_location(type(node)(**fields), node)
+def _with_names_of(
+    node: _Function, source: _Source, before: _Function, renamed: Mapping[str, str]
+) -> tuple[_Source, _Function]:
+    """Return a former function with the names of the present one: its own, those of variables, and of functions."""
+    own, former = _variables(node), _variables(before)
+    names: dict[str, str] = {}
+    # Names of both in the same order: a change of statements leaves no such order.
+    if len(own) == len(former) and not {*own} & ({*former} - _fixed(own, former)):
+        names = {old: new for old, new in zip(former, own, strict=True) if old != new}
+    copy = _Renamer({**{old: new for old, new in renamed.items() if old not in former}, **names}, renamed)
+    changed = copy.visit(deepcopy(before))
+    changed.name = node.name
+    if ast.dump(changed) == ast.dump(before):
+        return source, before
+    written = _Source(source.file, ast.unparse(changed).encode())
+    function = written.tree.body[0]
+    assert isinstance(function, _Function)
+    return written, function
+
+
+def _fixed(own: Sequence[str], former: Sequence[str]) -> set[str]:
+    return {one for one, other in zip(own, former, strict=True) if one == other}
+
+
+def _variables(function: _Function) -> list[str]:
+    """Return the names of arguments and variables in the order in which the function binds them."""
+    arguments = [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
+    bound = [each for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    bound.sort(key=lambda each: (each.lineno, each.col_offset))
+    return list(dict.fromkeys([*arguments, *(each.id for each in bound)]))
+
+
+class _Renamer(ast.NodeTransformer):
+    """Renames variables and functions, and methods by names of their own."""
+
+    def __init__(self, names: Mapping[str, str], methods: Mapping[str, str]) -> None:
+        self._names, self._methods = names, methods
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self._names.get(node.id, node.id)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.arg = self._names.get(node.arg, node.arg)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.attr = self._methods.get(node.attr, node.attr)
+        return self.generic_visit(node)
 
 
 def _indented(node: ast.AST, column: int) -> bytes:
-    lines = ast.unparse(node)
-    return textwrap.indent(lines, " " * column).lstrip().encode()
-
-
-def _removed(
-    bad: _Source, good: _Source, own: Mapping[str, _Function], present: Mapping[str, _Function]
-) -> Iterator[SourcePart]:
-    """Yield the functions of the module that the bad version lacks, for its end."""
-    similar = {id(each) for name, each in own.items() if name in present}
-    for name, node in own.items():
-        if id(node) not in similar and "." not in name and node.col_offset == 0:
-            text = b"\n\n" + good.text(node) + b"\n"
-            change = CodeChange("function", bad.file, name, 0, good=_shown(good.text(node)))
-            yield SourcePart(change, len(bad.content), len(bad.content), text)
+    return textwrap.indent(ast.unparse(node), " " * column).lstrip().encode()
 
 
 def _outside_functions(bad: _Source, good: _Source, function: str) -> Iterator[SourcePart]:

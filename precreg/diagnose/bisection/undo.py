@@ -91,11 +91,12 @@ class Undoing:
             if candidates == kept and levels:
                 continue
             self._runs = 0
-            if not self._restores(candidates):
+            start = self._restoring(candidates)
+            if start is None:
                 if not levels:
                     break
                 continue
-            kept = smallest_set(candidates, self._restores)
+            kept = smallest_set(start, self._restores)
             runs = self._runs
             # The proof is a run of its own, or the run that the search has made of exactly these parts.
             self._restores(kept)
@@ -103,23 +104,24 @@ class Undoing:
             levels.append(NarrowingLevel(level, len(candidates), runs, tuple(part.change for part in kept)))
         return Narrowed(tuple(levels), tuple(part.change for part in kept), proof)
 
+    def _restoring(self, parts: list[SourcePart]) -> list[SourcePart] | None:
+        """Return parts that restore the result together: all of them, the functions alone, or one; None without any.
+
+        All together may fail, for instance if the good import names a module that the bad version has moved.
+        """
+        functions = [part for part in parts if part.nodes is not None]
+        attempts = [parts, functions, *([part] for part in sorted(parts, key=lambda part: part.nodes is None))]
+        return next((some for some in attempts if some and self._restores(some)), None)
+
     def _functions(self, kept: list[SourcePart]) -> list[SourcePart]:
         """Return the parts of whole files: functions of Python, lines of others, and the file where neither applies."""
-        python = [part for part in kept if part.change.file.endswith(".py")]
-        names = [self._files[part.change.file] for part in python]
-        pairs = {
-            each.after: (each.before, content)
-            for each in names
-            if each.after and each.before and (content := self._content(self._good, each.before)) is not None
-        }
-        # A function may have come from a file that the commit removed.
-        gone = {
-            f"\0{each.before}": (each.before, self._content(self._good, each.before) or b"")
-            for each in names
-            if not each.after
-        }
-        bad = {each.after: self._content(self._version.name, each.after) or b"" for each in names if each.after}
-        found = functions_changed(pairs | gone, bad)
+        every = self._files.values()
+        former, present = (
+            {name: self._content(commit, name) or b"" for each in every if (name := each[side]).endswith(".py")}
+            for side, commit in enumerate((self._good, self._version.name))
+        )
+        pairs = {each.after: each.before for each in every}
+        found = functions_changed(pairs, former, present, {part.change.file for part in kept})
         divided = {part.change.file for part in found}
         for part in kept:
             file = self._files[part.change.file]
