@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,6 +13,7 @@ from precreg.cli.trace import choose_case
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.diagnose.bisection import SearchRequest
     from precreg.types import Bisection, BisectionRule, BisectionStep
 
 # Exit codes. Those of --step are those of `git bisect run`; it gives up at 128.
@@ -24,9 +25,15 @@ _GIVE_UP = 128
 @click.command("bisect")
 @click.argument("pattern", metavar="CASE")
 @click.option("--good", metavar="REVISION", help="A commit at which the case was good.")
+@click.option("--bad", metavar="REVISION", help="A later one; . is the working tree. Default: HEAD.")
+@click.option("--step", is_flag=True, help="Judge the working tree beside --good, as git bisect run wants it.")
 @click.option(
-    "--bad", metavar="REVISION", default="HEAD", show_default=True, help="A later one; . is the working tree."
+    "--package", "packages", metavar="NAME==GOOD..BAD", multiple=True, help="Search releases of a package; repeatable."
 )
+@click.option(
+    "--variable", "variables", metavar="NAME=VALUE", multiple=True, help="Search environment variables; repeatable."
+)
+@click.option("--flags", multiple=True, metavar="TEXT", help="Search flags of compilers, in a program's build.")
 @click.option(
     "--rule",
     type=click.Choice(["loss", "bits"]),
@@ -39,38 +46,100 @@ _GIVE_UP = 128
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @config_option
 @click.pass_obj
-def bisect_command(
-    given: Path | None,
-    /,
-    pattern: str,
-    good: str | None,
-    bad: str,
-    rule: BisectionRule | None,
-    max_seeds: int | None,
-    pair_seconds: float | None,
-    resume: bool,
-    json: Path | None,
-    environment: str | None,
-) -> None:
+def bisect_command(given: Path | None, /, pattern: str, **options: Any) -> None:
     """Find the change that made a case worse, and prove it by undoing it.
 
     CASE is a case's id, or a pattern that matches one case. Exit codes: 0 the change is found; 1 good and bad do not
-    differ; 2 the search could not judge.
+    differ; 2 the search could not judge. With --step: 0 good, 1 bad, 125 cannot be judged, 128 no good version.
     """
-    from precreg.diagnose.bisection import SearchBudget, SearchRequest, bisect_commits
-    from precreg.environment import detect_environment, limit_blas_threads
+    from precreg.environment import limit_blas_threads
 
     limit_blas_threads()
+    chosen = _Options(**options)
+    chosen.require_one_kind()
+    if chosen.step:
+        sys.exit(_step_code(given, pattern, chosen))
+    _show(_search(_request(given, pattern, chosen), chosen), chosen.json)
+
+
+class _Options(NamedTuple):
+    """Hold the options of the command."""
+
+    good: str | None
+    bad: str | None
+    step: bool
+    packages: tuple[str, ...]
+    variables: tuple[str, ...]
+    flags: tuple[str, ...]
+    rule: BisectionRule | None
+    max_seeds: int | None
+    pair_seconds: float | None
+    resume: bool
+    json: Path | None
+    environment: str | None
+
+    def require_one_kind(self) -> None:
+        """Refuse options of two searches, and none. Raises UserError: bad-bisection."""
+        given = {
+            "--good": self.good is not None or self.bad is not None,
+            "--package": bool(self.packages),
+            "--variable": bool(self.variables or self.flags),
+        }
+        kinds = [name for name, is_given in given.items() if is_given]
+        if len(kinds) != 1:
+            got = " and ".join(kinds) or "none of them"
+            expected = "expected one of --good REVISION, --package and --variable or --flags"
+            raise UserError("bad-bisection", f"{expected} but got {got}; example: --good v1.0 --bad HEAD")
+        if self.good is None and (self.bad is not None or self.step):
+            raise UserError("bad-bisection", "expected --good REVISION but got none; example: --good v1.0")
+
+
+def _request(given: Path | None, pattern: str, options: _Options) -> SearchRequest:
+    from precreg.diagnose.bisection import SearchBudget, SearchRequest
+    from precreg.environment import detect_environment
+
     project = project_of_option(given)
     case = choose_case(project, pattern)
     default = SearchBudget()
     budget = SearchBudget(
-        default.seeds if max_seeds is None else max_seeds, default.seconds if pair_seconds is None else pair_seconds
+        default.seeds if options.max_seeds is None else options.max_seeds,
+        default.seconds if options.pair_seconds is None else options.pair_seconds,
     )
-    request = SearchRequest(case, project, detect_environment(environment), rule, budget, resume)
-    if good is None:
-        raise UserError("bad-bisection", "expected --good REVISION but got none; example: --good v1.0 --bad HEAD")
-    _show(bisect_commits(request, good, bad, _report), json)
+    environment = detect_environment(options.environment)
+    return SearchRequest(case, project, environment, options.rule, budget, options.resume)
+
+
+def _search(request: SearchRequest, options: _Options) -> Bisection:
+    from precreg.diagnose.bisection import bisect_commits, bisect_packages, bisect_settings
+
+    if options.packages:
+        return bisect_packages(request, options.packages, _report)
+    if options.variables or options.flags:
+        return bisect_settings(request, options.variables, options.flags, _report)
+    assert options.good is not None
+    return bisect_commits(request, options.good, options.bad or "HEAD", _report)
+
+
+def _step_code(given: Path | None, pattern: str, options: _Options) -> int:
+    """Return the exit code of one step of `git bisect run`."""
+    from precreg.diagnose.bisection import judge_working_tree
+    from precreg.vcs import commit_of
+
+    assert options.good is not None
+    try:
+        good = commit_of(project_of_option(given), options.good)
+    except UserError as mistake:
+        # Without a good version no commit can be judged.
+        click.echo(str(mistake), err=True)
+        return _GIVE_UP
+    try:
+        step = judge_working_tree(_request(given, pattern, options), good)
+    except UserError as mistake:
+        # The suites of this commit may lack the case, or not load.
+        click.echo(str(mistake), err=True)
+        return _STEP_CODES["cannot_run"]
+    _report(step)
+    return _GIVE_UP if step.version == good else _STEP_CODES[step.verdict]
 
 
 def _report(step: BisectionStep) -> None:

@@ -122,10 +122,15 @@ def _place(change: CodeChange) -> str:
 
 
 def _proof(found: Bisection) -> Iterator[str]:
-    if found.proof is not None:
-        yield f"  proof: with this undone the bad version is good: {_EVIDENCE[found.proof.evidence]}"
-    elif found.status == "found" and found.kind == "commits":
-        yield "  no proof: the commit undone in its own place does not give a good result"
+    proof = found.proof
+    if proof is None:
+        if found.status == "found":
+            yield "  no proof: with all files of the commit undone the result is not good"
+        return
+    if proof.verdict == "good":
+        yield f"  proof: with this undone the bad version is good: {_EVIDENCE[proof.evidence]}"
+    else:
+        yield f"  with this undone the bad version is not good: {_EVIDENCE[proof.evidence]}; there is another cause"
 
 
 def _steps(found: Bisection) -> Iterator[str]:

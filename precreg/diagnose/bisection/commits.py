@@ -26,7 +26,7 @@ from precreg.vcs import changed_files_since_commit, checkout_commit, commit_of, 
 # The name of the user's files with all changes that are not committed.
 WORKING_TREE = "."
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
-_IDENTITY = ("-c", "user.name=precreg", "-c", "user.email=precreg@localhost", "-c", "commit.gpgSign=false")
+_UNCOMMITTED = "changes of the working tree that are not committed"
 _WORDS = {"good": "good", "bad": "bad", "cannot_run": "skip", "unclear": "skip"}
 
 Report = Callable[[BisectionStep], None]
@@ -80,8 +80,10 @@ def snapshot(project: Path) -> str:
                 copy.unlink()
         run_git_bytes(tree, "add", "--all")
         stored = run_git_bytes(tree, "write-tree").decode().strip()
-        made = run_git_bytes(tree, *_IDENTITY, "commit-tree", stored, "-p", head, "-m", "the working tree")
-        return made.decode().strip()
+        # Without a time, so that the same files give the same commit, and an interrupted search goes on.
+        who = "precreg <precreg> 0 +0000"
+        written = f"tree {stored}\nparent {head}\nauthor {who}\ncommitter {who}\n\n{_UNCOMMITTED}\n".encode()
+        return run_git_bytes(tree, "hash-object", "-t", "commit", "-w", "--stdin", given=written).decode().strip()
 
 
 def search_commits(

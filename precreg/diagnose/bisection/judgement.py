@@ -68,14 +68,20 @@ class VersionJudge:
     """Judges versions of one case beside the good one. Its files are in a temporary folder of the caller's."""
 
     def __init__(
-        self, case: Case, project: Path, environment: Environment, budget: SearchBudget, folder: Path, rule: str = ""
+        self,
+        case: Case,
+        project: Path,
+        environment: Environment,
+        budget: SearchBudget,
+        folder: Path,
+        rule: BisectionRule | None,
     ) -> None:
-        """Prepare; an empty `rule` lets the ends choose it."""
+        """Prepare; without a `rule` the ends choose it."""
         repeats = max(case.repeats, _REPEATS) if case.deterministic else case.repeats
         # Versions are compared with each other: a time, a benchmark, a plug-in and a declared failure judge nothing.
         self.case = replace(case, repeats=repeats, budget=Budget(), benchmark=None, analyzers=(), expect_failure=None)
         self.runs = 0
-        self.rule: BisectionRule = "bits" if rule == "bits" else "loss"
+        self.rule: BisectionRule = rule or "loss"
         self._wanted_rule = rule
         self._present = CodeVersion("present", project)
         self._environment, self._budget, self._folder = environment, budget, folder
@@ -87,19 +93,20 @@ class VersionJudge:
         self._good_version = self._present
         self._baseline: Baseline | None = None
 
-    def judge_ends(self, good: CodeVersion, bad: CodeVersion) -> Ends:
-        """Run both ends, and keep their results for the versions between them."""
+    def judge_good(self, good: CodeVersion) -> BisectionStep:
+        """Run the good version, and keep its result for all others. The verdict is bad if it is no measure for them."""
         began = monotonic()
         self._good_version = good
         self._good = run = self._run_own(good)
-        good_step = self._good_step(good, run, monotonic() - began)
+        return self._good_step(good, run, monotonic() - began)
+
+    def judge_ends(self, good: CodeVersion, bad: CodeVersion) -> Ends:
+        """Run both ends, and keep their results for the versions between them."""
+        good_step = self.judge_good(good)
         if good_step.verdict != "good":
-            causes: dict[Reason | None, BisectionStatus] = {
-                Reason.NONDETERMINISTIC: "nondeterministic",
-                Reason.OUT_OF_TOLERANCE: "good_is_bad",
-            }
-            found: BisectionStatus = "good_fails" if run.failure else causes.get(good_step.reason, "good_is_bad")
-            return Ends(found, self.rule, (good_step,))
+            is_restless = good_step.reason is Reason.NONDETERMINISTIC
+            found: BisectionStatus = "nondeterministic" if is_restless else "good_is_bad"
+            return Ends("good_fails" if good_step.verdict == "cannot_run" else found, self.rule, (good_step,))
         bad_step = self.judge(bad)
         steps = (good_step, bad_step)
         if bad_step.verdict == "cannot_run":
