@@ -69,6 +69,7 @@ def _headline(found: Bisection) -> Iterator[str]:
     name = strip_controls(found.case)
     if found.status in _STATUSES:
         yield f"{name}: {_STATUSES[found.status]}"
+        yield from (f"  {_short(step.version)}: {strip_controls(step.message)}" for step in found.ends if step.message)
         return
     if found.commit is not None:
         yield f"{name}: first bad commit {_commit_line(found.commit)}"

@@ -83,20 +83,27 @@ class VersionJudge:
         self.runs = 0
         self.rule: BisectionRule = rule or "loss"
         self._wanted_rule = rule
-        self._present = CodeVersion("present", project)
+        # The present version draws inputs and computes the oracle, or the good one if the present one cannot.
+        self._oracle_version = CodeVersion("present", project)
         self._environment, self._budget, self._folder = environment, budget, folder
         self._oracles: dict[SeedRange, VersionRun] = {}
         self._good_runs: dict[SeedRange, VersionRun] = {}
         self._good: VersionRun | None = None
         self._bad: VersionRun | None = None
         self._last = VersionRun()
-        self._good_version = self._present
+        self._good_version = self._oracle_version
         self._baseline: Baseline | None = None
 
-    def judge_good(self, good: CodeVersion) -> BisectionStep:
-        """Run the good version, and keep its result for all others. The verdict is bad if it is no measure for them."""
+    def judge_good(self, good: CodeVersion, *, computes_oracle: bool = False) -> BisectionStep:
+        """Run the good version, and keep its result for all others. The verdict is bad if it is no measure for them.
+
+        With `computes_oracle` it also draws inputs and computes the oracle, as it does if the present version cannot.
+        """
         began = monotonic()
         self._good_version = good
+        if computes_oracle or self._oracle(SeedRange(0, self.case.seeds)).failure is not None:
+            self._oracle_version = good
+            self._oracles.clear()
         self._good = run = self._run_own(good)
         return self._good_step(good, run, monotonic() - began)
 
@@ -237,7 +244,7 @@ class VersionJudge:
         """Draw inputs and compute the oracle at seeds, once for all versions."""
         if seeds not in self._oracles:
             files, chain = self._oracle_files(seeds), self._environment.chain
-            self._oracles[seeds] = run_in_process(self.case, self._present, seeds, chain, files, oracle=True)
+            self._oracles[seeds] = run_in_process(self.case, self._oracle_version, seeds, chain, files, oracle=True)
         return self._oracles[seeds]
 
     def _oracle_files(self, seeds: SeedRange) -> tuple[Path, Path]:

@@ -90,7 +90,8 @@ def judge_working_tree(request: SearchRequest, good: str) -> BisectionStep:
     _require_computed(request.case)
     with temporary_folder() as folder, checked_out_version(request.project, good, good) as version:
         judge = _judge(request, folder)
-        end = judge.judge_good(CodeVersion(good, version.project, version.trees))
+        # The working tree has another commit at each step, and all of them need the same measure.
+        end = judge.judge_good(CodeVersion(good, version.project, version.trees), computes_oracle=True)
         return judge.judge(CodeVersion("the working tree", request.project)) if end.verdict == "good" else end
 
 
