@@ -1,5 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .bisection import BISECTION_SCHEMA as BISECTION_SCHEMA
 from .bisection import Bisection as Bisection
 from .bisection import BisectionKind as BisectionKind
 from .bisection import BisectionRule as BisectionRule

@@ -108,7 +108,7 @@ def search_commits(
         log.note([f"git bisect start '{ends.bad}' '{ends.good}'"])
         git = GitBisect(moving, judge, log, report)
         commits = git.run(ends)
-        guilty = tuple(describe_commit(root, commit) for commit in commits)
+        guilty = tuple(guilty_commit(root, commit) for commit in commits)
         found = replace(found, steps=tuple(git.steps))
         if len(guilty) > 1:
             return replace(found, status="candidates", candidates=guilty)
@@ -172,7 +172,7 @@ class GitBisect:
         return {*run_git_bytes(self._checkout.tree, "for-each-ref", "--format=%(objectname)", pattern).decode().split()}
 
 
-def describe_commit(root: Path, commit: str) -> GuiltyCommit:
+def guilty_commit(root: Path, commit: str) -> GuiltyCommit:
     """Return what git knows about a commit. Raises UserError: no-git."""
     form = "--format=%s%x00%an <%ae>%x00%aI%x00%P"
     shown = run_git_bytes(root, "show", "--no-patch", form, commit).decode(errors="replace").strip("\n")

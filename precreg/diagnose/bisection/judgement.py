@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.baseline import entry_from
-from precreg.diagnose.bisection.process import CodeVersion, SeedRange, VersionRun, read_arrays, run_in_process
+from precreg.diagnose.bisection.process import CodeVersion, SeedRange, VersionRun, read_arrays, run_version
 from precreg.run import (
     PairOfFigures,
     compare_with_oracle,
@@ -235,7 +235,7 @@ class VersionJudge:
             return self._good_runs[seeds]
         self.runs += 1
         files = (self._oracle_files(seeds)[0], self._file(version, seeds.first))
-        run = run_in_process(self.case, version, seeds, self._environment.chain, files, oracle=False)
+        run = run_version(self.case, version, seeds, self._environment.chain, files, oracle=False)
         if is_good:
             self._good_runs[seeds] = run
         return run
@@ -244,7 +244,7 @@ class VersionJudge:
         """Draw inputs and compute the oracle at seeds, once for all versions."""
         if seeds not in self._oracles:
             files, chain = self._oracle_files(seeds), self._environment.chain
-            self._oracles[seeds] = run_in_process(self.case, self._oracle_version, seeds, chain, files, oracle=True)
+            self._oracles[seeds] = run_version(self.case, self._oracle_version, seeds, chain, files, oracle=True)
         return self._oracles[seeds]
 
     def _oracle_files(self, seeds: SeedRange) -> tuple[Path, Path]:

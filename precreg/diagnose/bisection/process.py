@@ -113,7 +113,7 @@ class VersionRun(Struct, frozen=True):
         return self.failure is None and other.failure is None and self.outputs == other.outputs
 
 
-def run_in_process(
+def run_version(
     case: Case,
     version: CodeVersion,
     seeds: SeedRange,
