@@ -121,6 +121,8 @@ ADVICE: dict[str, str] = {
     "unknown-anchor": "name the commit of a run (precreg history list), or add a run of it to the history",
     "empty-history": "add runs with precreg history add, or name another environment",
     "bad-watch": "name an operation, variable, FILE:LINE, module, probe or output, as the example does (docs/trace.md)",
+    "bad-bisection": "name a good version and a later one that made the case worse (docs/bisect.md)",
+    "no-releases": "name a package and releases that pip finds: pip index versions NAME shows them (docs/bisect.md)",
     "nested-trace": "end the running trace first: its block or its traced function",
 }
 

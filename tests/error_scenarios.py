@@ -136,6 +136,11 @@ def command(*arguments):
     return lambda project: project.run(*arguments)
 
 
+def without_an_index(project):
+    project.monkeypatch.setenv("PIP_NO_INDEX", "1")
+    return project.run("bisect", "mean/float16", "--package", "numpy==1.0..2.0")
+
+
 def inside_a_trace(_project):
     with precreg.trace():
         try:
@@ -574,6 +579,8 @@ SCENARIOS = {
     "unknown-anchor": with_one_run("drift", "--anchor", "v1.0"),
     "empty-history": with_one_run("drift", "--environment", "npu-910b"),
     "bad-watch": command(*TRACE, "--watch", "scores[first]"),
+    "bad-bisection": command("bisect", "mean/float16"),
+    "no-releases": without_an_index,
     "nested-trace": inside_a_trace,
 }
 """By slug, in the order of ADVICE."""

@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .bisection import bisection_json as bisection_json
+from .bisection import describe_bisection_step as describe_bisection_step
+from .bisection import render_bisection as render_bisection
 from .calibration import calibration_json as calibration_json
 from .calibration import calibration_yaml as calibration_yaml
 from .calibration import describe_uncalibrated as describe_uncalibrated

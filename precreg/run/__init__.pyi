@@ -17,16 +17,29 @@ from .escalation import Announcement as Announcement
 from .escalation import DiagnosisAnnouncement as DiagnosisAnnouncement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
+<<<<<<< HEAD
 from .explanation import DIAGNOSE_SECONDS as DIAGNOSE_SECONDS
 from .explanation import count_diagnoses as count_diagnoses
+=======
+from .escalation import paired_output as paired_output
+>>>>>>> d-bisect
 from .oracle import run_oracle as run_oracle
 from .other_version import checked_out_version as checked_out_version
+from .pair import is_open as is_open
 from .pair import pair_budget as pair_budget
+from .paired_seeds import PackedArray as PackedArray
+from .paired_seeds import PairOfFigures as PairOfFigures
+from .paired_seeds import pack_array as pack_array
+from .paired_seeds import pair_figures as pair_figures
+from .paired_seeds import unpack_array as unpack_array
 from .pipeline import IN_PROCESS as IN_PROCESS
 from .pipeline import Plan as Plan
+from .pipeline import judge_outcome as judge_outcome
 from .pipeline import prepare_cases as prepare_cases
 from .pipeline import run_and_judge as run_and_judge
 from .pipeline import run_cases as run_cases
+from .processes import die_with_parent as die_with_parent
+from .processes import kill_group as kill_group
 from .rerun import NOT_RERUN as NOT_RERUN
 from .rerun import Disagreement as Disagreement
 from .rerun import rerun_changes as rerun_changes

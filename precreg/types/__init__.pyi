@@ -1,4 +1,16 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .bisection import Bisection as Bisection
+from .bisection import BisectionKind as BisectionKind
+from .bisection import BisectionRule as BisectionRule
+from .bisection import BisectionStatus as BisectionStatus
+from .bisection import BisectionStep as BisectionStep
+from .bisection import ChangeLevel as ChangeLevel
+from .bisection import CodeChange as CodeChange
+from .bisection import GuiltyCommit as GuiltyCommit
+from .bisection import GuiltyRelease as GuiltyRelease
+from .bisection import NarrowingLevel as NarrowingLevel
+from .bisection import VersionEvidence as VersionEvidence
+from .bisection import VersionVerdict as VersionVerdict
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
 from .case import DEFAULT_SEEDS as DEFAULT_SEEDS
 from .case import GAIN as GAIN
