@@ -69,26 +69,26 @@ def _joined(name: str, found: Sequence[tuple[Comparison, SignificantDigits]]) ->
 
 
 def describe_digits(result: CaseResult) -> list[str]:
-    """Return two lines for each output with digits: the digits with their statement, and the worst element."""
+    """Return the lines for each output with digits: the digits, their statement, and the worst element."""
     return [line for each in output_digits(result) for line in _describe(each)]
 
 
 def _describe(each: OutputDigits) -> Iterator[str]:
     if each.fewest is None or each.median is None:
-        yield f"digits    {each.output}: no element is finite in all samples; {describe_settings(each.settings)}"
-        return
-    digits = f"at least {format_number(each.fewest, 3)} significant digits, median {format_number(each.median, 3)}"
-    yield f"digits    {each.output}: {digits}; {describe_settings(each.settings)}"
-    unsteady = f"; {each.non_finite} not finite in some sample" if each.non_finite else ""
+        yield f"digits    {each.output}: no element is finite in all samples"
+    else:
+        digits = f"at least {format_number(each.fewest, 3)} significant digits, median {format_number(each.median, 3)}"
+        yield f"digits    {each.output}: {digits}"
+    yield f"          {describe_settings(each.settings)}"
     if each.worst is not None:
-        place = f"{unravel_index(each.worst.index, each.shape)}, seed {each.seed}"
-        yield f"          fewest at {place}: {_format_range(each.worst)}{unsteady}"
+        place = f" at {unravel_index(each.worst.index, each.shape)}" if each.shape else ""
+        yield f"          fewest{place}, seed {each.seed}: {_format_range(each.worst)}"
+    if each.non_finite:
+        yield f"          NaN or infinity in some sample: {each.non_finite} elements"
 
 
 def _format_range(worst: ElementDigits) -> str:
-    if worst.least is None:
-        return "no sample is finite"
-    return f"samples from {worst.least!r} to {worst.largest!r}"
+    return "no sample is finite" if worst.least is None else f"samples from {worst.least!r} to {worst.largest!r}"
 
 
 def describe_settings(settings: Stochastic) -> str:
@@ -98,7 +98,7 @@ def describe_settings(settings: Stochastic) -> str:
     centre = "their mean" if settings.against == "mean" else "the oracle"
     unit = "" if settings.error == "relative" else ", absolute"
     chance = f"probability {settings.probability:g}, confidence {settings.confidence:g}"
-    return f"{chance}, {settings.samples} samples of {noise}, {errors} around {centre}{unit}"
+    return f"{chance}; {settings.samples} samples of {noise}; {errors} around {centre}{unit}"
 
 
 def digits_rows(results: Sequence[CaseResult]) -> list[list[str]]:

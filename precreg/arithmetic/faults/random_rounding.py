@@ -91,14 +91,11 @@ class RandomRounding(DeviceArithmetic):
         self._base = _joined(own)
         super().__init__(self._base)
         self._seed, self._steps = seed, 0
-        self._next()
 
     def _next(self) -> int:
-        """Give the units of the device the seeds of the next operation, and return the first of them."""
+        """Return the first seed of the next operation."""
         self._steps += 1
-        seed = self._seed + _SEEDS_OF_A_STEP * self._steps
-        self.device = _drawing(self._base, seed)
-        return seed
+        return self._seed + _SEEDS_OF_A_STEP * self._steps
 
     def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Compute a compiled function of numpy: by products and sums, or by numpy with noise in the last place.
@@ -125,20 +122,28 @@ class RandomRounding(DeviceArithmetic):
     def _call(self, function: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         seed = self._next()
         if function in MATRIX_UFUNCS:
+            self.device = _with_drawing_units(self._base, seed)
             return self._multiply_matrices(function, inputs, options)
         if function.nout != 1 or not any(_has_fraction(value) for value in inputs):
             return function(*inputs, **options)
         dtype = result_dtype(function, inputs, options)
         if not is_floating(dtype) or function.__name__ in _EXACT:
-            # A device has no other results for these functions, apart from rounding to its format.
-            return super()._call(function, inputs, options)
-        if options.get("where", True) is not True or function.signature is not None:
+            return function(*inputs, **options)
+        is_plain = options.get("where", True) is True and function.signature is None
+        if not is_plain or dtype.name not in self._base.elementwise:
             return self._moved(function(*inputs, **options))
         values = tuple(self._constant(value, dtype) for value in inputs)
         if dtype == np.float64 and function in FLOAT64_UFUNCS and not self._is_own(function, dtype):
             return self._by_longdouble(function, values, seed)
-        computed = compute_elementwise(self.device, function, values, dtype)
+        computed = compute_elementwise(self._drawing_elements(dtype, seed), function, values, dtype)
         return self._moved(function(*inputs, **options)) if computed is None else computed
+
+    def _drawing_elements(self, dtype: np.dtype[Any], seed: int) -> Device:
+        """Return a device whose elementwise operations of a dtype round at random."""
+        # Only the entries that the operation reads: it takes less time than their replacement.
+        entries = {name: self._base.elementwise[name] for name in (dtype.name, "float32")}
+        drawing = {name: replace(each, rounding=Rounding.STOCHASTIC, seed=seed) for name, each in entries.items()}
+        return replace(self._base, elementwise=drawing)
 
     def _constant(self, value: Any, dtype: np.dtype[Any]) -> Any:
         """Return a Python number as the operation reads it: a constant of the source is no result of an operation."""
@@ -171,9 +176,10 @@ class RandomRounding(DeviceArithmetic):
         seed = self._next()
         terms = np.asarray(inputs[0])
         dtype = np.dtype(options.get("dtype") or terms.dtype)
-        if function is np.add and dtype.name in FORMATS and dtype.name not in self._own and is_floating(terms.dtype):
-            unit = _sum_unit(method, terms, dtype, options)
-            self.device = replace(self.device, reductions={dtype.name: _drawing_unit(unit, seed)})
+        if function is np.add and dtype.name in FORMATS and is_floating(terms.dtype):
+            own = self._base.adder(dtype.name) if dtype.name in self._own else None
+            unit = own or _sum_unit(method, terms, dtype, options)
+            self.device = replace(self._base, reductions={dtype.name: _drawing_unit(unit, seed)})
         elif dtype.kind == "f" and dtype.name not in FORMATS:
             # A longdouble has no wider format, and its results move by one place.
             return self._moved(getattr(function, method)(*inputs, **options))
@@ -228,16 +234,11 @@ def _drawing_unit(unit: Unit, seed: int) -> Unit:
     return replace(unit, rounding=Rounding.STOCHASTIC, conversion=Rounding.STOCHASTIC, seed=seed)
 
 
-def _drawing(base: Device, seed: int) -> Device:
-    """Return a device that rounds at random with these seeds."""
-    return replace(
-        base,
-        elementwise={
-            name: replace(entry, rounding=Rounding.STOCHASTIC, seed=seed) for name, entry in base.elementwise.items()
-        },
-        matmul={name: _drawing_unit(unit, seed) for name, unit in base.matmul.items()},
-        reductions={name: _drawing_unit(unit, seed) for name, unit in base.reductions.items()},
-    )
+def _with_drawing_units(base: Device, seed: int) -> Device:
+    """Return a device whose matrix units round at random; `multiplier` finds the units of its elementwise entries."""
+    names = {*base.elementwise, *base.matmul}
+    units = {name: unit for name in names if (unit := base.multiplier(name)) is not None}
+    return replace(base, matmul={name: _drawing_unit(unit, seed) for name, unit in units.items()})
 
 
 def _has_fraction(value: Any) -> bool:
