@@ -6,14 +6,15 @@ arithmetic, ACM TOMS 47(2), 2021. With Z the errors of n samples, in the unit of
 - normal: s = -log2(std Z) - [log2((n - 1) / chi2) / 2 + log2(F^-1((p + 1) / 2))], for errors with a normal distribution
   around the centre. chi2 is the quantile of the chi-square distribution with n - 1 degrees of freedom that a value lies
   below with probability (1 - confidence) / 2, and F^-1 the quantile function of the normal distribution.
-- general: s = max k with |Z| <= 2^-k for every sample. Any distribution allows the statement if n >= `samples_needed`.
+- general: s = max k with |Z| <= 2^-k for every sample. Any distribution allows the statement if there are at least
+  `Stochastic.min_general_samples` samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, exp, inf, lgamma, log, log2, log10
+from math import exp, inf, lgamma, log, log2, log10
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -34,14 +35,12 @@ DIGITS_PER_BIT = log10(2)
 # Elements whose digits a record names.
 _NAMED_ELEMENTS = 8
 
+# Elements whose samples are widened at a time: 30 samples of float64 take 4 MiB.
+_CHUNK = 2**14
+
 # Relative change of a term or a step that ends an expansion: the unit roundoff of float64.
 _TOLERANCE = 2.0**-53
 _TINY = 1e-300
-
-
-def samples_needed(probability: float, confidence: float) -> int:
-    """Return the number of samples that the general formula needs: p^n <= 1 - confidence (Sohier et al., section 4)."""
-    return ceil(log(1 - confidence) / log(probability))
 
 
 @lru_cache(maxsize=256)
@@ -162,20 +161,31 @@ class MeasuredDigits(NamedTuple):
 
 
 def measure_digits(actual: Array, samples: Sequence[Array], oracle: Array, settings: Stochastic) -> MeasuredDigits:
-    """Return the significant decimal digits of each element of an output of a real floating dtype.
+    """Return the significant decimal digits of each element of an output of a real floating dtype, in C order.
 
     Digits are at least 0. They end at those of the output's format, because no sample shows a smaller error.
     """
+    flat, references = actual.ravel(), oracle.ravel()
+    columns = [sample.ravel() for sample in samples]
+    digits, non_finite = np.empty(flat.size), np.empty(flat.size, np.bool_)
+    for start in range(0, flat.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        found = _measure_part(flat[part], [column[part] for column in columns], references[part], settings)
+        digits[part], non_finite[part] = found
+    return MeasuredDigits(digits, non_finite)
+
+
+def _measure_part(actual: Array, samples: Sequence[Array], oracle: Array, settings: Stochastic) -> MeasuredDigits:
     number_format = format_of(actual.dtype.name)
     assert number_format is not None
     wide = np.result_type(np.float64, actual.dtype if actual.dtype.kind == "f" else np.float64)
-    stacked = np.stack([_widen(sample, wide) for sample in samples])
+    stacked = np.stack([sample.astype(wide) for sample in samples])
     finite = np.isfinite(stacked).all(axis=0)
-    same_kind = (_classes(stacked) == _classes(_widen(actual, wide))).all(axis=0)
+    same_kind = (_classes(stacked) == _classes(actual.astype(wide))).all(axis=0)
     stacked = np.where(finite, stacked, 1)
     centre = None
     if settings.against == "oracle":
-        given = _widen(oracle, np.result_type(wide, oracle.dtype if oracle.dtype.kind == "f" else wide))
+        given = oracle.astype(np.result_type(wide, oracle.dtype) if oracle.dtype.kind == "f" else wide)
         # An oracle that is not finite beside finite samples is a mismatch, which fails the case.
         finite &= np.isfinite(given)
         centre = np.where(np.isfinite(given), given, 1)
@@ -185,10 +195,6 @@ def measure_digits(actual: Array, samples: Sequence[Array], oracle: Array, setti
         limit -= normal_allowance(settings.samples, settings.probability, settings.confidence)
     digits = np.clip(bits, 0, max(limit, 0)) * DIGITS_PER_BIT
     return MeasuredDigits(np.where(finite, digits, np.where(same_kind, np.nan, 0.0)), ~finite)
-
-
-def _widen(array: Array, dtype: np.dtype[Any]) -> Array:
-    return np.asarray(array).astype(dtype)
 
 
 def _classes(values: Array) -> NDArray[np.int64]:
@@ -209,10 +215,11 @@ def add_digits(
 
     Outputs of integers and complex numbers, without elements, or of another shape than the oracle's have none.
     """
-    if not has_digits(actual.dtype) or not actual.size or actual.shape != oracle.shape:
+    is_real = has_digits(actual.dtype) and oracle.dtype.kind != "c"
+    if not is_real or not actual.size or actual.shape != oracle.shape:
         return comparison
     measured = measure_digits(actual, samples, oracle, settings)
-    digits = measured.digits.ravel()
+    digits = measured.digits
     known = digits[~np.isnan(digits)]
     metrics = dict(comparison.metrics)
     if known.size:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec.structs import replace
 
 from precreg.errors import UserError
@@ -45,7 +44,7 @@ def draw_samples(case: Case, seed: int, call: Call, actual: Arrays, run: Callabl
 def _moved_calls(
     case: Case, settings: Stochastic, seed: int, call: Call, run: Callable[[Call], Arrays]
 ) -> Iterator[Arrays]:
-    movable = [name for name, spec in case.inputs.items() if has_last_bits(spec) and np.any(call.inputs[name] != 0)]
+    movable = [name for name, spec in case.inputs.items() if has_last_bits(spec) and call.inputs[name].any()]
     if not movable:
         given = ", ".join(case.inputs) or "none"
         message = f"expected an input whose last bits may move (normal, uniform, file, ...) but got inputs={given}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from precreg.measure import samples_needed
 from precreg.storage import Source
 from precreg.suite.files import CaseEntry, StochasticEntry, SuiteFile
 from precreg.types import Stochastic
@@ -88,14 +87,14 @@ def read_stochastic(source: Source, entry: StochasticEntry, kind: str, *path: st
             "expected method: general beside against: oracle, because a spread shows no bias, but got method=normal"
         )
         raise source.error("bad-value", message, *path, "against")
-    needed = samples_needed(entry.probability, entry.confidence)
-    if entry.method == "general" and entry.samples < needed:
-        statement = f"probability {entry.probability:g} and confidence {entry.confidence:g}"
-        message = f"expected samples: {needed} or more for {statement} by method: general"
-        raise source.error("bad-value", f"{message} but got samples={entry.samples}", *path, "samples")
-    return Stochastic(
+    settings = Stochastic(
         entry.samples, noise, entry.method, entry.against, entry.error, entry.probability, entry.confidence
     )
+    if entry.method == "general" and entry.samples < settings.min_general_samples:
+        statement = f"probability {entry.probability:g} and confidence {entry.confidence:g}"
+        message = f"expected samples: {settings.min_general_samples} or more for {statement} by method: general"
+        raise source.error("bad-value", f"{message} but got samples={entry.samples}", *path, "samples")
+    return settings
 
 
 # Keys of suites that draw inputs and compute.

@@ -7,6 +7,7 @@ in the output dtype. `baseline` is the accepted result. They are never synonyms.
 
 from __future__ import annotations
 
+from math import ceil, log
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -208,6 +209,14 @@ class Stochastic(Struct, frozen=True):
     error: DigitsError = "relative"
     probability: float = 0.95
     confidence: float = 0.95
+
+    @property
+    def min_general_samples(self) -> int:
+        """Return the number n of samples that the general formula needs: probability^n <= 1 - confidence.
+
+        Sohier et al., Confidence intervals for stochastic arithmetic, ACM TOMS 47(2), 2021, section 4.
+        """
+        return ceil(log(1 - self.confidence) / log(self.probability))
 
 
 class Case(Struct, frozen=True):

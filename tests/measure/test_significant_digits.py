@@ -17,7 +17,6 @@ from precreg.measure.significant_digits import (
     chi_square_quantile,
     measure_digits,
     normal_allowance,
-    samples_needed,
     significant_bits,
 )
 from precreg.types.case import Stochastic
@@ -73,14 +72,14 @@ def test_a_chi_square_quantile_has_its_probability(p, df):
 
 @given(st.floats(0.01, 0.999), st.floats(0.01, 0.9999))
 def test_the_general_formula_needs_so_many_samples(probability, confidence):
-    n = samples_needed(probability, confidence)
+    n = Stochastic(probability=probability, confidence=confidence).min_general_samples
     assert n == significantdigits.minimum_number_of_trials(probability, confidence)
     assert Fraction(probability) ** n <= (1 - Fraction(confidence)) * (1 + Fraction(1, 10**12))
 
 
 def test_the_published_number_of_samples():
     """Sohier et al., table 2: 59 samples for a probability and a confidence of 95 %."""
-    assert samples_needed(0.95, 0.95) == 59
+    assert Stochastic().min_general_samples == 59
 
 
 def test_the_statement_holds_for_simulated_errors():
@@ -200,3 +199,12 @@ def test_worst_elements_are_named_in_order():
     assert found.metrics["min_significant_digits"] == each[0]
     assert found.metrics["median_significant_digits"] == pytest.approx((each[1] + each[2]) / 2)
     assert [sum(int(digits) == k for digits in each) for k in range(len(found.digits.counts))] == [*found.digits.counts]
+
+
+def test_parts_of_a_large_output_have_the_digits_of_the_whole():
+    rng = np.random.default_rng(8)
+    samples = (1 + 1e-3 * rng.normal(size=(5, 200, 170))).astype(np.float32)
+    settings = Stochastic(samples=5)
+    whole = measure_digits(samples[0], samples, samples[0], settings).digits
+    rows = [measure_digits(samples[0, row], samples[:, row], samples[0, row], settings).digits for row in range(200)]
+    np.testing.assert_allclose(whole, np.concatenate(rows), atol=1e-9)

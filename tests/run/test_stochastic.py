@@ -93,7 +93,7 @@ def growing(x):
 
 def unsteady(x):
     y = x * 3
-    y[0] = np.where((y[1] / 7) * 7 == y[1], np.float32(np.nan), y[0])
+    y[0] = np.where((y[1] / 7) * 7 != y[1], np.float32(np.nan), y[0])
     return y
 """
 

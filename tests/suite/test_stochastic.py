@@ -85,8 +85,13 @@ def test_a_mistake_has_its_place(cases, lines, message, line):
 
 
 @pytest.mark.parametrize("kind", ["torch", "onnx", "command"])
-def test_only_python_rounds_at_random(cases, kind):
-    value = {"torch": "{torch: kernels:total}", "onnx": "{onnx: total.onnx}", "command": "{command: [cat]}"}[kind]
+def test_only_python_rounds_at_random(cases, tmp_path, kind):
+    (tmp_path / "suites/unit/total.onnx").touch()
+    value = {
+        "torch": "{torch: kernels:total}",
+        "onnx": "{onnx: total.onnx}",
+        "command": "{command: [cp, '{inputs.x}', '{outputs.y}']}",
+    }[kind]
     suite = SUITE.replace("subject: kernels:total", f"subject: {value}")
     with pytest.raises(UserError, match="only a Python subject rounds at random") as caught:
         cases("stochastic: {noise: rounding}", suite=suite)

@@ -14,16 +14,23 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices import Arithmetic, DeviceArithmetic, NumpyArithmetic, is_floating
-from precreg.arithmetic.devices.device import Cast, Device, Elementwise
-from precreg.arithmetic.devices.elementwise import (
+from precreg.arithmetic.devices import (
     FLOAT64_UFUNCS,
+    MATRIX_UFUNCS,
+    PRODUCTS,
+    Arithmetic,
+    Cast,
+    Device,
+    DeviceArithmetic,
+    Elementwise,
+    NumpyArithmetic,
     compute_elementwise,
+    is_floating,
     read_operand,
+    reduction_axes,
     result_dtype,
     to_carrier,
 )
-from precreg.arithmetic.devices.reductions import MATRIX_UFUNCS, PRODUCTS, reduction_axes
 from precreg.arithmetic.faults.fault import is_narrower
 from precreg.arithmetic.faults.planting import sum_length
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
