@@ -54,8 +54,12 @@ def test_every_half_gives_a_neighbour_of_the_exact_result(name, other):
     assert found.dtype == np.float16
     assert np.all(((found == below) | (found == above))[inside])
     between = inside & (below != above)
-    ups = np.mean(found[between] == above[between])
-    assert not between.any() or 0.02 < ups < 0.98  # both happen
+    # By 1 every product and quotient is a half itself.
+    exact_pairs = other == 1.0 and name in ("multiply", "divide")
+    if between.any():
+        assert 0.02 < np.mean(found[between] == above[between]) < 0.98  # both happen
+    else:
+        assert exact_pairs or (name, other) == ("divide", 2.0**-20)
 
 
 @np.errstate(all="ignore")
