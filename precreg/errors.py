@@ -23,6 +23,7 @@ ADVICE: dict[str, str] = {
     "unknown-device": "name a device that precreg ships, or add suites/devices/NAME.yaml (docs/devices.md)",
     "bad-device": "correct the table of the device at the place named (docs/devices.md)",
     "idle-device": "compute with numpy's functions on the floating-point inputs, or remove device (docs/devices.md)",
+    "idle-noise": "choose the other noise:, or remove stochastic (docs/significant_digits.md)",
     "unknown-fault": "name a fault that precreg faults --list shows",
     "unknown-dtype": "use a dtype that precreg knows",
     "unknown-distribution": "use one of the distributions that precreg knows",

@@ -98,6 +98,12 @@ def with_an_idle_device(project):
     return project.run("run", "--jobs", "0")
 
 
+def with_idle_noise(project):
+    project.write("suites/unit/kernels.py", IDLE_KERNELS)
+    project.change("subject: kernels:mean", "stochastic: {samples: 3}\nsubject: kernels:by_list")
+    return project.run("run", "--jobs", "0")
+
+
 def taken_name(project):
     project.write("suites/unit/statistics.py", KERNELS)
     project.change("subject: kernels", "subject: statistics")
@@ -466,6 +472,7 @@ SCENARIOS = {
     "unknown-device": added("device: asend"),
     "bad-device": with_a_broken_device,
     "idle-device": with_an_idle_device,
+    "idle-noise": with_idle_noise,
     "unknown-fault": command("faults", "--fault", "naive"),
     "unknown-dtype": changed("float16", "flaot16"),
     "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),

@@ -43,7 +43,6 @@ from .html import json_for_script as json_for_script
 from .html import page_script as page_script
 from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
-from .html import unravel_index as unravel_index
 from .monitor import render_monitor_html as render_monitor_html
 from .pairs import describe_no_version as describe_no_version
 from .record import read_merged_run as read_merged_run
