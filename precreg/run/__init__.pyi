@@ -17,12 +17,9 @@ from .escalation import Announcement as Announcement
 from .escalation import DiagnosisAnnouncement as DiagnosisAnnouncement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
-<<<<<<< HEAD
+from .escalation import paired_output as paired_output
 from .explanation import DIAGNOSE_SECONDS as DIAGNOSE_SECONDS
 from .explanation import count_diagnoses as count_diagnoses
-=======
-from .escalation import paired_output as paired_output
->>>>>>> d-bisect
 from .oracle import run_oracle as run_oracle
 from .other_version import checked_out_version as checked_out_version
 from .pair import is_open as is_open
