@@ -20,33 +20,20 @@ ChangeKind = Literal[
 ]
 
 _DTYPES = frozenset(
-    [
-        "float16",
-        "float32",
-        "float64",
-        "half",
-        "single",
-        "double",
-        "bfloat16",
-        "float8_e4m3fn",
-        "float8_e5m2",
-        "int8",
-        "int16",
-        "int32",
-        "f16",
-        "f32",
-        "bf16",
-    ]
+    {
+        *("float16", "float32", "float64", "half", "single", "double", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+        *("int8", "int16", "int32", "f16", "f32", "bf16"),
+    }
 )
 _CONVERSIONS = _DTYPES | {"astype", "to", "dtype", "view", "type", "cast", "asarray"}
 
 
 def change_kind(before: str, now: str) -> ChangeKind:
     """Compare two sources; an empty one is a part that one version lacks."""
-    trees = [_parsed(text) for text in (before, now)]
-    if trees[0] is None or trees[1] is None:
+    former, present = _parsed(before), _parsed(now)
+    if former is None or present is None:
         return "expression"
-    first, second = (Counter(_tokens(tree)) for tree in trees)
+    first, second = Counter(_tokens(former)), Counter(_tokens(present))
     gone, new = first - second, second - first
     words = {text for kind, text in (*gone, *new) if kind in ("name", "attribute")}
     if words & _CONVERSIONS and words <= _CONVERSIONS | _held(gone, new):
@@ -57,7 +44,7 @@ def change_kind(before: str, now: str) -> ChangeKind:
         return "added"
     if not new:
         return "dropped"
-    return _replaced({kind for kind, _ in (*gone, *new)}, trees[0], trees[1])
+    return _replaced({kind for kind, _ in (*gone, *new)}, former, present)
 
 
 def _replaced(kinds: set[str], before: ast.AST, now: ast.AST) -> ChangeKind:
