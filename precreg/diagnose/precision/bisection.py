@@ -1,0 +1,141 @@
+"""How is the smallest set of parts that need a wider dtype found, and how is its configuration proved?"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import yaml
+
+from precreg.diagnose.precision.kinds import PartSource, TorchModules
+from precreg.diagnose.precision.parts import overflowing, rank_parts
+from precreg.diagnose.precision.smallest_set import find_smallest_set
+from precreg.diagnose.precision.trials import CaseTrials, LimitOfMetric
+from precreg.errors import UserError
+from precreg.run import prepare_cases
+from precreg.shadow import Recorder, TraceSettings, trace_case
+from precreg.subject import watch_case_in_process
+from precreg.types import (
+    Case,
+    Environment,
+    PrecisionBisection,
+    PrecisionConfiguration,
+    PrecisionPart,
+    PrecisionTrial,
+)
+from precreg.vcs import git_state
+
+# A trace behind an overflow has no shares, so the parts that overflow are kept and the rest is traced again.
+MAX_TRACES = 4
+
+
+class PrecisionRequest(NamedTuple):
+    """The wider dtype, the bound that replaces the case's, and the environment."""
+
+    environment: Environment
+    wide: str = "float32"
+    limit: LimitOfMetric | None = None
+
+
+def bisect_precision(case: Case, project: Path, request: PrecisionRequest) -> PrecisionBisection:
+    """Return the smallest set of parts of a case that must compute in the wider dtype. Prints go to stderr.
+
+    Raises UserError: untraceable, for a subject without parts, or a case that does not repeat; trace-failed, for one
+    that fails.
+    """
+    prepare_cases([case], project)
+    with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
+        return _Bisection(case, project, request).run()
+
+
+class _Bisection:
+    def __init__(self, case: Case, project: Path, request: PrecisionRequest) -> None:
+        self._case, self._project, self._request = case, project, request
+        self._source = _source_of(case, project, request.wide)
+        self._trials = CaseTrials(case, project, request.environment, request.limit)
+        self._done: list[PrecisionTrial] = []
+        self._parts: list[PrecisionPart] = []
+        self._traces = 0
+
+    def run(self) -> PrecisionBisection:
+        """Run the case plainly, rank its parts, search, and prove the configuration."""
+        plain = self._try(())
+        if plain.problem:
+            raise _unjudged(self._case, plain.problem)
+        if not plain.holds:
+            self._parts = self._ranked(plain)
+        names = [part.name for part in self._parts]
+        found = find_smallest_set(names, lambda kept: plain.holds if not kept else self._try(kept).holds)
+        configuration, proof = None, None
+        if found.status == "found":
+            configuration, proof = self._proved(found.kept)
+        state = git_state(self._project)
+        limit = self._request.limit
+        return PrecisionBisection(
+            case=self._case.id,
+            seed=plain.seed,
+            commit="" if state is None else state.commit,
+            status=found.status,
+            kind=self._source.kind,
+            narrow=self._source.narrow,
+            wide=self._source.wide,
+            bound="" if limit is None else f"{limit.metric} {limit.limit:g}",
+            parts=tuple(self._parts),
+            kept=found.kept,
+            trials=tuple(self._done),
+            proof=proof,
+            traces=self._traces,
+            configuration=configuration,
+        )
+
+    def _members(self, names: tuple[str, ...]) -> list[str]:
+        return [member for part in self._parts if part.name in names for member in part.members]
+
+    def _try(self, kept: tuple[str, ...]) -> PrecisionTrial:
+        setting = self._source.setting(self._members(kept))
+        self._done.append(self._trials.run(self._source.altered(setting.keys), kept))
+        return self._done[-1]
+
+    def _ranked(self, plain: PrecisionTrial) -> list[PrecisionPart]:
+        """Return all parts by their shares, from as many traces as overflows need."""
+        first: list[PrecisionPart] = []
+        while True:
+            parts = self._traced(plain, [member for part in first for member in part.members])
+            new = [part for part in parts if part.name in overflowing(parts)]
+            known = {part.name for part in first}
+            rest = [part for part in rank_parts(parts) if part.name not in known]
+            added = [part for part in new if part.name not in known]
+            if not added or not self._source.has_retrace or self._traces == MAX_TRACES:
+                return [*first, *rest]
+            first += added
+
+    def _traced(self, plain: PrecisionTrial, members: list[str]) -> list[PrecisionPart]:
+        self._traces += 1
+        altered = self._source.altered(self._source.setting(members).keys)
+        settings = TraceSettings(chain=self._request.environment.chain)
+        trace = trace_case(altered.case, self._project, plain.seed, Recorder(), settings)
+        output = plain.output or next((each.name for each in trace.outputs), "")
+        return self._source.parts(trace, output)
+
+    def _proved(self, kept: tuple[str, ...]) -> tuple[PrecisionConfiguration, PrecisionTrial]:
+        """Return the text of the configuration, and the trial of what is read from it."""
+        setting = self._source.setting(self._members(kept))
+        text = yaml.safe_dump(setting.keys, default_flow_style=None, sort_keys=False, width=1000)
+        proof = self._trials.run(self._source.altered(yaml.safe_load(text)), kept)
+        return PrecisionConfiguration(text=text, place=setting.place, proved=proof.holds), proof
+
+
+def _source_of(case: Case, project: Path, wide: str) -> PartSource:
+    if case.subject.kind == "torch":
+        return TorchModules(case, project, wide)
+    expected = "a module of torch, a model of ONNX or a simulated device"
+    raise UserError("untraceable", f"expected {expected} but {case.id} has the kind {case.subject.kind}")
+
+
+def _unjudged(case: Case, problem: str) -> UserError:
+    if problem == "nondeterministic":
+        return UserError("untraceable", f"expected a case that repeats its bits but {case.id} does not")
+    return UserError("trace-failed", f"expected the subject of {case.id} to return arrays but: {problem}")

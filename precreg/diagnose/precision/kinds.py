@@ -1,0 +1,114 @@
+"""How does each kind of subject compute some of its parts in a wider dtype, and which parts does it have?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from precreg.arithmetic import FORMATS
+from precreg.diagnose.precision.parts import group_parts
+from precreg.errors import UserError
+from precreg.run import draw_inputs, suite_folder
+from precreg.subject import Call
+from precreg.subject.torch import NARROWER, OWN_SUFFIX, weights_by_module
+from precreg.types import Case, Computation, Operation, PartKind, PrecisionPart, Trace
+
+if TYPE_CHECKING:
+    from precreg.arithmetic.devices import Arithmetic
+
+KEEP_IN = "keep_in"
+
+
+class Altered(NamedTuple):
+    """A case with some parts in the wider dtype, and the arithmetic of its simulated device if it has one."""
+
+    case: Case
+    arithmetic: Arithmetic | None = None
+
+
+class Setting(NamedTuple):
+    """The keys that keep parts in the wider dtype, and the file that they belong to."""
+
+    keys: dict[str, Any]
+    place: str
+
+
+class PartSource(Protocol):
+    """One kind of subject: its parts, and the case with some of them in the wider dtype."""
+
+    kind: PartKind
+    narrow: str
+    wide: str
+    has_retrace: bool
+
+    def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
+        """Return the parts of a traced run, in order of execution."""
+
+    def setting(self, members: Sequence[str]) -> Setting:
+        """Return the configuration with the members of parts."""
+
+    def altered(self, keys: Mapping[str, Any]) -> Altered:
+        """Return the case with the keys of a configuration."""
+
+
+def bytes_of(dtype: str) -> int:
+    """Return the bytes of an element of a floating dtype."""
+    return {"float64": 8, "float32": 4}.get(dtype, 2 if FORMATS[dtype].precision > 4 else 1)
+
+
+class TorchModules:
+    """The modules of a network of torch."""
+
+    kind: PartKind = "modules"
+    has_retrace = True
+
+    def __init__(self, case: Case, project: Path, wide: str) -> None:
+        spec: dict[str, Any] = case.subject.spec
+        self.narrow, self.wide, self._case = spec.get("autocast") or spec.get("dtype", ""), wide, case
+        if self.narrow not in NARROWER[wide]:
+            expected = f"a module with dtype or autocast of {', '.join(NARROWER[wide])}"
+            raise UserError("untraceable", f"expected {expected} but {case.id} has {self.narrow or 'none of them'}")
+        folder = suite_folder(project, case.directory)
+        call = Call(draw_inputs(case, 0, folder, project), case.params, folder, project)
+        self._weights = weights_by_module(spec, call)
+        if not self._weights:
+            raise UserError("untraceable", f"expected a module of torch but {case.id} calls a function")
+
+    def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
+        """Return the modules that run, each with the code of its own alone if modules below it run."""
+        ran = {self._module(each) for each in trace.operations}
+        growth = bytes_of(self.wide) - bytes_of(self.narrow)
+        grouped = group_parts(trace, output, self._module, growth)
+        return [self._named(part, ran, growth) for part in grouped]
+
+    def _module(self, operation: Operation) -> str:
+        """Return the nearest module that the network has: code may make others while it runs."""
+        path = operation.site.module
+        while path not in self._weights:
+            path = path.rpartition(".")[0]
+        return path
+
+    def _named(self, part: PrecisionPart, ran: set[str], growth: int) -> PrecisionPart:
+        path = part.name
+        below = {name for name in self._weights if not path or name.startswith(f"{path}.")} - {path}
+        # A module may use the weights of modules below it that never run.
+        is_own = bool(below) and any(name in ran for name in below)
+        name = f"{path}{OWN_SUFFIX}" if is_own or not path else path
+        held = self._weights[path] + (0 if is_own else sum(self._weights[each] for each in below))
+        # Autocast keeps weights in float32 anyway.
+        extra = 0 if "autocast" in self._case.subject.spec else growth * held
+        return replace(part, name=name, members=(name,), parameters=held, weight_bytes=extra)
+
+    def setting(self, members: Sequence[str]) -> Setting:
+        """Return keep_in with the modules, beside those that the case keeps already."""
+        before: dict[str, list[str]] = self._case.subject.spec.get(KEEP_IN, {})
+        names = [*before.get(self.wide, []), *members]
+        return Setting({KEEP_IN: {**before, self.wide: names}} if names else {}, self._case.source.file)
+
+    def altered(self, keys: Mapping[str, Any]) -> Altered:
+        """Return the case with another keep_in."""
+        spec = {**self._case.subject.spec, **keys}
+        return Altered(replace(self._case, subject=Computation(self._case.subject.kind, spec)))
