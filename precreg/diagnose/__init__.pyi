@@ -1,1 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .precision.bisection import PrecisionRequest as PrecisionRequest
+from .precision.bisection import bisect_precision as bisect_precision
+from .precision.trials import LimitOfMetric as LimitOfMetric

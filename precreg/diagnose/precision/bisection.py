@@ -33,11 +33,12 @@ MAX_TRACES = 4
 
 
 class PrecisionRequest(NamedTuple):
-    """The wider dtype, the bound that replaces the case's, and the environment."""
+    """The environment, the wider dtype, the bound that replaces the case's, and the file for the configuration."""
 
     environment: Environment
     wide: str = "float32"
     limit: LimitOfMetric | None = None
+    write: Path | None = None
 
 
 def bisect_precision(case: Case, project: Path, request: PrecisionRequest) -> PrecisionBisection:

@@ -15,7 +15,9 @@ from precreg.types import ErrorSize, Operation, PrecisionPart, Trace
 _WITHOUT_PART = ("created", "random", "probe")
 
 
-def group_parts(trace: Trace, output: str, key_of: Callable[[Operation], str | None], growth: int) -> list[PrecisionPart]:
+def group_parts(
+    trace: Trace, output: str, key_of: Callable[[Operation], str | None], growth: int
+) -> list[PrecisionPart]:
     """Return the operations of a trace as parts by a key, in order of execution; None leaves an operation out.
 
     `growth` is the number of bytes by which an element grows in the wider dtype.

@@ -64,9 +64,7 @@ def _shortest_prefix(ranked: Sequence[str], most: int, is_enough: Callable[[Sequ
     return length if ranked else None
 
 
-def _needed(
-    members: Sequence[str], beside: Sequence[str], is_enough: Callable[[Sequence[str]], bool]
-) -> Sequence[str]:
+def _needed(members: Sequence[str], beside: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> Sequence[str]:
     """Return the members that are needed beside others, which are enough together with all members.
 
     Halves drop together (Junker, QuickXplain, AAAI 2004), so that few needed members among many cost few runs.

@@ -73,9 +73,7 @@ def _caller(name: str, named: Mapping[str, Any]) -> str | None:
 
 
 def _widen_weights(named: Mapping[str, Any], wide: Mapping[str, Any], narrow: set[int]) -> None:
-    shared = {
-        id(weight) for each in named.values() if id(each) in narrow for weight in each._parameters.values()
-    }
+    shared = {id(weight) for each in named.values() if id(each) in narrow for weight in each._parameters.values()}
     for name, dtype in wide.items():
         module = named[name]
         for key, weight in module._parameters.items():
@@ -127,7 +125,6 @@ class _Conversion(NamedTuple):
         is_up = _BITS.get(self.target, 0) >= _BITS.get(self.source, 0)
         fits = _BITS[value.dtype] < _BITS.get(self.target, 0) if is_up else value.dtype == self.source
         return value.to(self.target) if fits else value
-
 
 
 def own_weights(module: Any) -> dict[str, int]:
