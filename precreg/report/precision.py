@@ -14,7 +14,7 @@ from precreg.types import PrecisionBisection, PrecisionPart, PrecisionTrial
 # More rows say little: their shares are small.
 MAX_PARTS = 12
 MAX_NAMES = 6
-_NOUNS = {"modules": ("module", "modules"), "nodes": ("node", "nodes"), "operations": ("operation", "operations")}
+_NOUNS = {"modules": ("module", "modules"), "nodes": ("node", "nodes"), "lines": ("line", "lines")}
 
 
 def render_precision(found: PrecisionBisection) -> str:

@@ -1,7 +1,6 @@
 """Which parts of a computation need a wider dtype for a bound to hold, and what does each cost?
 
-A part is a module of torch, a node of ONNX or a group of them, or an operation at a line on a simulated device. A trial
-runs the case with some of its parts in the wider dtype.
+A part is a module of torch, a node of ONNX or a group of them, or a line whose operations a simulated device computes. A trial runs the case with some of its parts in the wider dtype.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ PRECISION_SCHEMA = "precreg-precision/1"
 # - spread: more than half of the parts are needed, so no part dominates the error
 # - insufficient: the bound is broken with every part in the wider dtype, too
 PrecisionStatus = Literal["found", "passed", "spread", "insufficient"]
-PartKind = Literal["modules", "nodes", "operations"]
+PartKind = Literal["modules", "nodes", "lines"]
 
 
 class PrecisionPart(Struct, frozen=True, kw_only=True):
@@ -86,7 +85,7 @@ class PrecisionBisection(Struct, frozen=True, kw_only=True):
     commit: str = ""
     status: PrecisionStatus
     kind: PartKind
-    # The dtype of the computation, and the wider one of the kept parts.
+    # The dtype or the device of the computation, and the wider dtype of the kept parts.
     narrow: str
     wide: str
     # A bound of the command line that replaces the case's; empty for the case's own.

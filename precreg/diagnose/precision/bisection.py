@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from precreg.diagnose.precision.kinds import PartSource, TorchModules
+from precreg.diagnose.precision.kinds import DeviceLines, PartSource, TorchModules
 from precreg.diagnose.precision.parts import overflowing, rank_parts
 from precreg.diagnose.precision.smallest_set import find_smallest_set
 from precreg.diagnose.precision.trials import CaseTrials, LimitOfMetric
@@ -130,6 +130,8 @@ class _Bisection:
 
 
 def _source_of(case: Case, project: Path, wide: str) -> PartSource:
+    if case.device is not None:
+        return DeviceLines(case, project, case.device)
     if case.subject.kind == "torch":
         return TorchModules(case, project, wide)
     expected = "a module of torch, a model of ONNX or a simulated device"

@@ -12,6 +12,7 @@ from precreg.arithmetic import FORMATS
 from precreg.diagnose.precision.parts import group_parts
 from precreg.errors import UserError
 from precreg.run import draw_inputs, suite_folder
+from precreg.storage import DEVICES_FOLDER
 from precreg.subject import Call
 from precreg.subject.torch import NARROWER, OWN_SUFFIX, weights_by_module
 from precreg.types import Case, Computation, Operation, PartKind, PrecisionPart, Trace
@@ -19,7 +20,7 @@ from precreg.types import Case, Computation, Operation, PartKind, PrecisionPart,
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
 
-KEEP_IN = "keep_in"
+KEEP_IN, WIDE = "keep_in", "wide"
 
 
 class Altered(NamedTuple):
@@ -112,3 +113,43 @@ class TorchModules:
         """Return the case with another keep_in."""
         spec = {**self._case.subject.spec, **keys}
         return Altered(replace(self._case, subject=Computation(self._case.subject.kind, spec)))
+
+
+class DeviceLines:
+    """The lines of code whose operations a simulated device computes. A wider unit computes in float64."""
+
+    kind: PartKind = "lines"
+    has_retrace = False
+    wide = "float64"
+
+    def __init__(self, case: Case, project: Path, device: str) -> None:
+        from precreg.arithmetic.devices import device_named, own_device
+
+        self._case, self.narrow = case, device
+        self._device = device_named(device, project)
+        self._is_own = own_device(device, project) is not None
+
+    def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
+        """Return the lines that compute. Results keep their dtype, so that they take no more memory."""
+        return group_parts(trace, output, _line, growth=0)
+
+    def setting(self, members: Sequence[str]) -> Setting:
+        """Return the operations of the wider unit, for the table of the project or for a new one like a shipped one."""
+        places = [*self._device.wide, *members]
+        if not places:
+            return Setting({}, "")
+        if self._is_own:
+            return Setting({WIDE: places}, f"{DEVICES_FOLDER}/{self.narrow}.yaml")
+        about = f"{self.narrow} with a wider unit for some operations"
+        return Setting({"about": about, "like": self.narrow, WIDE: places}, f"{DEVICES_FOLDER}/{self.narrow}-wide.yaml")
+
+    def altered(self, keys: Mapping[str, Any]) -> Altered:
+        """Return the case on the device with another wider unit."""
+        from precreg.arithmetic.devices import arithmetic_of_device
+
+        return Altered(self._case, arithmetic_of_device(replace(self._device, wide=tuple(keys.get(WIDE, ())))))
+
+
+def _line(operation: Operation) -> str | None:
+    site = operation.site
+    return f"{site.file}:{site.line}" if site.file and operation.note != "moved" else None

@@ -32,9 +32,9 @@ def keep_modules(module: Any, spec: Mapping[str, Any]) -> Any:
     device = spec.get("on", "cpu").partition(":")[0]
     autocast = (device, getattr(torch, spec["autocast"])) if "autocast" in spec else None
     for name, each in named.items():
-        inner, outer = wide.get(name, narrow), wide.get(_caller(name, named), narrow)
-        is_wide = name in wide
-        if is_wide != (_caller(name, named) in wide) or inner != outer:
+        caller, is_wide = _caller(name, named), name in wide
+        inner, outer = wide.get(name, narrow), narrow if caller is None else wide.get(caller, narrow)
+        if is_wide != (caller in wide) or inner != outer:
             boundary = _Boundary(inner, outer, autocast, is_wide)
             each.register_forward_pre_hook(boundary.enter, with_kwargs=True)
             each.register_forward_hook(boundary.leave, always_call=True)
