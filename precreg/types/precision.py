@@ -1,6 +1,7 @@
 """Which parts of a computation need a wider dtype for a bound to hold, and what does each cost?
 
-A part is a module of torch, a node of ONNX or a group of them, or a line whose operations a simulated device computes. A trial runs the case with some of its parts in the wider dtype.
+A part is a module of torch, a node of ONNX or a group of them, or a line whose operations a simulated device computes.
+A trial runs the case with some of its parts in the wider dtype.
 """
 
 from __future__ import annotations

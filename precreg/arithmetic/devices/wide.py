@@ -1,7 +1,7 @@
 """Which operations of a device does a wider unit compute, and with which results?
 
-A wider unit computes an operation in float64, on the operands as they are, and rounds the result once to its dtype. A place is
-the name of operations, a line of the user's code, or both: `add.reduce`, `kernels.py:12`, `exp@kernels.py:12`.
+A wider unit computes an operation in float64, on the operands as they are, and rounds the result once to its dtype. A
+place is the name of operations, a line of the user's code, or both: `add.reduce`, `kernels.py:12`, `exp@kernels.py:12`.
 """
 
 from __future__ import annotations
@@ -87,17 +87,18 @@ class WideUnit:
         return _rounded(compute(*given, **kept), dtype)
 
 
-def _dtype_of(
-    function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
-) -> np.dtype[Any] | None:
+def _dtype_of(function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> np.dtype[Any]:
     """Return the dtype of the result, as numpy chooses it."""
+    chosen: np.dtype[Any]
     if options.get("dtype") is not None:
-        return np.dtype(options["dtype"])
-    if method != "__call__":
-        return np.dtype(np.asarray(inputs[0]).dtype)
-    if function.signature is not None:
-        return np.dtype(np.result_type(*(np.asarray(each).dtype for each in inputs)))
-    return result_dtype(function, inputs, options)
+        chosen = np.dtype(options["dtype"])
+    elif method != "__call__":
+        chosen = np.asarray(inputs[0]).dtype
+    elif function.signature is not None:
+        chosen = np.result_type(*(np.asarray(each).dtype for each in inputs))
+    else:
+        chosen = result_dtype(function, inputs, options)
+    return chosen
 
 
 def _arrays(values: Sequence[Any]) -> list[Array]:

@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from precreg.diagnose.precision.kinds import DeviceLines, PartSource, TorchModules
+from precreg.diagnose.precision.kinds import DeviceLines, OnnxNodes, PartSource, TorchModules
 from precreg.diagnose.precision.parts import overflowing, rank_parts
 from precreg.diagnose.precision.smallest_set import find_smallest_set
 from precreg.diagnose.precision.trials import CaseTrials, LimitOfMetric
 from precreg.errors import UserError
 from precreg.run import prepare_cases
 from precreg.shadow import Recorder, TraceSettings, trace_case
+from precreg.storage import replace_file, report_write_errors
 from precreg.subject import watch_case_in_process
 from precreg.types import (
     Case,
@@ -90,6 +91,7 @@ class _Bisection:
             proof=proof,
             traces=self._traces,
             configuration=configuration,
+            widened_by_runtime=self._source.widened_by_runtime,
         )
 
     def _members(self, names: tuple[str, ...]) -> list[str]:
@@ -126,7 +128,12 @@ class _Bisection:
         setting = self._source.setting(self._members(kept))
         text = yaml.safe_dump(setting.keys, default_flow_style=None, sort_keys=False, width=1000)
         proof = self._trials.run(self._source.altered(yaml.safe_load(text)), kept)
-        return PrecisionConfiguration(text=text, place=setting.place, proved=proof.holds), proof
+        file = self._request.write
+        if file is not None:
+            with report_write_errors(str(file)):
+                replace_file(file, self._source.file(setting.keys, text))
+        written = "" if file is None else str(file)
+        return PrecisionConfiguration(text=text, place=setting.place, file=written, proved=proof.holds), proof
 
 
 def _source_of(case: Case, project: Path, wide: str) -> PartSource:
@@ -134,6 +141,8 @@ def _source_of(case: Case, project: Path, wide: str) -> PartSource:
         return DeviceLines(case, project, case.device)
     if case.subject.kind == "torch":
         return TorchModules(case, project, wide)
+    if case.subject.kind == "onnx":
+        return OnnxNodes(case, project, wide)
     expected = "a module of torch, a model of ONNX or a simulated device"
     raise UserError("untraceable", f"expected {expected} but {case.id} has the kind {case.subject.kind}")
 

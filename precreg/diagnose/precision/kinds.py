@@ -43,7 +43,10 @@ class PartSource(Protocol):
     kind: PartKind
     narrow: str
     wide: str
+    # Whether a trace can run with some parts in the wider dtype.
     has_retrace: bool
+    # Whether the runtime computes chains of parts in a wider dtype by itself.
+    widened_by_runtime: bool
 
     def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
         """Return the parts of a traced run, in order of execution."""
@@ -53,6 +56,9 @@ class PartSource(Protocol):
 
     def altered(self, keys: Mapping[str, Any]) -> Altered:
         """Return the case with the keys of a configuration."""
+
+    def file(self, keys: Mapping[str, Any], text: str) -> bytes:
+        """Return the content of a file that holds a configuration."""
 
 
 def bytes_of(dtype: str) -> int:
@@ -64,7 +70,7 @@ class TorchModules:
     """The modules of a network of torch."""
 
     kind: PartKind = "modules"
-    has_retrace = True
+    has_retrace, widened_by_runtime = True, False
 
     def __init__(self, case: Case, project: Path, wide: str) -> None:
         spec: dict[str, Any] = case.subject.spec
@@ -114,12 +120,73 @@ class TorchModules:
         spec = {**self._case.subject.spec, **keys}
         return Altered(replace(self._case, subject=Computation(self._case.subject.kind, spec)))
 
+    def file(self, keys: Mapping[str, Any], text: str) -> bytes:
+        """Return the text."""
+        return text.encode()
+
+
+class OnnxNodes:
+    """The nodes of an ONNX model in float16 or bfloat16, grouped by the module that they come from."""
+
+    kind: PartKind = "nodes"
+    has_retrace = True
+
+    def __init__(self, case: Case, project: Path, wide: str) -> None:
+        from precreg.subject.onnx import ROUND_NODES, node_groups, read_model
+
+        spec: dict[str, Any] = case.subject.spec
+        if wide != "float32":
+            raise UserError("bad-value", f"expected --keep-in float32 for nodes of ONNX but got {wide}")
+        self._case, self.wide = case, wide
+        self._folder, self._project = suite_folder(project, case.directory), project
+        self._groups = node_groups(read_model(spec["model"], self._folder, project))
+        if not self._groups:
+            message = f"expected nodes in float16 or bfloat16 but the model of {case.id} has none"
+            raise UserError("untraceable", message)
+        self.narrow = next(iter(self._groups.values())).dtype
+        self._of_node = {node: name for name, group in self._groups.items() for node in group.nodes}
+        self.widened_by_runtime = ROUND_NODES not in spec and "providers" not in spec
+
+    def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
+        """Return the groups of nodes that run."""
+        growth = bytes_of(self.wide) - bytes_of(self.narrow)
+        grouped = group_parts(trace, output, self._group, growth)
+        return [self._with_nodes(part, growth) for part in grouped]
+
+    def _group(self, operation: Operation) -> str | None:
+        from precreg.subject.onnx import CAST_MARK
+
+        name = operation.site.module.partition(CAST_MARK)[0]
+        return name if name in self._groups else self._of_node.get(name)
+
+    def _with_nodes(self, part: PrecisionPart, growth: int) -> PrecisionPart:
+        group = self._groups[part.name]
+        weight_bytes = growth * group.weights
+        return replace(part, members=group.nodes, parameters=group.weights, weight_bytes=weight_bytes)
+
+    def setting(self, members: Sequence[str]) -> Setting:
+        """Return keep_in with the nodes, beside those that the case keeps already."""
+        names = [*self._case.subject.spec.get(KEEP_IN, {}).get(self.wide, []), *members]
+        return Setting({KEEP_IN: {self.wide: names}} if names else {}, self._case.source.file)
+
+    def altered(self, keys: Mapping[str, Any]) -> Altered:
+        """Return the case with another keep_in."""
+        spec = {**self._case.subject.spec, **keys}
+        return Altered(replace(self._case, subject=Computation(self._case.subject.kind, spec)))
+
+    def file(self, keys: Mapping[str, Any], text: str) -> bytes:
+        """Return the model with its kept nodes, as ONNX Runtime runs it; it rounds no other results."""
+        from precreg.subject.onnx import read_model, with_mixed_nodes
+
+        model = read_model(self._case.subject.spec["model"], self._folder, self._project)
+        return with_mixed_nodes(model, {KEEP_IN: keys[KEEP_IN]}).content
+
 
 class DeviceLines:
     """The lines of code whose operations a simulated device computes. A wider unit computes in float64."""
 
     kind: PartKind = "lines"
-    has_retrace = False
+    has_retrace, widened_by_runtime = False, False
     wide = "float64"
 
     def __init__(self, case: Case, project: Path, device: str) -> None:
@@ -148,6 +215,10 @@ class DeviceLines:
         from precreg.arithmetic.devices import arithmetic_of_device
 
         return Altered(self._case, arithmetic_of_device(replace(self._device, wide=tuple(keys.get(WIDE, ())))))
+
+    def file(self, keys: Mapping[str, Any], text: str) -> bytes:
+        """Return the text."""
+        return text.encode()
 
 
 def _line(operation: Operation) -> str | None:
