@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from typing import Any
 
 import msgspec
 
-from precreg.report.describe import format_columns, list_some, strip_controls
+from precreg.report.describe import format_columns, strip_controls
 from precreg.types import PrecisionBisection, PrecisionPart, PrecisionTrial
 
 # More rows say little: their shares are small.
 MAX_PARTS = 12
-MAX_NAMES = 6
-_NOUNS = {"modules": ("module", "modules"), "nodes": ("node", "nodes"), "lines": ("line", "lines")}
+_NOUNS = {"modules": ("module", "modules"), "nodes": ("group of nodes", "groups of nodes"), "lines": ("line", "lines")}
 
 
 def render_precision(found: PrecisionBisection) -> str:
@@ -43,9 +42,11 @@ def _answer(found: PrecisionBisection) -> Iterator[str]:
     if found.status == "passed":
         yield f"The bounds hold in {found.narrow}: no {_NOUNS[found.kind][0]} needs {found.wide}."
     elif found.status == "found":
-        yield f"{_count(found, len(found.kept))} of {count} in {found.wide} keep the bound: {', '.join(found.kept)}"
+        verb = "keeps" if len(found.kept) == 1 else "keep"
+        yield f"{len(found.kept)} of {_count(found, count)} in {found.wide} {verb} the bound: {', '.join(found.kept)}"
         yield _values(plain, found.proof or found.trials[-1])
-        yield _time(plain, found.proof or found.trials[-1])
+        if found.kind != "lines":
+            yield _time(plain, found.proof or found.trials[-1])
     elif found.status == "spread":
         yield f"No {_NOUNS[found.kind][0]} dominates the error: half of the {_count(found, count)} in {found.wide}"
         yield "break the bound, and all together keep it. A few exceptions do not help; compute all of it wider."
@@ -78,8 +79,12 @@ def _time(before: PrecisionTrial, after: PrecisionTrial) -> str:
 
 
 def _runs(found: PrecisionBisection) -> str:
-    proof = " and 1 to prove the configuration" if found.proof is not None else ""
-    return f"{len(found.trials)} run{'s' * (len(found.trials) != 1)} of the case{proof}, {found.traces} traces"
+    proof = ", and 1 to prove the configuration" if found.proof is not None else ""
+    return f"{_plural(found.trials, 'run')} of the case{proof}; {found.traces} trace{'s' * (found.traces != 1)}"
+
+
+def _plural(items: Sequence[object], noun: str) -> str:
+    return f"{len(items)} {noun}{'s' * (len(items) != 1)}"
 
 
 def _configuration(found: PrecisionBisection) -> Iterator[str]:
@@ -98,21 +103,42 @@ def _parts(found: PrecisionBisection) -> Iterator[str]:
     if not found.parts:
         return
     yield ""
-    names = ["kept", "share", "parameters", "weights", "results", "operations", _NOUNS[found.kind][0]]
-    yield f"largest shares of the error, and what {found.wide} costs: bytes more, from the trace"
-    yield from format_columns(names, [_row(part, found.kept) for part in found.parts[:MAX_PARTS]], MAX_PARTS)
+    yield f"largest shares of the error, and the static costs of {found.wide} in the trace"
+    columns = _columns(found)
+    rows = [[column(part) for column in columns.values()] for part in found.parts[:MAX_PARTS]]
+    yield from format_columns([*columns], rows, MAX_PARTS)
     if len(found.parts) > MAX_PARTS:
         yield f"and {len(found.parts) - MAX_PARTS} more"
 
 
-def _row(part: PrecisionPart, kept: Sequence[str]) -> list[str]:
-    share = "-" if part.share is None else f"{100 * part.share:.1f} %"
-    return [
-        "yes" if part.name in kept else "",
-        share if isfinite(part.own) else "overflow",
-        f"{part.parameters:,}",
-        f"{part.weight_bytes:,} B",
-        f"{part.result_bytes:,} B",
-        f"{part.operations:,}",
-        f"{part.name}{f' ({list_some(part.members, MAX_NAMES)})' if part.members != (part.name,) else ''}",
-    ]
+def _columns(found: PrecisionBisection) -> dict[str, Callable[[PrecisionPart], str]]:
+    """Return the cells of a part by the name of their column; a wider unit of a device needs no memory."""
+    memory: dict[str, Callable[[PrecisionPart], str]] = {
+        "parameters": lambda part: f"{part.parameters:,}",
+        "weights": lambda part: f"+{part.weight_bytes:,} B",
+        "results": lambda part: f"+{part.result_bytes:,} B",
+    }
+    return {
+        "kept": lambda part: "yes" if part.name in found.kept else "",
+        "share": _share,
+        "operations": lambda part: f"{part.operations:,}",
+        "elements": lambda part: f"{part.elements:,}",
+        **({} if found.kind == "lines" else memory),
+        _NOUNS[found.kind][0]: _name,
+    }
+
+
+def _share(part: PrecisionPart) -> str:
+    if not isfinite(part.own):
+        return "overflow"
+    return "-" if part.share is None else f"{100 * part.share:.1f} %"
+
+
+def _name(part: PrecisionPart) -> str:
+    if part.members == (part.name,):
+        return (
+            f"{part.name} `{part.site.code}`"
+            if part.site.file and part.name.endswith(f":{part.site.line}")
+            else part.name
+        )
+    return f"{part.name} ({_plural(part.members, 'node')})"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import yaml
 
-from precreg.diagnose.precision.kinds import DeviceLines, OnnxNodes, PartSource, TorchModules
-from precreg.diagnose.precision.parts import overflowing, rank_parts
+from precreg.diagnose.precision.kinds import Altered, DeviceLines, OnnxNodes, PartSource, TorchModules
+from precreg.diagnose.precision.parts import rank_parts
 from precreg.diagnose.precision.smallest_set import find_smallest_set
 from precreg.diagnose.precision.trials import CaseTrials, LimitOfMetric
 from precreg.errors import UserError
 from precreg.run import prepare_cases
-from precreg.shadow import Recorder, TraceSettings, trace_case
+from precreg.shadow import Recorder, TraceSettings, require_traceable, trace_case
 from precreg.storage import replace_file, report_write_errors
 from precreg.subject import watch_case_in_process
 from precreg.types import (
@@ -48,37 +49,35 @@ def bisect_precision(case: Case, project: Path, request: PrecisionRequest) -> Pr
     Raises UserError: untraceable, for a subject without parts, or a case that does not repeat; trace-failed, for one
     that fails.
     """
+    require_traceable(case, request.environment.chain)
     prepare_cases([case], project)
     with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
-        return _Bisection(case, project, request).run()
+        trials = CaseTrials(project, request.environment, request.limit)
+        # Before anything else, because an exception of the user's code becomes the problem of a trial.
+        plain = trials.run(Altered(case), ())
+        if plain.problem:
+            raise _unjudged(case, plain.problem)
+        return _Bisection(case, project, request, trials, plain).run()
 
 
 class _Bisection:
-    def __init__(self, case: Case, project: Path, request: PrecisionRequest) -> None:
+    def __init__(
+        self, case: Case, project: Path, request: PrecisionRequest, trials: CaseTrials, plain: PrecisionTrial
+    ) -> None:
         self._case, self._project, self._request = case, project, request
+        self._trials, self._plain = trials, plain
         self._source = _source_of(case, project, request.wide)
-        self._trials = CaseTrials(case, project, request.environment, request.limit)
-        self._done: list[PrecisionTrial] = []
-        self._parts: list[PrecisionPart] = []
-        self._traces = 0
+        self._done, self._traces = [plain], 0
+        self._parts: list[PrecisionPart] = [] if plain.holds else self._ranked()
 
     def run(self) -> PrecisionBisection:
-        """Run the case plainly, rank its parts, search, and prove the configuration."""
-        plain = self._try(())
-        if plain.problem:
-            raise _unjudged(self._case, plain.problem)
-        if not plain.holds:
-            self._parts = self._ranked(plain)
-        names = [part.name for part in self._parts]
-        found = find_smallest_set(names, lambda kept: plain.holds if not kept else self._try(kept).holds)
-        configuration, proof = None, None
-        if found.status == "found":
-            configuration, proof = self._proved(found.kept)
-        state = git_state(self._project)
-        limit = self._request.limit
+        """Search among the ranked parts, and prove the configuration."""
+        found = find_smallest_set([part.name for part in self._parts], self._is_enough)
+        configuration, proof = self._proved(found.kept) if found.status == "found" else (None, None)
+        state, limit = git_state(self._project), self._request.limit
         return PrecisionBisection(
             case=self._case.id,
-            seed=plain.seed,
+            seed=self._plain.seed,
             commit="" if state is None else state.commit,
             status=found.status,
             kind=self._source.kind,
@@ -94,39 +93,40 @@ class _Bisection:
             widened_by_runtime=self._source.widened_by_runtime,
         )
 
+    def _is_enough(self, kept: tuple[str, ...]) -> bool:
+        if not kept:
+            return self._plain.holds
+        setting = self._source.setting(self._members(kept))
+        self._done.append(self._trials.run(self._source.altered(setting.keys), kept))
+        return self._done[-1].holds
+
     def _members(self, names: tuple[str, ...]) -> list[str]:
         return [member for part in self._parts if part.name in names for member in part.members]
 
-    def _try(self, kept: tuple[str, ...]) -> PrecisionTrial:
-        setting = self._source.setting(self._members(kept))
-        self._done.append(self._trials.run(self._source.altered(setting.keys), kept))
-        return self._done[-1]
-
-    def _ranked(self, plain: PrecisionTrial) -> list[PrecisionPart]:
+    def _ranked(self) -> list[PrecisionPart]:
         """Return all parts by their shares, from as many traces as overflows need."""
         first: list[PrecisionPart] = []
         while True:
-            parts = self._traced(plain, [member for part in first for member in part.members])
-            new = [part for part in parts if part.name in overflowing(parts)]
+            parts = self._traced([member for part in first for member in part.members])
             known = {part.name for part in first}
             rest = [part for part in rank_parts(parts) if part.name not in known]
-            added = [part for part in new if part.name not in known]
+            added = [part for part in rest if not isfinite(part.own)]
             if not added or not self._source.has_retrace or self._traces == MAX_TRACES:
                 return [*first, *rest]
             first += added
 
-    def _traced(self, plain: PrecisionTrial, members: list[str]) -> list[PrecisionPart]:
+    def _traced(self, members: list[str]) -> list[PrecisionPart]:
         self._traces += 1
         altered = self._source.altered(self._source.setting(members).keys)
         settings = TraceSettings(chain=self._request.environment.chain)
-        trace = trace_case(altered.case, self._project, plain.seed, Recorder(), settings)
-        output = plain.output or next((each.name for each in trace.outputs), "")
+        trace = trace_case(altered.case, self._project, self._plain.seed, Recorder(), settings)
+        output = self._plain.output or next((each.name for each in trace.outputs), "")
         return self._source.parts(trace, output)
 
     def _proved(self, kept: tuple[str, ...]) -> tuple[PrecisionConfiguration, PrecisionTrial]:
         """Return the text of the configuration, and the trial of what is read from it."""
         setting = self._source.setting(self._members(kept))
-        text = yaml.safe_dump(setting.keys, default_flow_style=None, sort_keys=False, width=1000)
+        text = yaml.safe_dump(setting.keys, default_flow_style=None, sort_keys=False, width=100)
         proof = self._trials.run(self._source.altered(yaml.safe_load(text)), kept)
         file = self._request.write
         if file is not None:

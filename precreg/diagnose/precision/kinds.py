@@ -150,7 +150,8 @@ class OnnxNodes:
     def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
         """Return the groups of nodes that run."""
         growth = bytes_of(self.wide) - bytes_of(self.narrow)
-        grouped = group_parts(trace, output, self._group, growth)
+        # The casts of round_nodes are no nodes of the model.
+        grouped = group_parts(trace, output, self._group, growth, free=("Cast",))
         return [self._with_nodes(part, growth) for part in grouped]
 
     def _group(self, operation: Operation) -> str | None:

@@ -16,30 +16,32 @@ _WITHOUT_PART = ("created", "random", "probe")
 
 
 def group_parts(
-    trace: Trace, output: str, key_of: Callable[[Operation], str | None], growth: int
+    trace: Trace, output: str, key_of: Callable[[Operation], str | None], growth: int, free: Sequence[str] = ()
 ) -> list[PrecisionPart]:
     """Return the operations of a trace as parts by a key, in order of execution; None leaves an operation out.
 
-    `growth` is the number of bytes by which an element grows in the wider dtype.
+    `growth` is the number of bytes by which an element grows in the wider dtype. `free` are names of operations that
+    disappear there.
     """
     members: dict[str, list[Operation]] = {}
     for operation in trace.operations:
         key = None if operation.note in _WITHOUT_PART else key_of(operation)
         if key is not None:
             members.setdefault(key, []).append(operation)
-    return [_part(key, each, output, growth) for key, each in members.items()]
+    return [_part(key, each, output, growth, free) for key, each in members.items()]
 
 
-def _part(key: str, operations: Sequence[Operation], output: str, growth: int) -> PrecisionPart:
+def _part(key: str, operations: Sequence[Operation], output: str, growth: int, free: Sequence[str]) -> PrecisionPart:
     shares = [each.shares[output] for each in operations if output in each.shares]
-    elements = sum(prod(each.shape) for each in operations if each.note != "moved")
+    paid = [each for each in operations if each.name not in free]
+    elements = sum(prod(each.shape) for each in paid if each.note != "moved")
     return PrecisionPart(
         name=key,
         members=(key,),
         site=operations[0].site,
         share=sum(shares) if shares else None,
         own=max((_relative(each.own) for each in operations), default=0.0),
-        operations=len(operations),
+        operations=len(paid),
         elements=elements,
         result_bytes=growth * elements,
     )
@@ -56,8 +58,3 @@ def rank_parts(parts: Iterable[PrecisionPart]) -> list[PrecisionPart]:
         return isfinite(part.own), -abs(part.share or 0.0), -part.own
 
     return sorted(parts, key=place)
-
-
-def overflowing(parts: Iterable[PrecisionPart]) -> list[str]:
-    """Return the names of parts whose own error is not finite."""
-    return [part.name for part in parts if not isfinite(part.own)]

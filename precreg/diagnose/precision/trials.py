@@ -17,7 +17,6 @@ from precreg.subject import Call
 from precreg.tolerance import resolve_tolerance
 from precreg.types import (
     Bound,
-    Case,
     Environment,
     Finding,
     Location,
@@ -62,9 +61,8 @@ class _Kept(PlainComputation):
 class CaseTrials:
     """Run a case with some of its parts in the wider dtype, and judge it by its bounds."""
 
-    def __init__(self, case: Case, project: Path, environment: Environment, limit: LimitOfMetric | None) -> None:
+    def __init__(self, project: Path, environment: Environment, limit: LimitOfMetric | None) -> None:
         self._project, self._environment, self._limit = project, environment, limit
-        self._expected = case.role
         self._results: dict[tuple[str, int], Any] = {}
         # The output and the metric of the first broken bound, which all trials show.
         self._shown: tuple[str, str] | None = None
