@@ -108,7 +108,6 @@ from .pair import PairFact as PairFact
 from .pair import RoundingShare as RoundingShare
 from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
 from .pair import WorseOnFreshInputs as WorseOnFreshInputs
-from .precision import PRECISION_SCHEMA as PRECISION_SCHEMA
 from .precision import PartKind as PartKind
 from .precision import PrecisionBisection as PrecisionBisection
 from .precision import PrecisionConfiguration as PrecisionConfiguration

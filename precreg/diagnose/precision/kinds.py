@@ -30,7 +30,7 @@ class Altered(NamedTuple):
     arithmetic: Arithmetic | None = None
 
 
-class Setting(NamedTuple):
+class KeepSetting(NamedTuple):
     """The keys that keep parts in the wider dtype, and the file that they belong to."""
 
     keys: dict[str, Any]
@@ -51,7 +51,7 @@ class PartSource(Protocol):
     def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
         """Return the parts of a traced run, in order of execution."""
 
-    def setting(self, members: Sequence[str]) -> Setting:
+    def setting(self, members: Sequence[str]) -> KeepSetting:
         """Return the configuration with the members of parts."""
 
     def altered(self, keys: Mapping[str, Any]) -> Altered:
@@ -109,11 +109,11 @@ class TorchModules:
         extra = 0 if "autocast" in self._case.subject.spec else growth * held
         return replace(part, name=name, members=(name,), parameters=held, weight_bytes=extra)
 
-    def setting(self, members: Sequence[str]) -> Setting:
+    def setting(self, members: Sequence[str]) -> KeepSetting:
         """Return keep_in with the modules, beside those that the case keeps already."""
         before: dict[str, list[str]] = self._case.subject.spec.get(KEEP_IN, {})
         names = [*before.get(self.wide, []), *members]
-        return Setting({KEEP_IN: {**before, self.wide: names}} if names else {}, self._case.source.file)
+        return KeepSetting({KEEP_IN: {**before, self.wide: names}} if names else {}, self._case.source.file)
 
     def altered(self, keys: Mapping[str, Any]) -> Altered:
         """Return the case with another keep_in."""
@@ -165,10 +165,10 @@ class OnnxNodes:
         weight_bytes = growth * group.weights
         return replace(part, members=group.nodes, parameters=group.weights, weight_bytes=weight_bytes)
 
-    def setting(self, members: Sequence[str]) -> Setting:
+    def setting(self, members: Sequence[str]) -> KeepSetting:
         """Return keep_in with the nodes, beside those that the case keeps already."""
         names = [*self._case.subject.spec.get(KEEP_IN, {}).get(self.wide, []), *members]
-        return Setting({KEEP_IN: {self.wide: names}} if names else {}, self._case.source.file)
+        return KeepSetting({KEEP_IN: {self.wide: names}} if names else {}, self._case.source.file)
 
     def altered(self, keys: Mapping[str, Any]) -> Altered:
         """Return the case with another keep_in."""
@@ -201,15 +201,17 @@ class DeviceLines:
         """Return the lines that compute. Results keep their dtype, so that they take no more memory."""
         return group_parts(trace, output, _line, growth=0)
 
-    def setting(self, members: Sequence[str]) -> Setting:
+    def setting(self, members: Sequence[str]) -> KeepSetting:
         """Return the operations of the wider unit, for the table of the project or for a new one like a shipped one."""
         places = [*self._device.wide, *members]
         if not places:
-            return Setting({}, "")
+            return KeepSetting({}, "")
         if self._is_own:
-            return Setting({WIDE: places}, f"{DEVICES_FOLDER}/{self.narrow}.yaml")
+            return KeepSetting({WIDE: places}, f"{DEVICES_FOLDER}/{self.narrow}.yaml")
         about = f"{self.narrow} with a wider unit for some operations"
-        return Setting({"about": about, "like": self.narrow, WIDE: places}, f"{DEVICES_FOLDER}/{self.narrow}-wide.yaml")
+        return KeepSetting(
+            {"about": about, "like": self.narrow, WIDE: places}, f"{DEVICES_FOLDER}/{self.narrow}-wide.yaml"
+        )
 
     def altered(self, keys: Mapping[str, Any]) -> Altered:
         """Return the case on the device with another wider unit."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import count
+from math import prod
 from typing import Any, NamedTuple
 
 from precreg.errors import UserError, nearest
@@ -65,7 +67,7 @@ def node_groups(model: ModelFile) -> dict[str, NodeGroup]:
     """
     parsed = parse_model(model)
     types = _narrow_types(parsed)
-    sizes = {each.name: _elements(each.dims) for each in parsed.graph.initializer if each.data_type in _NARROW}
+    sizes = {each.name: prod(each.dims) for each in parsed.graph.initializer if each.data_type in _NARROW}
     found: dict[str, NodeGroup] = {}
     for node in parsed.graph.node:
         if _computes(node, types):
@@ -92,13 +94,6 @@ def _group(node: Any) -> str:
     scopes = next((each.value for each in node.metadata_props if each.key == _SCOPES), "")
     name = node_name(node)
     return module_path(scopes) or (name.rpartition("/")[0] if name.startswith("/") else "") or name
-
-
-def _elements(sizes: Sequence[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
 
 
 def _narrow_types(parsed: Any) -> dict[str, int]:
@@ -144,6 +139,9 @@ class _Mixed:
         self._needed = self._needed_narrow()
         self._nodes: list[Any] = []
         self._raised: set[str] = set()
+        # The names of a model that was mixed before are taken.
+        self._taken = {name for node in graph.node for name in (*node.input, *node.output)}
+        self._added: dict[str, str] = {}
 
     def _needed_narrow(self) -> set[str]:
         """Return the values that anything but a kept node reads."""
@@ -176,7 +174,7 @@ class _Mixed:
             return name
         if is_kept and name in self._made_wide:
             return self._result(name, True)
-        raised = f"{name}{CAST_MARK}raised"
+        raised = self._name(name, "raised")
         if raised not in self._raised:
             self._raised.add(raised)
             self._cast(name, raised, _FLOAT, node)
@@ -185,7 +183,16 @@ class _Mixed:
     def _result(self, name: str, is_kept: bool) -> str:
         if name not in self._types:
             return name
-        return f"{name}{CAST_MARK}{'float32' if is_kept else 'unrounded'}"
+        return self._name(name, "float32" if is_kept else "unrounded")
+
+    def _name(self, value: str, form: str) -> str:
+        """Return the name of a further form of a value, which no value of the graph has."""
+        wanted = f"{value}{CAST_MARK}{form}"
+        if wanted not in self._added:
+            self._added[wanted] = next(
+                free for number in count() if (free := wanted + f"{number or ''}") not in self._taken
+            )
+        return self._added[wanted]
 
     def _cast(self, source: str, target: str, kind: int, node: Any) -> None:
         name = f"{node_name(node)}{CAST_MARK}{target}"
