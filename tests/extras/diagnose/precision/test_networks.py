@@ -6,15 +6,9 @@ import onnx
 import pytest
 import yaml
 
+from benchmarks.precision_bisection import FRAGILE_NORM, FRAGILE_WEIGHTS, TORCH, TORCH_SUITE
 from tests.e2e.command import change, precreg, repository, with_suite
-from tests.extras.diagnose.precision.fragile import (
-    FRAGILE_NORM,
-    FRAGILE_WEIGHTS,
-    ONNX_SUITE,
-    TORCH,
-    TORCH_SUITE,
-    onnx_transformer,
-)
+from tests.extras.diagnose.precision.fragile import ONNX_SUITE, onnx_transformer
 from tests.extras.onnx_models import save
 
 FRAGILE = {FRAGILE_NORM, FRAGILE_WEIGHTS}
