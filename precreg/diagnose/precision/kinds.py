@@ -177,10 +177,9 @@ class OnnxNodes:
 
     def file(self, keys: Mapping[str, Any], text: str) -> bytes:
         """Return the model with its kept nodes, as ONNX Runtime runs it; it rounds no other results."""
-        from precreg.subject.onnx import read_model, with_mixed_nodes
+        from precreg.subject.onnx import mixed_file, read_model
 
-        model = read_model(self._case.subject.spec["model"], self._folder, self._project)
-        return with_mixed_nodes(model, {KEEP_IN: keys[KEEP_IN]}).content
+        return mixed_file(read_model(self._case.subject.spec["model"], self._folder, self._project), keys[KEEP_IN])
 
 
 class DeviceLines:

@@ -9,9 +9,9 @@ from .graph import parse_model as parse_model
 from .kind import MODEL_FILE as MODEL_FILE
 from .mixed import CAST_MARK as CAST_MARK
 from .mixed import ROUND_NODES as ROUND_NODES
+from .mixed import mixed_file as mixed_file
 from .mixed import module_path as module_path
 from .mixed import node_groups as node_groups
-from .mixed import with_mixed_nodes as with_mixed_nodes
 from .model import deployed_model as deployed_model
 from .node_runner import NodeRunner as NodeRunner
 from .node_runner import outer_names as outer_names

@@ -59,6 +59,15 @@ def with_mixed_nodes(model: ModelFile, spec: Mapping[str, Any]) -> ModelFile:
     return model._replace(content=parsed.SerializeToString())
 
 
+def mixed_file(model: ModelFile, keep_in: Mapping[str, Sequence[str]]) -> bytes:
+    """Return the file of a model with kept nodes, with weights inside that lay in files beside the model."""
+    onnx = onnx_package()
+    mixed = onnx.load_model_from_string(with_mixed_nodes(model, {KEEP_IN: keep_in}).content)
+    onnx.external_data_helper.load_external_data_for_model(mixed, str(model.folder))
+    content: bytes = mixed.SerializeToString()
+    return content
+
+
 def node_groups(model: ModelFile) -> dict[str, NodeGroup]:
     """Return the nodes that can compute in float32, in groups by the module that made them.
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from precreg.errors import UserError
 from precreg.subject import Call
-from precreg.subject.onnx import ModelFile, node_groups, with_mixed_nodes
+from precreg.subject.onnx import ModelFile, mixed_file, node_groups, read_model
+from precreg.subject.onnx.mixed import with_mixed_nodes
 from precreg.subject.onnx.model import run_model
 from tests.extras.onnx_models import FLOAT, FLOAT16, INT64, constant, gelu_net, model, node, save, value
 
@@ -181,3 +182,14 @@ def test_the_same_in_bfloat16():
     mixed = mix(model(nodes, [value("x", kind)], [value("y", kind)]), keep_in={"float32": ["square"]}, round_nodes=True)
     onnx.checker.check_model(mixed.content, full_check=True)
     assert {each.dtype for each in node_groups(mixed).values()} <= {"bfloat16"}
+
+
+def test_weights_beside_a_model_are_inside_the_written_one(tmp_path):
+    save(tmp_path / "net.onnx", chain(), external="weights.bin")
+    written = mixed_file(read_model("net.onnx", tmp_path, tmp_path), {"float32": ["square", "sum"]})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/mixed.onnx").write_bytes(written)
+    call = Call({"x": X}, {}, tmp_path, tmp_path)
+    alone = run_model({"model": "other/mixed.onnx"}, call).arrays["again"]
+    kept = {"keep_in": {"float32": ["square", "sum"]}}
+    assert alone.tobytes() == run_model({"model": "net.onnx", **kept}, call).arrays["again"].tobytes()
