@@ -20,6 +20,8 @@ from .formats import format_named as format_named
 from .formats import format_of as format_of
 from .formats import numpy_dtype as numpy_dtype
 from .formats import rounding_named as rounding_named
+from .frames import is_library_file as is_library_file
+from .frames import user_frame as user_frame
 from .identity import identities as identities
 from .identity import same_values as same_values
 from .multiprecision import from_mpmath as from_mpmath

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from precreg.cli.bisect_precision import precision_options, run_precision_bisection
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
 from precreg.errors import UserError
@@ -41,21 +42,46 @@ _GIVE_UP = 128
 )
 @click.option("--max-seeds", type=click.IntRange(0), help="The most fresh seeds of one paired test. Default: 640.")
 @click.option("--pair-seconds", type=click.FloatRange(0), help="The most seconds of one paired test. Default: 20.")
+@click.option("--precision", is_flag=True, help="Find the parts that need a wider dtype, with the options below.")
+@precision_options
 @click.option("--resume", is_flag=True, help="Go on with an interrupted search: the log has its steps.")
 @click.option("--json", type=click.Path(path_type=Path), metavar="FILE", help="Write the result as JSON; - is stdout.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @config_option
 @click.pass_obj
-def bisect_command(given: Path | None, /, pattern: str, **options: Any) -> None:
+def bisect_command(
+    given: Path | None,
+    /,
+    pattern: str,
+    precision: bool,
+    bound: str | None,
+    metric: str | None,
+    limit: float | None,
+    wide: str,
+    write: Path | None,
+    **options: Any,
+) -> None:
     """Find the change that made a case worse, and prove it by undoing it.
 
     CASE is a case's id, or a pattern that matches one case. Exit codes: 0 the change is found; 1 good and bad do not
     differ; 2 the search could not judge. With --step: 0 good, 1 bad, 125 cannot be judged, 128 no good version.
+
+    With --precision, find the smallest set of modules, nodes or operations that need a wider dtype for the bounds of
+    CASE to hold: 0 a set was found, or none is needed; 1 no small set keeps the bound.
     """
     from precreg.environment import limit_blas_threads
 
     limit_blas_threads()
     chosen = _Options(**options)
+    of_precision = {"--bound": bound, "--metric": metric, "--limit": limit, "--write": write}
+    if precision:
+        chosen.require_none()
+        more = {"bound": bound, "metric": metric, "limit": limit, "wide": wide, "write": write}
+        sys.exit(
+            run_precision_bisection(given, pattern, environment=chosen.environment, json=chosen.json, **more)  # type: ignore[arg-type]
+        )
+    if needless := [name for name, value in of_precision.items() if value is not None]:
+        raise UserError("bad-bisection", f"expected --precision with {needless[0]} but got none")
     chosen.require_one_kind()
     if chosen.step:
         sys.exit(_step_code(given, pattern, chosen))
@@ -78,14 +104,23 @@ class _Options(NamedTuple):
     json: Path | None
     environment: str | None
 
-    def require_one_kind(self) -> None:
-        """Refuse options of two searches, and none. Raises UserError: bad-bisection."""
+    def _kinds(self) -> list[str]:
+        """Return the searches that the options name."""
         given = {
             "--good": self.good is not None or self.bad is not None,
             "--package": bool(self.packages),
             "--variable": bool(self.variables or self.flags),
         }
-        kinds = [name for name, is_given in given.items() if is_given]
+        return [name for name, is_given in given.items() if is_given]
+
+    def require_none(self) -> None:
+        """Refuse options of another search beside --precision. Raises UserError: bad-bisection."""
+        if kinds := self._kinds():
+            raise UserError("bad-bisection", f"expected --precision alone but got {kinds[0]}, too")
+
+    def require_one_kind(self) -> None:
+        """Refuse options of two searches, and none. Raises UserError: bad-bisection."""
+        kinds = self._kinds()
         if len(kinds) != 1:
             got = " and ".join(kinds) or "none of them"
             expected = "expected one of --good REVISION, --package and --variable or --flags"

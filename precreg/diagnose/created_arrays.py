@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from precreg.arithmetic import is_library_file
 from precreg.arithmetic.devices import Arithmetic, is_floating, simulate_array
-from precreg.shadow import is_library_file
 
 _CREATORS = ("zeros", "ones", "empty", "full", "arange", "linspace", "eye")
 

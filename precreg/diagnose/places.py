@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from precreg.arithmetic import is_library_file
 from precreg.arithmetic.devices import Arithmetic
 from precreg.arithmetic.faults import ArithmeticLayer
-from precreg.shadow import is_library_file
 from precreg.storage import Array
 from precreg.types import RewrittenPlace, Site
 

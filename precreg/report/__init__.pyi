@@ -45,6 +45,8 @@ from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
 from .monitor import render_monitor_html as render_monitor_html
 from .pairs import describe_no_version as describe_no_version
+from .precision import precision_json as precision_json
+from .precision import render_precision as render_precision
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding

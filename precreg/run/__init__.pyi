@@ -8,6 +8,7 @@ from .case_run import run_subject_once as run_subject_once
 from .case_run import suite_folder as suite_folder
 from .computation import Arrays as Arrays
 from .computation import Model as Model
+from .computation import PlainComputation as PlainComputation
 from .computation import arithmetic_of as arithmetic_of
 from .computation import call_layers as call_layers
 from .computation import call_model as call_model

@@ -145,9 +145,9 @@ def arithmetic_of(case: Case, project: Path) -> Arithmetic | None:
 # 64 devices at once are more than any suite names; a table takes milliseconds to read and many cases share it.
 @lru_cache(maxsize=64)
 def _device_arithmetic(name: str, project: Path) -> Arithmetic:
-    from precreg.arithmetic.devices import DeviceArithmetic, device_named
+    from precreg.arithmetic.devices import arithmetic_of_device, device_named
 
-    return DeviceArithmetic(device_named(name, project))
+    return arithmetic_of_device(device_named(name, project))
 
 
 def run_on_device(device: str, call: Call, run: Callable[[Call], _T]) -> _T:

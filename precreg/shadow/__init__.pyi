@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .alignment import SketchListener as SketchListener
 from .case_trace import TraceSettings as TraceSettings
+from .case_trace import require_traceable as require_traceable
 from .case_trace import trace_case as trace_case
 from .dumps import DumpReader as DumpReader
 from .dumps import StoredTensor as StoredTensor
@@ -27,7 +28,6 @@ from .other_trace import trace_against as trace_against
 from .recorder import Detail as Detail
 from .recorder import Listener as Listener
 from .recorder import Recorder as Recorder
-from .site import is_library_file as is_library_file
 from .trace_file import encode_trace as encode_trace
 from .trace_file import read_trace as read_trace
 from .trace_file import write_trace as write_trace

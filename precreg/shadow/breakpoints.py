@@ -11,11 +11,11 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from precreg.arithmetic import user_frame
 from precreg.errors import UserError, nearest
 from precreg.shadow.ledger import unit_of
 from precreg.shadow.place import PlacePattern, is_place
 from precreg.shadow.recorder import Detail, Observed
-from precreg.shadow.site import user_frame
 from precreg.types import ErrorSize, Operation, UnmatchedPattern
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from precreg.arithmetic import is_library_file, user_frame
 from precreg.shadow.place import Statement, statement_at
 from precreg.shadow.recorder import Lookup, Observed
-from precreg.shadow.site import is_library_file, user_frame
 from precreg.subject import is_tensor
 from precreg.types import Operation
 

@@ -128,6 +128,12 @@ from .pair import PairFact as PairFact
 from .pair import RoundingShare as RoundingShare
 from .pair import UnclearOnFreshInputs as UnclearOnFreshInputs
 from .pair import WorseOnFreshInputs as WorseOnFreshInputs
+from .precision import PartKind as PartKind
+from .precision import PrecisionBisection as PrecisionBisection
+from .precision import PrecisionConfiguration as PrecisionConfiguration
+from .precision import PrecisionPart as PrecisionPart
+from .precision import PrecisionStatus as PrecisionStatus
+from .precision import PrecisionTrial as PrecisionTrial
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX

@@ -39,6 +39,16 @@ def project(folder, options="", kernel=KERNEL):
         (", seed: true", "expected a whole number from 0 to 9223372036854775807 but got seed=true"),
         (", gradients: [weights]", "expected a list of inputs and parameters but got gradients="),
         (", arguments: [1]", "expected a mapping of arguments by name but got arguments="),
+        (
+            ", keep_in: [norm]",
+            "expected modules by a wider dtype, such as {float32: [blocks.3.norm]}, but got keep_in=",
+        ),
+        (", keep_in: {float16: [norm]}", "expected modules by a wider dtype"),
+        (", keep_in: {float32: []}", "expected modules by a wider dtype"),
+        (", keep_in: {float32: [1]}", "expected a list of patterns of layers"),
+        (", keep_in: {float32: [norm]}", "expected dtype or autocast of float16, bfloat16 beside keep_in of float32"),
+        (", dtype: float32, keep_in: {float32: [norm]}", "beside keep_in of float32 but got float32"),
+        (", dtype: float16, compile: true, keep_in: {float32: [norm]}", "expected keep_in or compile but got both"),
         (", weights: w.bin", "expected a file of weights (.safetensors, .pt, .pth) but got weights=w.bin"),
     ],
 )

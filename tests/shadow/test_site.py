@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from precreg.shadow.site import is_library_file
+from precreg.arithmetic import is_library_file
 from tests.shadow.numpy.traced import trace
 
 

@@ -25,3 +25,4 @@ from .reductions import Products as Products
 from .reductions import flatten_reduced_axes as flatten_reduced_axes
 from .reductions import reduced_shape as reduced_shape
 from .reductions import reduction_axes as reduction_axes
+from .wide import arithmetic_of_device as arithmetic_of_device

@@ -6,6 +6,7 @@ table is a UserError with file and line. Loading a suite checks the names of dev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ FUNCTION_METHODS: dict[str, tuple[Method, ...]] = {
 MAX_APPROXIMATION_SIZE: dict[Method, int] = {"polynomial": 64, "newton": 64, "table": 2**20}
 
 # The keys of a table.
-SECTIONS = ("about", "like", "formats", "elementwise", "matmul", "reductions", "functions", "casts", "hops")
+SECTIONS = ("about", "like", "formats", "elementwise", "matmul", "reductions", "functions", "casts", "hops", "wide")
 
 # The `product` of a unit that fuses multiplication and addition.
 EXACT_KEYWORD = "exact"
@@ -94,6 +95,8 @@ class Device(Struct, frozen=True):
     casts: dict[str, Cast] = field(default_factory=dict)
     # The places of storage on the way to a unit, in order ("hops" in a table).
     storage_casts: tuple[StorageCast, ...] = ()
+    # The operations that a wider unit computes: names with wildcards, lines, or both, such as exp@kernels.py:12.
+    wide: tuple[str, ...] = ()
 
     def multiplier(self, dtype: str) -> Unit | None:
         """Return the unit that multiplies matrices of a dtype, or None if numpy does."""
@@ -196,6 +199,7 @@ def parse_device(source: Source, name: str, base: Device) -> Device:
         base.functions | _parse_functions(table),
         base.casts | _parse_section(table, "casts", _parse_cast),
         _parse_storage_casts(table) if "hops" in source.data else base.storage_casts,
+        _parse_wide(table) if "wide" in source.data else base.wide,
     )
 
 
@@ -351,6 +355,22 @@ def _parse_storage_cast(table: _Table, index: int) -> StorageCast:
     table.keys(("place", "format", "rounding"), ("place", "format"), *here)
     rounding = table.rounding(*here, "rounding") if "rounding" in table.at(*here) else None
     return StorageCast(table.text(*here, "place"), table.format(*here, "format"), rounding)
+
+
+# The name of an operation, with wildcards; a file and line; or both.
+_PLACE = re.compile(r"[\w.*?]+|([\w.*?]+@)?[^@:]+:[1-9][0-9]{0,8}")
+
+
+def _parse_wide(table: _Table) -> tuple[str, ...]:
+    given = table.at("wide")
+    if not isinstance(given, list) or not given:
+        raise table.bad(f"expected a list of operations but got wide={format_value(given)}", "wide")
+    for index in range(len(given)):
+        if not _PLACE.fullmatch(table.text("wide", index)):
+            example = "add.reduce, kernels.py:12 or exp@kernels.py:12"
+            message = f"expected an operation or a line, such as {example}, but got wide={format_value(given[index])}"
+            raise table.bad(message, "wide", index)
+    return tuple(given)
 
 
 def _with_location(source: Source, path: KeyPath, read: Callable[[], _T]) -> _T:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy import asarray
 
+from precreg.arithmetic import is_library_file
 from precreg.shadow.numpy.array import is_watched, listed_names
 from precreg.shadow.numpy.memory import owner_of
 from precreg.shadow.numpy.values import leaves_of, replace_leaves
-from precreg.shadow.site import is_library_file
 from precreg.subject import is_tensor
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep

@@ -17,6 +17,7 @@ import numpy as np
 
 from precreg.subject.onnx import (
     FOLDER_OF_WEIGHTS,
+    module_path,
     onnx_package,
     outer_names,
     provider_list,
@@ -240,10 +241,3 @@ def exported_line(stack: str) -> tuple[str, int, str]:
     frames = [(file, int(line), code.strip()) for file, line, code in _FRAME.findall(stack)]
     own = [frame for frame in frames if not _LIBRARY.search(frame[0])]
     return own[-1] if own else ("", 0, "")
-
-
-def module_path(scopes: str) -> str:
-    """Return the path of the module that made a node, from the list of scopes that torch's exporter wrote."""
-    names = re.findall(r"'([^']*)'", scopes)
-    # The last scope is the operation itself.
-    return next((name for name in reversed(names[:-1]) if name), "")

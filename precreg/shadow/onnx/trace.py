@@ -31,6 +31,7 @@ from precreg.subject.onnx import (
     bind_inputs,
     chosen_outputs,
     data_set_feeds,
+    deployed_model,
     make_session,
     name_stored,
     name_values,
@@ -41,7 +42,6 @@ from precreg.subject.onnx import (
     run_feeds,
     runtime_message,
     session_facts,
-    with_outputs,
 )
 from precreg.types import ErrorSize, EventKind, Operation, OperationNote, TracedArray, TracedOutput, ValueRange
 
@@ -137,10 +137,8 @@ def _traced(deployed: _Deployed, recorder: Recorder, threads: int, *, shares: bo
 
 def _deploy(spec: Mapping[str, Any], call: Call, folder: Path) -> _Deployed:
     """Load the model as a run does, save its program, and run it once."""
-    model, nodes = read_model(spec["model"], call.directory, call.project), list[str]()
+    model, nodes = deployed_model(spec, call)
     parsed = parse_model(model)
-    if "nodes" in spec:
-        model, nodes = with_outputs(model, spec["nodes"])
     session = make_session(model, spec, folder / _PROGRAM)
     every = [output.name for output in session.get_outputs()]
     names = chosen_outputs(spec, every, nodes, model.name)

@@ -15,8 +15,9 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from precreg.arithmetic import user_frame
 from precreg.shadow.recorder import Recorder
-from precreg.shadow.site import user_frame, user_site
+from precreg.shadow.site import user_site
 from precreg.types import Phase, Site
 
 # The frame of torch that starts a backward pass, and that of a function of torch.compile.

@@ -6,8 +6,13 @@ from .export import ONNX_SUFFIX as ONNX_SUFFIX
 from .export import export_nodes as export_nodes
 from .graph import ordered_tensor_names as ordered_tensor_names
 from .graph import parse_model as parse_model
-from .graph import with_outputs as with_outputs
 from .kind import MODEL_FILE as MODEL_FILE
+from .mixed import CAST_MARK as CAST_MARK
+from .mixed import ROUND_NODES as ROUND_NODES
+from .mixed import mixed_file as mixed_file
+from .mixed import module_path as module_path
+from .mixed import node_groups as node_groups
+from .model import deployed_model as deployed_model
 from .node_runner import NodeRunner as NodeRunner
 from .node_runner import outer_names as outer_names
 from .node_runner import type_of_value as type_of_value

@@ -86,13 +86,6 @@ def _read_names(key: str) -> Callable[[Any, SpecPlace], list[str]]:
     return read
 
 
-def _read_deterministic(value: Any, place: SpecPlace) -> bool:
-    if not isinstance(value, bool):
-        message = f"expected true or false but got deterministic={format_value(value)}"
-        raise place.error("bad-value", message, "deterministic")
-    return value
-
-
 def _read_threads(value: Any, place: SpecPlace) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_THREADS:
         message = f"expected a number of threads from 1 to {_MAX_THREADS} but got threads={format_value(value)}"
@@ -109,11 +102,27 @@ def _read_dimensions(value: Any, place: SpecPlace) -> dict[str, int]:
     return {str(name): size for name, size in value.items()}
 
 
+def _read_kept(value: Any, place: SpecPlace) -> dict[str, list[str]]:
+    if not isinstance(value, dict) or set(value) != {_FLOAT32}:
+        expected = "nodes that compute in float32, such as {float32: [softmax]},"
+        raise place.error("bad-value", f"expected {expected} but got keep_in={format_value(value)}", "keep_in")
+    return {_FLOAT32: _read_names("keep_in")(value[_FLOAT32], place)}
+
+
+def _read_flag(key: str) -> Callable[[Any, SpecPlace], bool]:
+    def read(value: Any, place: SpecPlace) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise place.error("bad-value", f"expected true or false but got {key}={format_value(value)}", key)
+
+    return read
+
+
 # By option: how it is read, and the value that is left out of the specification.
 _RUNTIME_OPTIONS: dict[str, tuple[Callable[[Any, SpecPlace], Any], Any]] = {
     "providers": (_read_providers, [CPU_PROVIDER]),
     "optimization": (_one_of("optimization", *OPTIMIZATIONS), "all"),
-    "deterministic": (_read_deterministic, False),
+    "deterministic": (_read_flag("deterministic"), False),
     "threads": (_read_threads, 1),
     "free_dimensions": (_read_dimensions, {}),
 }
@@ -121,11 +130,13 @@ MODEL_OPTIONS: dict[str, tuple[Callable[[Any, SpecPlace], Any], Any]] = {
     **_RUNTIME_OPTIONS,
     "outputs": (_read_names("outputs"), None),
     "nodes": (_read_names("nodes"), []),
+    "keep_in": (_read_kept, None),
+    "round_nodes": (_read_flag("round_nodes"), False),
     "precision": (_one_of("precision", _FLOAT64), None),
     "fallback": (_one_of("fallback", _FLOAT32), None),
 }
 # The reference computes without ONNX Runtime's optimizations, on its CPU provider or by the reference evaluator.
-_UNUSED_BY_REFERENCE = ("providers", "optimization", "deterministic")
+_UNUSED_BY_REFERENCE = ("providers", "optimization", "deterministic", "keep_in", "round_nodes")
 
 
 def _read_options(
@@ -171,7 +182,7 @@ def _model_dependencies(spec: dict[str, Any], folder: Path) -> Dependencies:
 
 
 def _model_requirements(spec: dict[str, Any]) -> tuple[str, ...]:
-    needs_onnx = any(spec.get(name) for name in ("precision", "nodes"))
+    needs_onnx = any(spec.get(name) for name in ("precision", "nodes", "keep_in", "round_nodes"))
     return ("onnxruntime", "onnx") if needs_onnx else ("onnxruntime",)
 
 

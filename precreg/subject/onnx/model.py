@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from precreg.errors import UserError
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.onnx.graph import with_outputs
+from precreg.subject.onnx.mixed import KEEP_IN, ROUND_NODES, with_mixed_nodes
 from precreg.subject.onnx.outputs import chosen_outputs, name_values
 from precreg.subject.onnx.session import (
     KeptObjects,
+    ModelFile,
     bind_inputs,
     make_session,
     model_signature,
@@ -73,9 +76,20 @@ def _session_of(spec: dict[str, Any], call: Call) -> _Model:
 
 
 def _load(spec: dict[str, Any], call: Call) -> _Model:
-    model, nodes = read_model(spec["model"], call.directory, call.project), list[str]()
-    if "nodes" in spec:
-        model, nodes = with_outputs(model, spec["nodes"])
+    model, nodes = deployed_model(spec, call)
     session = make_session(model, spec)
     every = [output.name for output in session.get_outputs()]
     return _Model(session, model.name, chosen_outputs(spec, every, nodes, model.name))
+
+
+def deployed_model(spec: Mapping[str, Any], call: Call) -> tuple[ModelFile, list[str]]:
+    """Return the model that a specification runs, and the names of the inner tensors that it returns.
+
+    Raises UserError: bad-model, missing-file, outside-project, unknown-node.
+    """
+    model, nodes = read_model(spec["model"], call.directory, call.project), list[str]()
+    if "nodes" in spec:
+        model, nodes = with_outputs(model, spec["nodes"])
+    if KEEP_IN in spec or ROUND_NODES in spec:
+        model = with_mixed_nodes(model, spec)
+    return model, nodes

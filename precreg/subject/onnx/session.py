@@ -61,6 +61,7 @@ def onnx_package() -> Any:
         import onnx.inliner
         import onnx.numpy_helper
         import onnx.reference
+        import onnx.shape_inference
     return onnx
 
 

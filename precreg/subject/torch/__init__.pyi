@@ -3,3 +3,6 @@ from .layer_names import unknown_layer as unknown_layer
 from .run import is_torch_module as is_torch_module
 from .run import run_torch as run_torch
 from .run import run_torch_layers as run_torch_layers
+from .run import weights_by_module as weights_by_module
+from .specification import NARROWER as NARROWER
+from .specification import OWN_SUFFIX as OWN_SUFFIX

@@ -23,6 +23,7 @@ from precreg.subject.call import Call
 from precreg.subject.module_space import ModuleSpace
 from precreg.subject.python import find_function
 from precreg.subject.torch.gradients import Group, gradient_groups
+from precreg.subject.torch.kept import keep_modules
 from precreg.subject.torch.settings import seed_generators, settings_of
 from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.weights import load_weights
@@ -109,7 +110,8 @@ def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
             return _finish(_make(found, spec), spec, call)
 
     def build() -> Any:
-        return unrounded().to(getattr(torch, spec["dtype"])) if "dtype" in spec else unrounded()
+        module = unrounded().to(getattr(torch, spec["dtype"])) if "dtype" in spec else unrounded()
+        return keep_modules(module, spec) if "keep_in" in spec else module
 
     module = build()
     groups = gradient_groups(module) if "parameters" in spec.get("gradients", ()) else ()
@@ -138,7 +140,7 @@ def _takes(function: Any, names: Iterable[str]) -> bool:
 
 def _require_no_options(spec: dict[str, Any]) -> None:
     """Refuse options of modules beside a function, which has neither weights nor parameters."""
-    named: list[str] = [name for name in ("weights", "dtype", "mode", "monitor") if name in spec]
+    named: list[str] = [name for name in ("weights", "dtype", "mode", "monitor", "keep_in") if name in spec]
     if "parameters" in spec.get("gradients", ()):
         named.append("gradients: [parameters]")
     if named:

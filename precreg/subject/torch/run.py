@@ -42,6 +42,19 @@ def run_torch_layers(
     return run_layers(spec, call, patterns)
 
 
+def weights_by_module(spec: dict[str, Any], call: Call) -> dict[str, int]:
+    """Return the number of floating weights that each module of a specification holds itself; none for a function.
+
+    Raises as `run_torch` does.
+    """
+    _import_torch()
+    from precreg.subject.torch.computation import run_prepared
+    from precreg.subject.torch.kept import own_weights
+
+    with run_prepared(spec, call) as (module, _):
+        return own_weights(module) if hasattr(module, "named_modules") else {}
+
+
 def is_torch_module(target: str, call: Call) -> bool:
     """Return whether `module:name` names a module of torch or a class of them; its import may bring torch, or not.
 

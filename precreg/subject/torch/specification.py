@@ -29,9 +29,14 @@ WEIGHT_SUFFIXES = (".safetensors", ".pt", ".pth")
 # The dtype of the default reference, and the widest that torch has. The key is precreg's own: no suite writes it.
 WIDEST = "float64"
 WIDENED = "widened"
+# A name of `keep_in` with this suffix leaves out the modules below it.
+OWN_SUFFIX = ":own"
 # Options that decide the numbers of a module, as against the way in which hardware computes it.
 _OF_REFERENCE = ("torch", "arguments", "seed", "weights", "dtype", "mode", "gradients", "monitor")
 _COMPILE_KEYS = ("backend", "mode", "fullgraph", "dynamic", "options")
+# The dtypes of `keep_in`, and the narrower dtypes of a module that has such modules.
+WIDER_DTYPES = ("float32", "float64")
+NARROWER = {"float32": ("float16", "bfloat16"), "float64": ("float16", "bfloat16", "float32")}
 _MODULE_DTYPES = (*TORCH_FLOATS, "complex64", "complex128")
 
 
@@ -110,6 +115,13 @@ def _weights(value: Any) -> str:
     raise _WrongValueError(f"a file of weights ({', '.join(WEIGHT_SUFFIXES)})")
 
 
+def _kept(value: Any) -> dict[str, list[str]]:
+    fits = isinstance(value, dict) and value and set(value) <= set(WIDER_DTYPES)
+    if not fits or not all(isinstance(names, list) and names for names in value.values()):
+        raise _WrongValueError("modules by a wider dtype, such as {float32: [blocks.3.norm]},")
+    return {dtype: _patterns(names) for dtype, names in value.items()}
+
+
 # The check of each option, and the value that is left out of the specification.
 _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "on": (_hardware, "cpu"),
@@ -119,6 +131,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "dtype": (_choice(*_MODULE_DTYPES), None),
     "mode": (_choice("eval", "train"), "eval"),
     "autocast": (_choice("bfloat16", "float16"), None),
+    "keep_in": (_kept, None),
     "compile": (_compile, False),
     "gradients": (_gradients, []),
     "monitor": (_patterns, []),
@@ -155,10 +168,26 @@ def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict
     if "monitor" in spec and "compile" in spec:
         message = "expected monitor or compile but got both: the layers of a compiled module do not run one by one"
         raise place.error("bad-value", message, "monitor")
+    _require_narrower(spec, place)
     if "weights" in spec:
         # The specification keeps the path beside the suite, so that it counts as a dependency.
         place.require_file(spec["weights"], "weights")
     return spec
+
+
+def _require_narrower(spec: Mapping[str, Any], place: SpecPlace) -> None:
+    """Refuse keep_in beside a compiled module, and in a module that computes in no narrower dtype."""
+    if "keep_in" not in spec:
+        return
+    if "compile" in spec:
+        message = "expected keep_in or compile but got both: the modules of a compiled module do not run one by one"
+        raise place.error("bad-value", message, "keep_in")
+    narrow = spec.get("autocast") or spec.get("dtype")
+    for dtype in spec["keep_in"]:
+        if narrow not in NARROWER[dtype]:
+            expected = f"dtype or autocast of {', '.join(NARROWER[dtype])} beside keep_in of {dtype}"
+            message = f"expected {expected} but got {narrow or 'none'}"
+            raise place.error("bad-value", message, "keep_in")
 
 
 def _requirements(spec: dict[str, Any]) -> tuple[str, ...]:
