@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 # Types.SEARCH_METRICS, whose import would delay every command. A test compares them.
-_METRICS = ("max_ulp", "max_rel_error", "max_abs_error")
+_METRICS = ("max_ulp", "max_rel_error", "max_abs_error", "tolerance")
 _DEFAULT_SECONDS = 30.0
 
 

@@ -11,8 +11,13 @@ import msgspec
 from precreg.report.describe import format_columns, strip_controls
 from precreg.types import Search, SearchedRange, SearchStrategy, WorstValue, format_number
 
-_UNITS = {"max_ulp": " ULP", "max_rel_error": "", "max_abs_error": ""}
-_NAMES = {"max_ulp": "error", "max_rel_error": "relative error", "max_abs_error": "absolute error"}
+_UNITS = {"max_ulp": " ULP", "max_rel_error": "", "max_abs_error": "", "tolerance": " of the tolerance"}
+_NAMES = {
+    "max_ulp": "error",
+    "max_rel_error": "relative error",
+    "max_abs_error": "absolute error",
+    "tolerance": "error",
+}
 
 _STRATEGIES: dict[SearchStrategy, str] = {
     "drawn": "the inputs of the seed",
@@ -23,6 +28,8 @@ _STRATEGIES: dict[SearchStrategy, str] = {
     "cancellation": "terms that cancel",
     "roots": "bisection to zeros of the result",
     "ties": "results halfway between two numbers",
+    "zoom": "zooming into intervals",
+    "random": "random inputs",
     "climb": "hill-climbing on bits",
 }
 
@@ -42,7 +49,7 @@ def describe_worst(search: Search) -> str:
     place = list(search.place) if search.place else "a scalar"
     where = f"{search.output} at {place}" if search.place else search.output
     return (
-        f"worst {_NAMES[search.metric]}: {_error(search.error, search)} in {where}, found by"
+        f"worst {_NAMES.get(search.metric, 'error')}: {_error(search.error, search)} in {where}, found by"
         f" {_STRATEGIES[search.strategy]}; {_compared(search)}"
     )
 
@@ -78,9 +85,9 @@ def _error(error: float, search: Search) -> str:
 
 
 def _compared(search: Search) -> str:
-    reached = f"{search.random.trials:,} random inputs reach {_error(search.random.error, search)}"
+    reached = f"{search.random.trials:,} random trials reach {_error(search.random.error, search)}"
     ratio = search.ratio
-    return reached if ratio is None or not isfinite(ratio) else f"{reached}, {format_number(ratio, 3)} times less"
+    return reached if ratio is None or not isfinite(ratio) else f"{reached} (ratio {format_number(ratio, 3)})"
 
 
 def _values(search: Search) -> Iterator[str]:
@@ -123,16 +130,12 @@ def _notes(search: Search) -> Iterator[str]:
         yield f"range: {_range(each)} of {each.dtype}, {origin}"
     if search.held:
         yield f"held at seed {search.seed}: {', '.join(search.held)}"
-    parts = f"{'x'.join(map(str, search.trial_shape))} independent trials" if search.trial_shape else "one trial"
-    yield f"each call of the subject had {parts}"
+    parts = f"{'x'.join(map(str, search.trial_shape))} independent ones" if search.trial_shape else "one, of all inputs"
+    yield f"trials of one call: {parts}"
     if search.exhaustive:
         yield "exhaustive: the search tried every value of the ranges, so no input has a larger error"
     if not isfinite(search.error):
         yield f"largest finite error of a trial: {_error(search.finite_error, search)}"
     if search.failed_calls:
         yield f"{search.failed_calls} calls failed, the first: {search.failure}"
-    yield f"worst inputs use {_tolerances(search)} of the tolerance"
-
-
-def _tolerances(search: Search) -> str:
-    return "more than all" if not isfinite(search.tolerances) else f"{format_number(search.tolerances, 3)} times all"
+    yield f"largest |error| / tolerance: {_short(search.tolerances)}"

@@ -23,11 +23,13 @@ SearchStrategy = Literal[
     "cancellation",
     "roots",
     "ties",
+    "zoom",
     "climb",
+    "random",
 ]
 
-# The figures of one element that a search can maximise, by their names in docs/metrics.md.
-SEARCH_METRICS = ("max_ulp", "max_rel_error", "max_abs_error")
+# The figures of one element that a search can maximise: metrics of docs/metrics.md, and the share of the tolerance.
+SEARCH_METRICS = ("max_ulp", "max_rel_error", "max_abs_error", "tolerance")
 
 
 class SearchedRange(Struct, frozen=True):

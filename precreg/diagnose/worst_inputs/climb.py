@@ -1,11 +1,17 @@
-"""How does hill-climbing on bits raise the error of a trial?
+"""How do zooming into intervals and hill-climbing on bits raise the error of a trial?
 
-Each trial of a call is a climber of its own. A step changes one of its parts, and is kept unless the error falls.
+A zoom halves boxes of scalar inputs and keeps those with the largest errors. In a climb each trial of a call is a
+climber: a step changes one of its parts, and is kept unless the error falls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from itertools import count
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from precreg.diagnose.worst_inputs.domain import Domain, Ordinals, Values
 from precreg.diagnose.worst_inputs.evaluation import Errors
@@ -89,27 +95,54 @@ def mutate(space: Space, state: Parts, generator: np.random.Generator) -> Parts:
 
 
 def _changed(domain: Domain, values: Values, generator: np.random.Generator) -> Values:
+    """Return the values with some elements changed, each row in one way."""
     rows, length = values.shape
-    # Mostly one element, sometimes several.
-    share = np.where(generator.random((rows, 1)) < 0.8, 0.0, generator.random((rows, 1)))
-    touched = generator.random((rows, length)) < share
+    touched = np.zeros((rows, length), bool)
     touched[np.arange(rows), generator.integers(length, size=rows)] = True
-    ordinals = domain.ordinals(values)
-    other = np.take_along_axis(ordinals, generator.integers(length, size=(rows, length)), axis=1)
-    options = [
-        domain.ordinals(_flipped(domain, values, generator)),
-        ordinals + _steps(domain, (rows, length), generator),
-        domain.ordinals(domain.draw(generator, (rows, length))),
-        # Another element's number, or its negative with a few steps: terms that are equal, or that cancel.
-        other,
-        -other + _steps(domain, (rows, length), generator),
-    ]
-    # The last two need a second element.
-    kinds = generator.choice(5 if length > 1 else 3, size=(rows, 1), p=_WEIGHTS if length > 1 else _SCALAR_WEIGHTS)
-    made = np.choose(kinds, options)
-    return np.where(touched, domain.admit(domain.values(_within(domain, made))), values)
+    if length > 1:
+        # Mostly one element, sometimes several.
+        share = np.where(generator.random((rows, 1)) < 0.8, 0.0, generator.random((rows, 1)))
+        touched |= generator.random((rows, length)) < share
+    ways, weights = (_WAYS, _WEIGHTS) if length > 1 else (_WAYS[:3], _SCALAR_WEIGHTS)
+    kinds = generator.choice(len(ways), size=rows, p=weights)
+    made = np.array(values)
+    for kind, way in enumerate(ways):
+        chosen = np.flatnonzero(kinds == kind)
+        if chosen.size:
+            made[chosen] = domain.values(_within(domain, way(domain, values[chosen], generator)))
+    return np.where(touched, domain.admit(made), values)
 
 
+def _flip(domain: Domain, values: Values, generator: np.random.Generator) -> Ordinals:
+    patterns = values.view(f"u{domain.dtype.itemsize}").astype(np.uint64)
+    bits = generator.integers(domain.bits, size=values.shape).astype(np.uint64)
+    return domain.ordinals(domain.admit(domain.patterns(patterns ^ (np.uint64(1) << bits))))
+
+
+def _step(domain: Domain, values: Values, generator: np.random.Generator) -> Ordinals:
+    """Move by powers of two up to a few binades, in both directions."""
+    sizes = np.int64(1) << generator.integers(domain.format.precision + 2, size=values.shape)
+    return domain.ordinals(values) + np.where(generator.random(values.shape) < 0.5, -sizes, sizes)
+
+
+def _redraw(domain: Domain, values: Values, generator: np.random.Generator) -> Ordinals:
+    return domain.ordinals(domain.draw(generator, values.shape))
+
+
+def _copy_other(domain: Domain, values: Values, generator: np.random.Generator) -> Ordinals:
+    """Take the number of another element: equal terms round alike."""
+    chosen = generator.integers(values.shape[1], size=values.shape)
+    return np.take_along_axis(domain.ordinals(values), chosen, axis=1)
+
+
+def _oppose_other(domain: Domain, values: Values, generator: np.random.Generator) -> Ordinals:
+    """Take nearly the negative of another element: such terms cancel."""
+    opposite = domain.values(-_copy_other(domain, values, generator))
+    return _step(domain, opposite, generator)
+
+
+# The last two need a second element.
+_WAYS = (_flip, _step, _redraw, _copy_other, _oppose_other)
 _WEIGHTS = (0.35, 0.3, 0.1, 0.1, 0.15)
 _SCALAR_WEIGHTS = (0.45, 0.45, 0.1)
 
@@ -119,18 +152,75 @@ def _within(domain: Domain, ordinals: Ordinals) -> Ordinals:
     return np.clip(ordinals, domain.low, domain.high)
 
 
-def _flipped(domain: Domain, values: Values, generator: np.random.Generator) -> Values:
-    patterns = values.view(f"u{domain.dtype.itemsize}").astype(np.uint64)
-    bits = generator.integers(domain.bits, size=values.shape).astype(np.uint64)
-    return domain.admit(domain.patterns(patterns ^ (np.uint64(1) << bits)))
+class _Boxes(NamedTuple):
+    """Boxes of scalar inputs: the lowest ordinals and the spans, each (boxes, domains)."""
+
+    low: Ordinals
+    # Floats, because the span of all numbers of float64 does not fit into an int64.
+    span: NDArray[np.float64]
+
+    def draw(self, generator: np.random.Generator) -> Ordinals:
+        """Return one point of each box."""
+        offset = (generator.random(self.span.shape) * self.span).astype(np.uint64)
+        # Unsigned sums wrap around to the right ordinal.
+        return (self.low.view(np.uint64) + offset).view(np.int64)
+
+    def halve(self, chosen: NDArray[np.intp], generator: np.random.Generator) -> _Boxes:
+        """Return a box within each of the chosen ones, with half of its spans, at a random place."""
+        span = self.span[chosen] / 2
+        return _Boxes(_Boxes(self.low[chosen], span).draw(generator), span)
 
 
-def _steps(domain: Domain, shape: tuple[int, ...], generator: np.random.Generator) -> Ordinals:
-    """Return distances in ordinals of both signs: powers of two up to a few binades."""
-    sizes = np.int64(1) << generator.integers(domain.format.precision + 2, size=shape)
-    return np.where(generator.random(shape) < 0.5, -sizes, sizes)
+# Boxes of a zoom, points that are drawn in each before the next halving, and the share of the boxes that are kept.
+_BOXES, _POINTS, _KEPT = 1024, 12, 0.25
 
 
-def score_of(scores: Scores) -> float:
-    """Return the largest error of one call."""
-    return float(scores.errors.max(initial=0.0))
+def zoom(space: Space, generator: np.random.Generator) -> Strategy:
+    """Propose points of boxes that shrink around large errors, for trials of one element per input.
+
+    Errors of functions are smooth curves with rounding noise: the largest ones are near other large ones.
+    """
+    for turn in count():
+        boxes, by_mean = _first_boxes(space, generator, by_value=turn % 4 >= 2), turn % 2 == 1
+        while float(boxes.span.max()) >= 1.0:
+            points = np.concatenate([boxes.draw(generator) for _ in range(_POINTS)])
+            errors = yield from _score_points(space, points)
+            by_box = np.where(np.isfinite(errors), errors, 0.0).reshape(_POINTS, -1)
+            # The mean follows the curve, and the maximum its luckiest roundings.
+            ranked = np.argsort(-(by_box.mean(axis=0) if by_mean else by_box.max(axis=0)), kind="stable")
+            kept = ranked[: max(1, int(len(ranked) * _KEPT))]
+            boxes = boxes.halve(np.resize(kept, len(ranked)), generator)
+
+
+def _first_boxes(space: Space, generator: np.random.Generator, *, by_value: bool) -> _Boxes:
+    """Return boxes that cover the domain of one input in parts of equal ordinals or values; of several, all of it."""
+    first, *others = space.domains
+    if others:
+        low = np.array([domain.low for domain in space.domains], np.int64)
+        spans = np.array([float(domain.high - domain.low + 1) for domain in space.domains])
+        return _Boxes(np.tile(low, (_BOXES, 1)), np.tile(spans, (_BOXES, 1)))
+    if by_value:
+        # Functions that oscillate have most of their periods among the largest numbers.
+        ends = first.values(np.array([first.low, first.high])).astype(np.float64)
+        shares = np.linspace(0.0, 1.0, _BOXES + 1)
+        edges = first.ordinals(first.round(ends[0] * (1.0 - shares) + ends[1] * shares))
+        return _Boxes(edges[:-1, np.newaxis], np.diff(edges.astype(np.float64))[:, np.newaxis] + 1.0)
+    span = float(first.high - first.low + 1) / _BOXES
+    starts = (np.arange(_BOXES) * span).astype(np.uint64)
+    low = (np.array([first.low], np.int64).view(np.uint64) + starts).view(np.int64)
+    return _Boxes(low[:, np.newaxis], np.full((_BOXES, 1), span))
+
+
+def _score_points(space: Space, points: Ordinals) -> Generator[Proposal, Scores, Errors]:
+    """Propose points in as many calls as they need, and return their errors."""
+    found = []
+    for start in range(0, len(points), space.trials):
+        part = points[start : start + space.trials]
+        filled = part[np.arange(space.trials) % len(part)]
+        parts = {
+            domain.name: domain.admit(domain.values(np.clip(filled[:, [number]], domain.low, domain.high)))
+            for number, domain in enumerate(space.domains)
+        }
+        scores = yield Proposal(parts, len(part))
+        found.append(scores.errors[: len(part)])
+    return np.concatenate(found)

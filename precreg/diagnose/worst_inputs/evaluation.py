@@ -28,7 +28,8 @@ from precreg.run import (
     suite_folder,
 )
 from precreg.subject import Call, CaseFailed, blame_failures, is_recorded
-from precreg.types import Case, Failure, Reason
+from precreg.tolerance import resolve_tolerance
+from precreg.types import Case, Failure, Reason, case_chain
 
 Errors = NDArray[np.float64]
 
@@ -44,9 +45,10 @@ class Results(NamedTuple):
 class CaseEvaluator:
     """Runs the subject of a case and its reference on given inputs."""
 
-    def __init__(self, case: Case, project: Path, metric: str) -> None:
-        """Take a case whose module space is this process; `metric` is one of SEARCH_METRICS."""
+    def __init__(self, case: Case, project: Path, metric: str, chain: tuple[str, ...]) -> None:
+        """Take a case, one of SEARCH_METRICS, and the labels of the environment."""
         self.case, self.project, self.metric = case, project, metric
+        self.chain, self._tolerances = case_chain(chain, {}), dict[tuple[str, str], tuple[float, float]]()
         self.directory = suite_folder(project, case.directory)
         self.failed_calls, self.failure = 0, ""
 
@@ -68,7 +70,25 @@ class CaseEvaluator:
         for name, array in actual.items():
             judged = exact.get(name)
             if judged is not None and judged.shape == array.shape and _is_floating(array):
-                yield name, element_errors(array, judged, self.metric)
+                yield name, element_errors(array, judged, self.metric, self._allowance(name, array))
+
+    def _allowance(self, output: str, array: NDArray[Any]) -> tuple[float, float]:
+        """Return rtol and atol of an output."""
+        dtype = dtype_name(array.dtype)
+        if (output, dtype) not in self._tolerances:
+            resolved = resolve_tolerance(self.case.layers, output, dtype, self.chain)
+            self._tolerances[output, dtype] = (resolved.rtol.limit, resolved.atol.limit)
+        return self._tolerances[output, dtype]
+
+    def share_of_tolerance(self, results: Results) -> float:
+        """Return the largest |error| / (atol + rtol |exact|) over all outputs."""
+        shares = (
+            element_errors(
+                results.actual[name], results.exact[name], "tolerance", self._allowance(name, results.actual[name])
+            )
+            for name in results.errors
+        )
+        return max((float(share.max(initial=0.0)) for share in shares), default=0.0)
 
     def try_evaluate(self, inputs: Arrays) -> Results | None:
         """Return the results on inputs, or None if the subject or its reference fails on them; failures are counted."""
@@ -143,9 +163,12 @@ def _is_floating(array: NDArray[Any]) -> bool:
 
 
 @np.errstate(all="ignore")
-def element_errors(actual: NDArray[Any], exact: NDArray[Any], metric: str) -> Errors:
+def element_errors(
+    actual: NDArray[Any], exact: NDArray[Any], metric: str, allowance: tuple[float, float] = (0.0, 0.0)
+) -> Errors:
     """Return the error of each element in the unit of a metric, as docs/metrics.md defines its maximum.
 
+    `allowance` has rtol and atol, for the metric "tolerance": |error| / (atol + rtol |exact|).
     A value that is finite on one side alone is an infinite error. Exact values beyond the dtype count as the infinity
     to which they round. A zero has no relative error: it counts as 0.
     """
@@ -160,6 +183,8 @@ def element_errors(actual: NDArray[Any], exact: NDArray[Any], metric: str) -> Er
         errors = np.where(errors == 0.0, 0.0, errors / ulp(size, format))
     elif metric == "max_rel_error":
         errors = np.where((errors == 0.0) | (size == 0.0), 0.0, errors / size)
+    elif metric == "tolerance":
+        errors = np.where(errors == 0.0, 0.0, errors / (allowance[1] + allowance[0] * size))
     both_finite = np.isfinite(np.abs(a)) & np.isfinite(rounded)
     # Formats without infinities may overflow to NaN.
     infinite = np.isinf(np.abs(a)) & np.isinf(rounded) & (np.sign(a) == np.sign(r))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import FORMATS, dtype_name
-from precreg.diagnose.worst_inputs.climb import Elite, climb, score_of
+from precreg.diagnose.worst_inputs.climb import Elite, climb, zoom
 from precreg.diagnose.worst_inputs.domain import DeclaredRange, Domain, find_domains
 from precreg.diagnose.worst_inputs.evaluation import (
     CaseEvaluator,
@@ -43,10 +43,8 @@ from precreg.diagnose.worst_inputs.strategies import (
     structured_parts,
     sweep_exponents,
 )
-from precreg.measure import share_of_tolerance
 from precreg.run import Arrays, prepare_cases
 from precreg.subject import watch_case_in_process
-from precreg.tolerance import resolve_tolerance
 from precreg.types import (
     Case,
     RandomTrials,
@@ -55,18 +53,18 @@ from precreg.types import (
     SearchStrategy,
     StrategyResult,
     WorstValue,
-    case_chain,
 )
 from precreg.vcs import git_state
 
-# The parts of the budget of the strategies before the climb, and the shares of it that are spent when each ends.
+# The share of the budget that is spent when each strategy ends. A strategy that ends early leaves its part to the next.
 _SHARES: dict[SearchStrategy, float] = {
-    "special_values": 0.1,
-    "exponents": 0.2,
-    "structures": 0.3,
-    "cancellation": 0.4,
-    "roots": 0.55,
-    "ties": 0.65,
+    "special_values": 0.05,
+    "exponents": 0.12,
+    "structures": 0.22,
+    "cancellation": 0.32,
+    "roots": 0.4,
+    "ties": 0.47,
+    "zoom": 0.75,
     "climb": 1.0,
 }
 
@@ -103,7 +101,7 @@ def search_case(case: Case, project: Path, settings: SearchSettings) -> FoundInp
     Raises UserError: unsearchable, bad-range, search-failed.
     """
     require_searchable(case, settings.chain)
-    evaluator = CaseEvaluator(case, project, settings.metric)
+    evaluator = CaseEvaluator(case, project, settings.metric, settings.chain)
     domains = find_domains(case, settings.ranges, evaluator.directory, project)
     prepare_cases([case], project)
     with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr):
@@ -178,12 +176,11 @@ class _Session:
             "cancellation": cancelling_parts(space, generator),
             "roots": bisect_to_roots(space, generator),
             "ties": step_to_ties(space, generator),
+            "zoom": zoom(space, generator),
             "climb": climb(space, generator, self.elite),
         }
         for name, strategy in strategies.items():
-            # A single number has no structure, and nothing to cancel with.
-            needs_terms = name in ("structures", "cancellation")
-            if not (needs_terms and space.is_scalar and (name == "structures" or len(space.domains) == 1)):
+            if _suits(name, space):
                 self._run(name, strategy, _SHARES[name])
 
     def _run(self, name: SearchStrategy, strategy: Strategy, until: float) -> bool:
@@ -209,18 +206,21 @@ class _Session:
 
     def take(self, name: SearchStrategy, proposal: Proposal, results: Results) -> Scores:
         """Count the trials of a call, and keep the worst of them."""
+        errors = self._keep(name, proposal, results)
+        self.trials[name] = self.trials.get(name, 0) + proposal.counted
+        self.largest[name] = max(self.largest.get(name, 0.0), float(errors.max()))
+        return self._scores(errors, results)
+
+    def _keep(self, name: SearchStrategy, proposal: Proposal, results: Results) -> NDArray[np.float64]:
+        """Return the errors of the trials that count, after keeping the largest ones."""
         errors = self.layout.worst(results.errors)
         errors[proposal.counted :] = 0.0
-        scores = self._scores(errors, results)
-        self.trials[name] = self.trials.get(name, 0) + proposal.counted
-        largest = score_of(scores)
-        self.largest[name] = max(self.largest.get(name, 0.0), largest)
         self.finite = max(self.finite, float(np.max(errors[np.isfinite(errors)], initial=0.0)))
         self.elite.add(proposal.parts, errors)
-        if self.best is None or largest > self.best.error:
+        if self.best is None or errors.max() > self.best.error:
             self.raised.add(name)
-            self.best = _Best(largest, name, self.inputs_of(proposal.parts), int(np.argmax(errors)))
-        return scores
+            self.best = _Best(float(errors.max()), name, self.inputs_of(proposal.parts), int(np.argmax(errors)))
+        return errors
 
     def _scores(self, errors: NDArray[np.float64], results: Results) -> Scores:
         real = [name for name in results.errors if results.actual[name].dtype.kind != "c" and results.actual[name].size]
@@ -229,17 +229,20 @@ class _Session:
         exact = np.concatenate([self.layout.split(results.exact[name]).astype(np.float64) for name in real], axis=1)
         return Scores(errors, exact, FORMATS[dtype_name(results.actual[real[0]].dtype)])
 
-    def _try_random(self, count: int) -> None:
+    def _try_random(self, counted: int) -> None:
         """Give random inputs to one call, and count as many trials as the search had."""
-        seed = self.random_seed
+        seed, before = self.random_seed, self.random
         self.random_seed += 1
-        results = self.evaluator.try_evaluate(self._random_inputs(seed))
+        inputs = self._random_inputs(seed)
+        results = self.evaluator.try_evaluate(inputs)
         error = 0.0
         if results is not None and results.errors:
-            error = float(self.layout.worst(results.errors)[:count].max(initial=0.0))
-        before = self.random
+            # The search may go on from a random input, so that it never ends below one.
+            error = float(self._keep("random", Proposal(self.parts_of(inputs), counted), results).max())
         has_risen = error > before.error
-        self.random = RandomTrials(before.trials + count, max(error, before.error), seed if has_risen else before.seed)
+        self.random = RandomTrials(
+            before.trials + counted, max(error, before.error), seed if has_risen else before.seed
+        )
 
     def _random_inputs(self, seed: int) -> Arrays:
         """Return what a run draws at a seed, or uniform numbers where the user declared the range."""
@@ -302,7 +305,7 @@ class _Session:
             place=tuple(int(index) for index in np.unravel_index(flat, errors.shape)),
             actual=_scalar(results.actual[output].reshape(-1)[flat]),
             exact=_scalar(results.exact[output].reshape(-1)[flat]),
-            tolerances=self._share_of_tolerance(results),
+            tolerances=self.evaluator.share_of_tolerance(results),
             strategy=best.strategy,
             random=self.random,
             ranges=tuple(domain.range() for domain in self.space.domains),
@@ -321,15 +324,6 @@ class _Session:
             seconds=monotonic() - self.started,
         )
 
-    def _share_of_tolerance(self, results: Results) -> float:
-        case, chain = self.evaluator.case, case_chain(self.settings.chain, {})
-        shares = [0.0]
-        for name in results.errors:
-            actual, exact = results.actual[name], results.exact[name]
-            tolerance = resolve_tolerance(case.layers, name, dtype_name(actual.dtype), chain)
-            shares.append(share_of_tolerance(actual, exact, tolerance.rtol.limit, tolerance.atol.limit))
-        return max(shares)
-
     def _values(self, inputs: Arrays, trial: int) -> Iterator[WorstValue]:
         """Yield the first values of a trial, of each input in turn."""
         for domain in self.space.domains:
@@ -340,6 +334,18 @@ class _Session:
                 index = self.layout.place(trial, element, array.shape)
                 bits = f"{int(patterns[element]):0{-(-domain.bits // 4)}x}"
                 yield WorstValue(domain.name, index, _scalar(part[element]), bits)
+
+
+def _suits(name: SearchStrategy, space: Space) -> bool:
+    """Return whether a strategy can do something: a single number has no structure, and nothing to cancel with."""
+    match name:
+        case "structures":
+            return not space.is_scalar
+        case "cancellation":
+            return not space.is_scalar or len(space.domains) > 1
+        case "zoom":
+            return space.is_scalar
+    return True
 
 
 def _scalar(value: Any) -> Scalar:
