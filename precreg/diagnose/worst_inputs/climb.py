@@ -165,14 +165,25 @@ class _Boxes(NamedTuple):
         # Unsigned sums wrap around to the right ordinal.
         return (self.low.view(np.uint64) + offset).view(np.int64)
 
-    def halve(self, chosen: NDArray[np.intp], generator: np.random.Generator) -> _Boxes:
-        """Return a box within each of the chosen ones, with half of its spans, at a random place."""
-        span = self.span[chosen] / 2
-        return _Boxes(_Boxes(self.low[chosen], span).draw(generator), span)
+    def halve(self, chosen: NDArray[np.intp], points: Ordinals, generator: np.random.Generator) -> _Boxes:
+        """Return a box within each of the chosen ones, with half of its spans: every second one has its point."""
+        low, span = self.low[chosen], self.span[chosen]
+        before = (points.view(np.uint64) - low.view(np.uint64)).astype(np.float64)
+        # The box has the point if it begins before it, and by at most half of the span.
+        least, most = np.maximum(before - span / 2, 0.0), np.minimum(before, span / 2)
+        around = least + generator.random(span.shape) * (most - least)
+        anywhere = generator.random(span.shape) * span / 2
+        offset = np.where(np.arange(len(chosen))[:, np.newaxis] % 2, around, anywhere).astype(np.uint64)
+        return _Boxes((low.view(np.uint64) + offset).view(np.int64), span / 2)
 
 
-# Boxes of a zoom, points that are drawn in each before the next halving, and the share of the boxes that are kept.
-_BOXES, _POINTS, _KEPT = 1024, 12, 0.25
+# Points that are drawn in each box before the next halving, and the share of the boxes that are kept.
+_POINTS, _KEPT = 12, 0.25
+
+
+def _count_boxes(space: Space) -> int:
+    """Return the number of boxes of a zoom: less for few trials a call, so that a zoom ends within the budget."""
+    return min(1024, max(64, 4 * space.trials))
 
 
 def zoom(space: Space, generator: np.random.Generator) -> Strategy:
@@ -181,34 +192,43 @@ def zoom(space: Space, generator: np.random.Generator) -> Strategy:
     Errors of functions are smooth curves with rounding noise: the largest ones are near other large ones.
     """
     for turn in count():
-        boxes, by_mean = _first_boxes(space, generator, by_value=turn % 4 >= 2), turn % 2 == 1
+        boxes, by_mean = _first_boxes(space, generator, by_value=turn % 2 == 1), turn % 4 >= 2
         while float(boxes.span.max()) >= 1.0:
-            points = np.concatenate([boxes.draw(generator) for _ in range(_POINTS)])
-            errors = yield from _score_points(space, points)
+            points = np.stack([boxes.draw(generator) for _ in range(_POINTS)])
+            errors = yield from _score_points(space, points.reshape(-1, len(space.domains)))
             by_box = np.where(np.isfinite(errors), errors, 0.0).reshape(_POINTS, -1)
             # The mean follows the curve, and the maximum its luckiest roundings.
             ranked = np.argsort(-(by_box.mean(axis=0) if by_mean else by_box.max(axis=0)), kind="stable")
-            kept = ranked[: max(1, int(len(ranked) * _KEPT))]
-            boxes = boxes.halve(np.resize(kept, len(ranked)), generator)
+            # Repeated as often as they fill the boxes again.
+            chosen = np.repeat(ranked[: int(len(ranked) * _KEPT)], int(1 / _KEPT))
+            boxes = boxes.halve(chosen, points[by_box.argmax(axis=0), np.arange(len(ranked))][chosen], generator)
 
 
 def _first_boxes(space: Space, generator: np.random.Generator, *, by_value: bool) -> _Boxes:
     """Return boxes that cover the domain of one input in parts of equal ordinals or values; of several, all of it."""
     first, *others = space.domains
     if others:
-        low = np.array([domain.low for domain in space.domains], np.int64)
-        spans = np.array([float(domain.high - domain.low + 1) for domain in space.domains])
-        return _Boxes(np.tile(low, (_BOXES, 1)), np.tile(spans, (_BOXES, 1)))
+        return _random_boxes(space, generator, by_value=by_value)
+    boxes = _count_boxes(space)
     if by_value:
         # Functions that oscillate have most of their periods among the largest numbers.
         ends = first.values(np.array([first.low, first.high])).astype(np.float64)
-        shares = np.linspace(0.0, 1.0, _BOXES + 1)
+        shares = np.linspace(0.0, 1.0, boxes + 1)
         edges = first.ordinals(first.round(ends[0] * (1.0 - shares) + ends[1] * shares))
         return _Boxes(edges[:-1, np.newaxis], np.diff(edges.astype(np.float64))[:, np.newaxis] + 1.0)
-    span = float(first.high - first.low + 1) / _BOXES
-    starts = (np.arange(_BOXES) * span).astype(np.uint64)
+    span = float(first.high - first.low + 1) / boxes
+    starts = (np.arange(boxes) * span).astype(np.uint64)
     low = (np.array([first.low], np.int64).view(np.uint64) + starts).view(np.int64)
-    return _Boxes(low[:, np.newaxis], np.full((_BOXES, 1), span))
+    return _Boxes(low[:, np.newaxis], np.full((boxes, 1), span))
+
+
+def _random_boxes(space: Space, generator: np.random.Generator, *, by_value: bool) -> _Boxes:
+    """Return boxes between two points that are drawn for each."""
+    shape = (_count_boxes(space), 2)
+    draws = [(domain.draw_evenly if by_value else domain.draw)(generator, shape) for domain in space.domains]
+    ends = np.stack([domain.ordinals(values) for domain, values in zip(space.domains, draws, strict=True)], axis=1)
+    low, high = ends.min(axis=2), ends.max(axis=2)
+    return _Boxes(low, (high.view(np.uint64) - low.view(np.uint64)).astype(np.float64) + 1.0)
 
 
 def _score_points(space: Space, points: Ordinals) -> Generator[Proposal, Scores, Errors]:

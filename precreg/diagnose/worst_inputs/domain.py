@@ -84,9 +84,17 @@ class Domain(NamedTuple):
         drawn = generator.integers(self.low, self.high, shape, np.int64, endpoint=True)
         return self.values(self._outside_gap(drawn))
 
+    def draw_evenly(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Values:
+        """Draw values that are uniform between the ends, so that most have the largest exponents."""
+        low, high = self.values(np.array([self.low, self.high])).astype(np.float64)
+        share = generator.random(shape)
+        # Two products, because the span of a range may overflow.
+        return self.round(low * (1.0 - share) + high * share)
+
     def admit(self, values: Values) -> Values:
         """Return the values, moved to the nearest number of the domain where they lie outside."""
-        wide = values.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            wide = values.astype(np.float64)
         ordinals = self.ordinals(values)
         # The pattern of NaN may have any ordinal: fnuz formats encode it as -0.
         moved = np.where(np.isnan(wide), self.high, np.clip(ordinals, self.low, self.high))

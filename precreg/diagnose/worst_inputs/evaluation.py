@@ -239,28 +239,37 @@ class Layout(NamedTuple):
 def find_layout(
     evaluator: CaseEvaluator, inputs: Arrays, results: Results, domains: Sequence[Domain], seed: int
 ) -> Layout:
-    """Return the layout with the most trials that an experiment does not refute."""
+    """Return the layout with the most searched inputs, then trials, that an experiment does not refute.
+
+    All inputs make one trial if the inputs to hold would be larger than those to search.
+    """
     names = [domain.name for domain in domains]
-    candidates = sorted(_candidates(inputs, results, names), key=lambda layout: (-layout.trials, -len(layout.searched)))
-    generator = np.random.Generator(np.random.Philox(seed))
+    total = sum(inputs[name].size for name in names)
+    generator = np.random.Generator(np.random.Philox(key=seed))
     chosen = {domain.name: domain for domain in domains}
-    for layout in candidates:
-        if all(_is_independent(evaluator, inputs, results, layout, chosen, generator) for _ in range(2)):
+    candidates = _candidates(inputs, results, names)
+    for layout in sorted(candidates, key=lambda layout: (-len(layout.searched), -layout.trials)):
+        is_most = 2 * sum(inputs[name].size for name in layout.searched) >= total
+        if is_most and all(
+            _is_independent(evaluator, inputs, results, layout, chosen, generator) for _ in range(_EXPERIMENTS)
+        ):
             return layout
     return Layout("leading", (), tuple(names))
+
+
+# Each experiment replaces about half of the trials.
+_EXPERIMENTS = 2
 
 
 def _candidates(inputs: Arrays, results: Results, names: Sequence[str]) -> list[Layout]:
     shapes = [array.shape for array in results.actual.values()]
     found: list[Layout] = []
     for axes in range(1, min(map(len, shapes)) + 1):
-        for side, shape in (("leading", shapes[0][:axes]), ("trailing", shapes[0][len(shapes[0]) - axes :])):
-            layout = Layout("leading" if side == "leading" else "trailing", shape, ())
-            if layout.trials < 2 or not all(map(layout.fits, shapes)):
-                continue
+        whole = Layout("leading", shapes[0][:axes], ()), Layout("trailing", shapes[0][len(shapes[0]) - axes :], ())
+        for layout in whole:
             fitting = tuple(name for name in names if layout.fits(inputs[name].shape))
-            alone = [(name,) for name in fitting] if len(fitting) > 1 else []
-            found += [layout._replace(searched=each) for each in (fitting, *alone) if each]
+            if layout.trials >= 2 and fitting and all(map(layout.fits, shapes)):
+                found.append(layout._replace(searched=fitting))
     return found
 
 

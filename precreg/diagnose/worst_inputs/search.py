@@ -249,10 +249,7 @@ class _Session:
         drawn = {**self.evaluator.draw(seed), **{name: self.inputs[name] for name in self.held}}
         for domain in self.space.domains:
             if domain.origin == "declared":
-                low, high = (float(each) for each in domain.values(np.array([domain.low, domain.high])))
-                share = self.random_generator.random(self.inputs[domain.name].shape)
-                # Two products, because the span of a range may overflow.
-                drawn[domain.name] = domain.round(low * (1 - share) + high * share)
+                drawn[domain.name] = domain.draw_evenly(self.random_generator, self.inputs[domain.name].shape)
         return drawn
 
     @property

@@ -60,8 +60,13 @@ class Space(NamedTuple):
         return sum(size * log2(domain.size) for domain, size in zip(self.domains, self.sizes, strict=True))
 
     def draw(self, generator: np.random.Generator) -> Parts:
-        """Return parts whose elements have uniform ordinals."""
-        return self.make(lambda domain, shape: domain.draw(generator, shape))
+        """Return parts whose elements have uniform ordinals, or in half of the trials uniform values."""
+        evenly = generator.random((self.trials, 1)) < 0.5
+
+        def fill(domain: Domain, shape: tuple[int, int]) -> Values:
+            return np.where(evenly, domain.draw_evenly(generator, shape), domain.draw(generator, shape))
+
+        return self.make(fill)
 
     def make(self, fill: Callable[[Domain, tuple[int, int]], Values]) -> Parts:
         """Return the parts that a function makes of each domain and shape."""
@@ -161,19 +166,17 @@ def special_values_first(space: Space, generator: np.random.Generator) -> Strate
 
 def sweep_exponents(space: Space, generator: np.random.Generator) -> Strategy:
     """Propose numbers of all binades; every second time the elements of a part have similar exponents."""
-    similar = False
+
+    def fill(domain: Domain, shape: tuple[int, int]) -> Values:
+        centre = domain.draw(generator, (shape[0], 1)).astype(np.float64)
+        spread = generator.choice([0.0, 1.0, 4.0, 16.0], (shape[0], 1))
+        signs = np.where(generator.random(shape) < generator.random((shape[0], 1)), -1.0, 1.0)
+        return domain.round(signs * centre * 2.0 ** (spread * generator.standard_normal(shape)))
+
     while True:
-
-        def fill(domain: Domain, shape: tuple[int, int], similar: bool = similar) -> Values:
-            if not similar:
-                return domain.draw(generator, shape)
-            centre = domain.draw(generator, (shape[0], 1)).astype(np.float64)
-            spread = generator.choice([0.0, 1.0, 4.0, 16.0], (shape[0], 1))
-            signs = np.where(generator.random(shape) < generator.random((shape[0], 1)), -1.0, 1.0)
-            return domain.round(signs * centre * 2.0 ** (spread * generator.standard_normal(shape)))
-
-        yield Proposal(space.make(fill), space.trials)
-        similar = not similar and not space.is_scalar
+        yield Proposal(space.draw(generator), space.trials)
+        if not space.is_scalar:
+            yield Proposal(space.make(fill), space.trials)
 
 
 def structured_parts(space: Space, generator: np.random.Generator) -> Strategy:
@@ -255,10 +258,15 @@ def _cancel_between(space: Space, parts: Parts, generator: np.random.Generator) 
             parts[domain.name] = domain.admit(domain.values(signs * (ordinals + steps)))
 
 
+# Searches for two signs after which an output counts as one without zeros.
+_MAX_FAILURES = 5
+
+
 def bisect_to_roots(space: Space, generator: np.random.Generator) -> Strategy:
     """Halve intervals over which the exact output changes its sign: near its zeros relative errors are large."""
     width = max(domain.bits for domain in space.domains)
-    while True:
+    failures = 0
+    while failures < _MAX_FAILURES:
         batches: list[tuple[Parts, NDArray[np.float64]]] = []
         # Two calls are enough for many trials; one trial a call needs more to see both signs.
         for _ in range(max(2, 16 // space.trials)):
@@ -267,8 +275,9 @@ def bisect_to_roots(space: Space, generator: np.random.Generator) -> Strategy:
             if scores.exact is not None:
                 batches.append((parts, scores.exact))
         ends = _opposite_signs(space, batches, generator)
+        failures = failures + 1 if ends is None else 0
         if ends is None:
-            return
+            continue
         low, high, column = ends
         for _ in range(width):
             middle = {domain.name: domain.admit(domain.values(_between(domain, low, high))) for domain in space.domains}
