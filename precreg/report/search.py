@@ -126,7 +126,7 @@ def _short(error: float) -> str:
 
 def _notes(search: Search) -> Iterator[str]:
     for each in search.ranges:
-        origin = "declared" if each.origin == "declared" else f"from {each.origin}"
+        origin = {"declared": "declared", "suite": "from the suite"}.get(each.origin, f"from {each.origin}")
         yield f"range: {_range(each)} of {each.dtype}, {origin}"
     if search.held:
         yield f"held at seed {search.seed}: {', '.join(search.held)}"

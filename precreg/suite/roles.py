@@ -64,7 +64,7 @@ def _check_table(source: Source, file: SuiteFile) -> None:
 
 # Keys of suites that draw inputs and compute.
 _ORACLE_KEYS = ("reference", "reference_dtype", "golden", "benchmark")
-_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "device", "study", "seeds")
+_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "ranges", "device", "study", "seeds")
 
 
 def _refuse_keys(source: Source, beside: str, keys: Sequence[str]) -> None:

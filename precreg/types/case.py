@@ -234,3 +234,6 @@ class Case(Struct, frozen=True):
     depends: tuple[str, ...] = ()
     # An output without a finite element passes if the golden has the same: empty, or infinite in the same places.
     empty_passes: bool = False
+    # The valid range of inputs by name: low, high, and NaN as a third number if it is valid. Searches of the worst
+    # inputs stay inside. The definition leaves them out.
+    ranges: dict[str, tuple[float, ...]] = {}

@@ -35,8 +35,8 @@ SEARCH_METRICS = ("max_ulp", "max_rel_error", "max_abs_error", "tolerance")
 class SearchedRange(Struct, frozen=True):
     """The range of one input: its ends in the input's dtype, and the origin of the range.
 
-    `origin` is "declared" or the distribution of the suite. `least` is the smallest magnitude, 0 without a gap around
-    zero. `special` names the values beyond the numbers that are admitted, too: infinity and nan.
+    `origin` is "declared", "suite" for `ranges:` of the suite, or the distribution of the input. `least` is the
+    smallest magnitude, 0 without a gap around zero. `special` names infinity and nan where they are admitted.
     """
 
     input: str

@@ -30,11 +30,12 @@ _RANGE = re.compile(r"(?P<name>[^=]+)=\[(?P<items>[^\[\]]*)\]")
 
 
 class DeclaredRange(NamedTuple):
-    """The interval of --ranges NAME=[LOW,HIGH], and whether NaN belongs to it."""
+    """An interval of --ranges NAME=[LOW,HIGH] or of `ranges:` in the suite, and whether NaN belongs to it."""
 
     low: float
     high: float
     has_nan: bool
+    origin: str = "declared"
 
 
 class Domain(NamedTuple):
@@ -160,6 +161,11 @@ def find_domains(case: Case, declared: Mapping[str, DeclaredRange], directory: P
     unsearchable if no input has a range.
     """
     floating = [name for name, mapping in case.inputs.items() if _is_searchable(mapping["dtype"])]
+    of_suite = {
+        name: DeclaredRange(ends[0], ends[1], has_nan=len(ends) > 2, origin="suite")
+        for name, ends in case.ranges.items()
+        if name in floating
+    }
     for name in declared:
         if name not in floating:
             known = f"an input of {case.id} with a real floating dtype ({', '.join(floating) or 'it has none'})"
@@ -167,8 +173,8 @@ def find_domains(case: Case, declared: Mapping[str, DeclaredRange], directory: P
     found = []
     for name in floating:
         dtype = case.inputs[name]["dtype"]
-        if name in declared:
-            found.append(_declared_domain(name, dtype, declared[name]))
+        if (given := declared.get(name, of_suite.get(name))) is not None:
+            found.append(_declared_domain(name, dtype, given))
         elif (ends := _own_range(name, case, directory, project)) is not None:
             found.append(_make_domain(name, dtype, *ends))
     if not found:
@@ -191,7 +197,7 @@ def _declared_domain(name: str, dtype: str, declared: DeclaredRange) -> Domain:
     if declared.has_nan and format.overflow == format.largest:
         raise UserError("bad-range", f"expected a range without NaN, which {dtype} lacks, but got ranges={name}")
     special += (nan,) if declared.has_nan else ()
-    return _make_domain(name, dtype, declared.low, declared.high, 0.0, "declared", special)
+    return _make_domain(name, dtype, declared.low, declared.high, 0.0, declared.origin, special)
 
 
 def _make_domain(

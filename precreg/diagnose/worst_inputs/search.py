@@ -248,7 +248,7 @@ class _Session:
         """Return what a run draws at a seed, or uniform numbers where the user declared the range."""
         drawn = {**self.evaluator.draw(seed), **{name: self.inputs[name] for name in self.held}}
         for domain in self.space.domains:
-            if domain.origin == "declared":
+            if domain.origin in ("declared", "suite"):
                 drawn[domain.name] = domain.draw_evenly(self.random_generator, self.inputs[domain.name].shape)
         return drawn
 

@@ -1,5 +1,7 @@
 """Searches of real cases find planted faults, and agree with exhaustive and published results."""
 
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
