@@ -99,14 +99,17 @@ class CaseEvaluator:
             self.failure = self.failure or failed.failure.message
             return None
 
-    def start(self, seed: int) -> tuple[Arrays, Results]:
-        """Return the drawn inputs of a seed with their results, after checking that a search can judge the case.
+    def start(self, seed: int, domains: Sequence[Domain] = ()) -> tuple[Arrays, Results]:
+        """Return the inputs of a seed, moved into their domains, with their results.
 
+        The results show whether a search can judge the case.
         Raises UserError: search-failed if the subject or its reference fails, unsearchable.
         """
         try:
             with blame_failures(Reason.SUBJECT_ERROR):
-                inputs = self.draw(seed)
+                drawn = self.draw(seed)
+            # A declared range may be narrower than the distribution.
+            inputs = {**drawn, **{domain.name: domain.admit(drawn[domain.name]) for domain in domains}}
             first = self.evaluate(inputs)
             second = self.evaluate(inputs)
         except CaseFailed as failed:

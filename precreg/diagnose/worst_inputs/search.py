@@ -105,7 +105,7 @@ def search_case(case: Case, project: Path, settings: SearchSettings) -> FoundInp
     domains = find_domains(case, settings.ranges, evaluator.directory, project)
     prepare_cases([case], project)
     with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr):
-        inputs, results = evaluator.start(settings.seed)
+        inputs, results = evaluator.start(settings.seed, domains)
         layout = find_layout(evaluator, inputs, results, domains, settings.seed)
         session = _Session(evaluator, settings, layout, domains, inputs)
         session.take("drawn", Proposal(session.parts_of(inputs), layout.trials), results)
