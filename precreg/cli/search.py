@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
@@ -89,6 +88,8 @@ def search_command(
 
 def _with_suite(case: Case, found: FoundInputs, path: Path, project: Path) -> Search:
     """Write the worst inputs as a suite, and return the search that names it."""
+    from msgspec.structs import replace
+
     from precreg.diagnose.worst_inputs import write_worst_suite
     from precreg.report import search_story
 

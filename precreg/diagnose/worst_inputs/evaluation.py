@@ -181,18 +181,19 @@ def element_errors(
     a, r = actual.astype(wide), exact.astype(wide)
     size = np.abs(r).astype(np.float64)
     rounded = round_to(size, format)
-    errors = np.abs(a - r).astype(np.float64)
+    # In the precision of the reference up to the quotient: float64 has no number for the error of a subnormal.
+    errors = np.abs(a - r)
     if metric == "max_ulp":
         errors = np.where(errors == 0.0, 0.0, errors / ulp(size, format))
     elif metric == "max_rel_error":
-        errors = np.where((errors == 0.0) | (size == 0.0), 0.0, errors / size)
+        errors = np.where((errors == 0.0) | (r == 0.0), 0.0, errors / np.abs(r))
     elif metric == "tolerance":
-        errors = np.where(errors == 0.0, 0.0, errors / (allowance[1] + allowance[0] * size))
+        errors = np.where(errors == 0.0, 0.0, errors / (allowance[1] + allowance[0] * np.abs(r)))
     both_finite = np.isfinite(np.abs(a)) & np.isfinite(rounded)
     # Formats without infinities may overflow to NaN.
     infinite = np.isinf(np.abs(a)) & np.isinf(rounded) & (np.sign(a) == np.sign(r))
     agree = (a == r) | infinite | (np.isnan(a) & np.isnan(rounded))
-    found: Errors = np.where(both_finite, errors, np.where(agree, 0.0, np.inf))
+    found: Errors = np.where(both_finite, errors, np.where(agree, 0.0, np.inf)).astype(np.float64)
     return np.where(np.isnan(found), np.inf, found)
 
 

@@ -50,7 +50,7 @@ def test_a_neighbour_in_ordinals_is_the_next_number(dtype, data):
 def test_draws_and_admitted_values_lie_in_the_range(dtype, data):
     every = whole(dtype)
     ends = np.array(sorted(data.draw(st.tuples(*[st.integers(every.low, every.high)] * 2))))
-    low, high = every.values(ends).astype(np.float64)
+    low, high = map(float, every.values(ends).astype(np.float64))
     # Ends that are no numbers of the dtype lie a little outside.
     outside = DeclaredRange(low - abs(low) * 1e-9, high + abs(high) * 1e-9, has_nan=False)
     domain = _declared_domain("x", dtype, outside if dtype != "float64" else DeclaredRange(low, high, has_nan=False))
