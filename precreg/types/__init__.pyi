@@ -144,8 +144,6 @@ from .recorded import AbsentFigures as AbsentFigures
 from .recorded import FigureMoved as FigureMoved
 from .recorded import NonFiniteFigures as NonFiniteFigures
 from .recorded import RecordedFigures as RecordedFigures
-from .search import SEARCH_METRICS as SEARCH_METRICS
-from .search import SEARCH_SCHEMA as SEARCH_SCHEMA
 from .search import RandomTrials as RandomTrials
 from .search import Search as Search
 from .search import SearchedRange as SearchedRange

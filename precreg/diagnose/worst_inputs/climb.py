@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from precreg.diagnose.worst_inputs.domain import Domain, Ordinals, Values
 from precreg.diagnose.worst_inputs.evaluation import Errors
-from precreg.diagnose.worst_inputs.strategies import Parts, Proposal, Scores, Space, Strategy
+from precreg.diagnose.worst_inputs.strategies import Candidates, Parts, Scores, Space, Strategy
 
 # Steps without a larger error after which a climber starts elsewhere.
 PATIENCE = 150
@@ -51,11 +51,11 @@ class Elite:
 def climb(space: Space, generator: np.random.Generator, elite: Elite) -> Strategy:
     """Propose changed trials for ever: half of the climbers start from the elite, half from draws of all binades."""
     state = _starts(space, generator, elite)
-    scores = yield Proposal(state, space.trials)
+    scores = yield Candidates(state, space.trials)
     errors, waited = scores.errors, np.zeros(space.trials, np.int64)
     while True:
         tried = mutate(space, state, generator)
-        scores = yield Proposal(tried, space.trials)
+        scores = yield Candidates(tried, space.trials)
         # Equal errors are kept, too: a plateau can be crossed.
         kept = scores.errors >= errors
         waited = np.where(scores.errors > errors, 0, waited + 1)
@@ -231,7 +231,7 @@ def _random_boxes(space: Space, generator: np.random.Generator, *, by_value: boo
     return _Boxes(low, (high.view(np.uint64) - low.view(np.uint64)).astype(np.float64) + 1.0)
 
 
-def _score_points(space: Space, points: Ordinals) -> Generator[Proposal, Scores, Errors]:
+def _score_points(space: Space, points: Ordinals) -> Generator[Candidates, Scores, Errors]:
     """Propose points in as many calls as they need, and return their errors."""
     found = []
     for start in range(0, len(points), space.trials):
@@ -241,6 +241,6 @@ def _score_points(space: Space, points: Ordinals) -> Generator[Proposal, Scores,
             domain.name: domain.admit(domain.values(np.clip(filled[:, [number]], domain.low, domain.high)))
             for number, domain in enumerate(space.domains)
         }
-        scores = yield Proposal(parts, len(part))
+        scores = yield Candidates(parts, len(part))
         found.append(scores.errors[: len(part)])
     return np.concatenate(found)

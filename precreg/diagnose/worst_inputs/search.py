@@ -29,8 +29,8 @@ from precreg.diagnose.worst_inputs.evaluation import (
     require_searchable,
 )
 from precreg.diagnose.worst_inputs.strategies import (
+    Candidates,
     Parts,
-    Proposal,
     Scores,
     Space,
     Strategy,
@@ -108,7 +108,7 @@ def search_case(case: Case, project: Path, settings: SearchSettings) -> FoundInp
         inputs, results = evaluator.start(settings.seed, domains)
         layout = find_layout(evaluator, inputs, results, domains, settings.seed)
         session = _Session(evaluator, settings, layout, domains, inputs)
-        session.take("drawn", Proposal(session.parts_of(inputs), layout.trials), results)
+        session.take("drawn", Candidates(session.parts_of(inputs), layout.trials), results)
         session.search()
         return session.finish()
 
@@ -197,21 +197,21 @@ class _Session:
                 return True
         return True
 
-    def _score(self, name: SearchStrategy, proposal: Proposal) -> Scores:
+    def _score(self, name: SearchStrategy, proposal: Candidates) -> Scores:
         results = self.evaluator.try_evaluate(self.inputs_of(proposal.parts))
         if results is None or not results.errors:
             self.trials[name] = self.trials.get(name, 0) + proposal.counted
             return Scores(np.zeros(self.space.trials), None, self.format)
         return self.take(name, proposal, results)
 
-    def take(self, name: SearchStrategy, proposal: Proposal, results: Results) -> Scores:
+    def take(self, name: SearchStrategy, proposal: Candidates, results: Results) -> Scores:
         """Count the trials of a call, and keep the worst of them."""
         errors = self._keep(name, proposal, results)
         self.trials[name] = self.trials.get(name, 0) + proposal.counted
         self.largest[name] = max(self.largest.get(name, 0.0), float(errors.max()))
         return self._scores(errors, results)
 
-    def _keep(self, name: SearchStrategy, proposal: Proposal, results: Results) -> NDArray[np.float64]:
+    def _keep(self, name: SearchStrategy, proposal: Candidates, results: Results) -> NDArray[np.float64]:
         """Return the errors of the trials that count, after keeping the largest ones."""
         errors = self.layout.worst(results.errors)
         errors[proposal.counted :] = 0.0
@@ -238,7 +238,7 @@ class _Session:
         error = 0.0
         if results is not None and results.errors:
             # The search may go on from a random input, so that it never ends below one.
-            error = float(self._keep("random", Proposal(self.parts_of(inputs), counted), results).max())
+            error = float(self._keep("random", Candidates(self.parts_of(inputs), counted), results).max())
         has_risen = error > before.error
         self.random = RandomTrials(
             before.trials + counted, max(error, before.error), seed if has_risen else before.seed

@@ -32,14 +32,14 @@ class Scores(NamedTuple):
     format: Format
 
 
-class Proposal(NamedTuple):
+class Candidates(NamedTuple):
     """The parts of one call, and the number of its trials that count: the rest fills the arrays."""
 
     parts: Parts
     counted: int
 
 
-Strategy = Generator[Proposal, Scores, None]
+Strategy = Generator[Candidates, Scores, None]
 
 
 class Space(NamedTuple):
@@ -97,7 +97,7 @@ def _combinations(space: Space, choices: list[Values]) -> Strategy:
         numbers = np.arange(start, min(start + space.trials, total))
         indices = np.unravel_index(np.resize(numbers, space.trials), lengths)
         columns = [values[index] for values, index in zip(choices, indices, strict=True)]
-        yield Proposal(_gather(space, columns), len(numbers))
+        yield Candidates(_gather(space, columns), len(numbers))
 
 
 def _gather(space: Space, columns: list[Values]) -> Parts:
@@ -161,7 +161,7 @@ def special_values_first(space: Space, generator: np.random.Generator) -> Strate
             drawn = generator.choice(edges[domain.name], (shape[0], 1) if same else shape)
             return np.where(generator.random(shape) < share, drawn, domain.draw(generator, shape))
 
-        yield Proposal(space.make(fill), space.trials)
+        yield Candidates(space.make(fill), space.trials)
 
 
 def sweep_exponents(space: Space, generator: np.random.Generator) -> Strategy:
@@ -174,9 +174,9 @@ def sweep_exponents(space: Space, generator: np.random.Generator) -> Strategy:
         return domain.round(signs * centre * 2.0 ** (spread * generator.standard_normal(shape)))
 
     while True:
-        yield Proposal(space.draw(generator), space.trials)
+        yield Candidates(space.draw(generator), space.trials)
         if not space.is_scalar:
-            yield Proposal(space.make(fill), space.trials)
+            yield Candidates(space.make(fill), space.trials)
 
 
 def structured_parts(space: Space, generator: np.random.Generator) -> Strategy:
@@ -186,7 +186,7 @@ def structured_parts(space: Space, generator: np.random.Generator) -> Strategy:
         def fill(domain: Domain, shape: tuple[int, int]) -> Values:
             return domain.round(_structures(generator, domain, shape))
 
-        yield Proposal(space.make(fill), space.trials)
+        yield Candidates(space.make(fill), space.trials)
 
 
 def _structures(generator: np.random.Generator, domain: Domain, shape: tuple[int, int]) -> NDArray[np.float64]:
@@ -224,7 +224,7 @@ def cancelling_parts(space: Space, generator: np.random.Generator) -> Strategy:
             parts[domain.name] = _cancel_within(domain, parts[domain.name], generator)
         if len(space.domains) > 1:
             _cancel_between(space, parts, generator)
-        yield Proposal(parts, space.trials)
+        yield Candidates(parts, space.trials)
 
 
 def _few_steps(generator: np.random.Generator, domain: Domain, shape: tuple[int, ...]) -> Ordinals:
@@ -271,7 +271,7 @@ def bisect_to_roots(space: Space, generator: np.random.Generator) -> Strategy:
         # Two calls are enough for many trials; one trial a call needs more to see both signs.
         for _ in range(max(2, 16 // space.trials)):
             parts = space.draw(generator)
-            scores = yield Proposal(parts, space.trials)
+            scores = yield Candidates(parts, space.trials)
             if scores.exact is not None:
                 batches.append((parts, scores.exact))
         ends = _opposite_signs(space, batches, generator)
@@ -281,7 +281,7 @@ def bisect_to_roots(space: Space, generator: np.random.Generator) -> Strategy:
         low, high, column = ends
         for _ in range(width):
             middle = {domain.name: domain.admit(domain.values(_between(domain, low, high))) for domain in space.domains}
-            scores = yield Proposal(middle, space.trials)
+            scores = yield Candidates(middle, space.trials)
             if scores.exact is None:
                 break
             below = (scores.exact[:, column] < 0)[:, np.newaxis]
@@ -341,17 +341,17 @@ def step_to_ties(space: Space, generator: np.random.Generator) -> Strategy:
         domain, size = _choose_input(space, generator)
         element = generator.integers(size, size=space.trials)
         parts = space.draw(generator)
-        start = yield Proposal(parts, space.trials)
+        start = yield Candidates(parts, space.trials)
         if start.exact is None:
             continue
         column = int(generator.integers(start.exact.shape[1]))
         distance = 2 ** generator.integers(0, max(1, domain.format.precision // 2), size=space.trials)
-        other = yield Proposal(_moved(domain, parts, element, distance), space.trials)
+        other = yield Candidates(_moved(domain, parts, element, distance), space.trials)
         if other.exact is None:
             continue
         steps = _steps_to_tie(start.exact[:, column], other.exact[:, column], distance, start.format)
         for neighbour in (0, -1, 1):
-            yield Proposal(_moved(domain, parts, element, steps + neighbour), space.trials)
+            yield Candidates(_moved(domain, parts, element, steps + neighbour), space.trials)
 
 
 def _moved(domain: Domain, parts: Parts, element: NDArray[np.int64], steps: Ordinals) -> Parts:

@@ -122,9 +122,10 @@ def _terms_bound(step: Step, result: NDArray[Any], format: Format) -> Bound | No
         count = max(value.size for value in values) / max(sizes.size, 1) + 1.0
     steps = count - 1.0 if step.name in _SUMS or step.name in _MEANS else count
     steps += 1.0 if step.name in _MEANS else 0.0
-    steps += 1.0 if _may_narrow(step, format) else 0.0
-    # Sums lose nothing to underflow; products and quotients do.
-    tiny = 0.0 if step.name in _SUMS else count * format.smallest_subnormal
+    may_narrow = _may_narrow(step, format)
+    steps += 1.0 if may_narrow else 0.0
+    # Sums lose nothing to underflow; products, quotients and casts do.
+    tiny = 0.0 if step.name in _SUMS and not may_narrow else count * format.smallest_subnormal
     found: Bound = max(steps, 0.0) * format.unit_roundoff * sizes + tiny
     return found
 

@@ -105,10 +105,9 @@ def test_elementary_operations_stay_within_half_a_unit(dtype, name, data):
         b = np.where(b == 0, np.ones_like(b), b)
     result, bound = last_bound(OPERATIONS[name], a, b)
     requires_within(result, bound, [OPERATIONS[name](p, q) for p, q in zip(exact(a), exact(b), strict=True)])
-    relative = bound[np.abs(result.astype(np.float64)) > 1e-3] / np.abs(
-        result.astype(np.float64)[np.abs(result.astype(np.float64)) > 1e-3]
-    )
-    assert np.all(relative <= 1.01 * FORMATS[dtype].unit_roundoff)
+    size = np.abs(result.astype(np.float64))
+    ordinary = np.isfinite(size) & (size > 0.1)
+    assert np.all(bound[ordinary] <= 1.01 * FORMATS[dtype].unit_roundoff * size[ordinary])
 
 
 @given(st.sampled_from(["float16", "float32"]), st.sampled_from([*OPERATIONS]), st.floats(0.01, 10), st.data())
@@ -133,7 +132,6 @@ def test_functions_stay_within_their_bound_of_mpmath(dtype, name):
 
 def test_the_bound_of_a_sum_is_highams_for_any_order():
     x = np.ones(101, np.float32)
-    _, bound = last_bound(lambda x: np.add.accumulate(x)[-1:], x)
     _, steps, _, _ = watched(lambda x: x.copy().sum(), x)
     found = own_bound(steps[-1], steps[-1].written[0])
     # Higham, 4.4: (n - 1) u sum |x|.
