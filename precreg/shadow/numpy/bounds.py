@@ -9,7 +9,7 @@ Numerical Algorithms, 4.4 and 3.5, without the denominator 1 - n u. u is the uni
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from precreg.arithmetic import FORMATS, Format, dtype_name, exact_round
 from precreg.shadow.numpy.array import listed_names
 from precreg.shadow.numpy.derivatives import MOVING, Derived
 
-if TYPE_CHECKING:
-    from precreg.shadow.numpy.tape import Step, Written
+# A step of the tape, and a result that it wrote. The tape imports this module.
+Step = Any
+Written = Any
 
 Bound = NDArray[np.float64]
 

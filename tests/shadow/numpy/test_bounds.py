@@ -1,4 +1,4 @@
-"""Bounds of rounding errors: never below the errors against exact rationals and mpmath, and equal to published values."""
+"""Bounds of rounding errors: never below errors against exact rationals and mpmath, and equal to published values."""
 
 from fractions import Fraction
 
