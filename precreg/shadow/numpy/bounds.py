@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from precreg.arithmetic import FORMATS, Format, dtype_name, exact_round
 from precreg.shadow.numpy.array import listed_names
 from precreg.shadow.numpy.derivatives import MOVING, Derived
+from precreg.shadow.sizes import MASK_LIMIT
 
 # A step of the tape, and a result that it wrote. The tape imports this module.
 Step = Any
@@ -42,7 +43,8 @@ _NARROW_FUNCTION_ULP, _NARROW_PRECISION = 1.0, 11
 # These choose or move numbers, and round none.
 _EXACT = frozenset(
     listed_names(
-        "negative positive absolute fabs maximum minimum fmax fmin where copysign maximum.reduce minimum.reduce"
+        "negative positive absolute fabs maximum minimum fmax fmin max min amax amin copysign "
+        "maximum.reduce minimum.reduce"
     )
 )
 
@@ -77,7 +79,10 @@ def _has_exact_exponent(step: Step, format: Format) -> bool:
 
 def _rounding(result: NDArray[Any], format: Format) -> Bound:
     """Return the bound of one rounding to nearest: u |z|, and half of the smallest number below the normal ones."""
-    found: Bound = np.abs(result.astype(np.float64)) * format.unit_roundoff + format.smallest_subnormal / 2
+    size = np.abs(result.astype(np.float64))
+    # float64 has no half of its own smallest number.
+    tiny = format.smallest_subnormal / 2 or format.smallest_subnormal
+    found: Bound = np.where(size <= MASK_LIMIT, size, 0.0) * format.unit_roundoff + tiny
     return found
 
 
@@ -163,7 +168,9 @@ class BoundLedger:
                 self.is_complete = False
                 continue
             self.total += float(np.sum(np.abs(gradient) * bound))
-            size = float(np.linalg.norm(np.asarray(written.result, np.float64).ravel()))
+            values = np.asarray(written.result, np.float64).ravel()
+            # Infinities and masks have no error that is counted, so they are no measure of one either.
+            size = float(np.linalg.norm(values[np.abs(values) <= MASK_LIMIT]))
             if step.number is not None and size > 0.0:
                 largest = float(np.linalg.norm(bound.ravel())) / size
                 self.own[step.number] = max(self.own.get(step.number, 0.0), largest)
