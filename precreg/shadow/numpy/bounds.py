@@ -82,7 +82,7 @@ def _rounding(result: NDArray[Any], format: Format) -> Bound:
     size = np.abs(result.astype(np.float64))
     # float64 has no half of its own smallest number.
     tiny = format.smallest_subnormal / 2 or format.smallest_subnormal
-    found: Bound = np.where(size <= MASK_LIMIT, size, 0.0) * format.unit_roundoff + tiny
+    found: Bound = np.where(np.isfinite(size), size, 0.0) * format.unit_roundoff + tiny
     return found
 
 
@@ -170,7 +170,8 @@ class BoundLedger:
             self.total += float(np.sum(np.abs(gradient) * bound))
             values = np.asarray(written.result, np.float64).ravel()
             # Infinities and masks have no error that is counted, so they are no measure of one either.
-            size = float(np.linalg.norm(values[np.abs(values) <= MASK_LIMIT]))
+            is_counted = np.abs(values) <= MASK_LIMIT
+            size = float(np.linalg.norm(values[is_counted]))
             if step.number is not None and size > 0.0:
-                largest = float(np.linalg.norm(bound.ravel())) / size
+                largest = float(np.linalg.norm(bound.ravel()[is_counted])) / size
                 self.own[step.number] = max(self.own.get(step.number, 0.0), largest)
