@@ -34,6 +34,7 @@ def by_list(x):
 """
 KERNELS_FILE = "suites/unit/kernels.py"
 TRACE = ("trace", "mean/float16")
+SEARCH = ("search", "mean/float16", "--trials", "100")
 FILES = """\
 suite: recorded
 files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
@@ -531,6 +532,9 @@ SCENARIOS = {
     "model-failed": exported("return x", "--input", "mask=x.bin"),
     "untraceable": changed("subject: kernels:mean", "subject: {command: [cp, '{inputs.x}', '{outputs.y}']}", *TRACE),
     "trace-failed": written(KERNELS_FILE, "def mean(x):\n    raise SystemExit(3)\n", *TRACE),
+    "unsearchable": changed("reference: kernels:mean", "golden: kernels:mean", *SEARCH),
+    "search-failed": written(KERNELS_FILE, "def mean(x):\n    raise SystemExit(3)\n", *SEARCH),
+    "bad-range": command(*SEARCH, "--ranges", "x=[2,1]"),
     "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
     "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
     "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),

@@ -27,6 +27,7 @@ _ACCEPTED = "accepted"
 @click.option("--output", metavar="NAME", help="Show this output alone; by default all of them.")
 @click.option("--dtype", metavar="DTYPE", help="The dtype whose rounding is normal; by default the case's own.")
 @click.option("--no-shares", "shares", is_flag=True, flag_value=False, default=True, help="Skip the backward pass.")
+@click.option("--bounds", is_flag=True, help="Show the largest possible error of sums, products and roundings, too.")
 @click.option("--environment", metavar="LABEL", help="The label of this environment, for tolerances.")
 @click.option("--against", metavar="REVISION", help="Trace another version, too: the first operation whose error grew.")
 @click.option(
@@ -47,6 +48,7 @@ def trace_command(
     output: str | None,
     dtype: str | None,
     shares: bool,
+    bounds: bool,
     environment: str | None,
     against: str | None,
     dumps: Path | None,
@@ -72,6 +74,7 @@ def trace_command(
     commit = _accepted_commit(case, project, settings.chain) if against == _ACCEPTED else None
     sketches = [SketchListener()] if against is not None else []
     recorder = watching.recorder(*sketches, *([] if reader is None else [reader]))
+    recorder.has_bounds = bounds
     trace = trace_case(case, project, seed, recorder, settings)
     if against is not None:
         trace = trace_against(case, project, trace, sketches[0].trace_of(trace.operations), against, settings, commit)

@@ -50,6 +50,9 @@ from .precision import render_precision as render_precision
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding
+from .search import render_search as render_search
+from .search import search_json as search_json
+from .search import search_story as search_story
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
 from .summaries import explain_result as explain_result

@@ -170,6 +170,7 @@ def _error_columns(trace: Trace, unit: ErrorUnit) -> Iterator[TraceColumn]:
         return cell
 
     yield TraceColumn("own", size_of(lambda each: each.own))
+    yield TraceColumn("bound", lambda each: Cell(error_text(each.bound, trace, unit), each.bound))
     yield TraceColumn("inherited", size_of(lambda each: each.inherited))
     yield TraceColumn("total", size_of(lambda each: each.total))
     yield TraceColumn("amplified", lambda each: _number(each.amplification))

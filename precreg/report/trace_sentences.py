@@ -310,6 +310,8 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
     is_known = output.tolerances is not None and isfinite(output.tolerances)
     used = [f"{format_number(output.tolerances or 0.0, 3)} of the tolerance"] if is_known else []
     split = ", ".join(f"{name} {error_text(size, trace, unit)}" for name, size in known[1:])
+    if output.bound is not None:
+        split = ", ".join(filter(None, [split, f"bound of rounding {error_text(output.bound, trace, unit)}"]))
     return f"{output.name}: {'; '.join(filter(None, [', '.join([first, *used]), split + _dominance(output, trace)]))}"
 
 

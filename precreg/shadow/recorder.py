@@ -81,6 +81,9 @@ class Recorder:
 
     def __init__(self, detail: Detail = Detail.OWN, listeners: Sequence[Listener] = ()) -> None:
         self.detail = detail
+        # Bounds of rounding errors are computed, too. By output they are in units of its error.
+        self.has_bounds = False
+        self.output_bounds: dict[str, float] = {}
         self.step: int | None = None
         self.phase: Phase = "forward"
         self.operations: list[Operation] = []
@@ -159,3 +162,8 @@ class Recorder:
         for number, share in shares.items():
             operation = self.operations[number - 1]
             self.operations[number - 1] = replace(operation, shares={**operation.shares, output: share})
+
+    def set_bounds(self, bounds: dict[int, float]) -> None:
+        """Add the bounds of own errors, by the number of the operation."""
+        for number, bound in bounds.items():
+            self.operations[number - 1] = replace(self.operations[number - 1], bound=bound)

@@ -14,7 +14,7 @@ from precreg.shadow.engines import RunningEngines
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.sizes import error_size, value_range
 from precreg.subject import output_leaves
-from precreg.types import Site, TracedOutput
+from precreg.types import ErrorSize, Site, TracedOutput
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import Arithmetic
@@ -89,7 +89,13 @@ class Tracer:
                     shape=actual.shape,
                     rounding=rounding,
                     sum_of_shares=sums.get(name),
+                    bound=self._bound(name, rounding),
                     range=value_range(actual),
                 )
             )
         self.outputs = tuple(found)
+
+    def _bound(self, name: str, rounding: ErrorSize | None) -> float | None:
+        """Return the largest possible error of an output, relative as its rounding error is."""
+        times = self.recorder.output_bounds.get(name)
+        return None if times is None or rounding is None else times * rounding.relative

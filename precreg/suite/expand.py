@@ -36,6 +36,7 @@ from precreg.suite.matrix import (
     Parameters,
     case_name,
     matrix_rows,
+    read_ranges,
     read_study,
     reference_names,
     require_known,
@@ -189,10 +190,16 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
         patterns = tuple(path for _, path in depends_patterns(suite, project))
         cases = [replace(case, depends=patterns) for case in cases]
     _require_distinct(suite, cases)
+    if suite.file.ranges != {}:
+        cases = [replace(case, ranges=_case_ranges(suite, case)) for case in cases]
     study = read_study(suite, [point.parameters for point in points])
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
     return _assign_baselines(suite, project, _apply_overrides(suite, cases))
+
+
+def _case_ranges(suite: Suite, case: Case) -> dict[str, tuple[float, ...]]:
+    return read_ranges(suite.source, suite.file.ranges, {**case.params, **case.parameters}, case.inputs)
 
 
 def _points(suite: Suite, project: Path) -> list[RecordedPoint]:

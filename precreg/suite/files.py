@@ -170,6 +170,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     params: Annotated[Any, Meta(description="Keyword arguments of subject and reference or golden")] = field(
         default_factory=dict
     )
+    ranges: Annotated[Any, Meta(description="The valid range of inputs, [low, high] by name: precreg search")] = field(
+        default_factory=dict
+    )
     seeds: Annotated[
         Count | None, Meta(description=f"How often inputs are drawn: {DEFAULT_SEEDS} times, or once if none is random")
     ] = None

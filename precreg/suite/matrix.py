@@ -79,6 +79,30 @@ def resolve_params(source: Source, params: dict[str, Any], parameters: Collectio
     return {key: flat[key] for key in params}  # in the order of the file and not of the sort
 
 
+def read_ranges(
+    source: Source, ranges: Any, known: Parameters, inputs: Collection[str]
+) -> dict[str, tuple[float, ...]]:
+    """Return `ranges:` of a suite for one row, whose parameters and params are `known`.
+
+    Raises UserError: bad-value, unknown-key for a name that is no input, unknown-reference.
+    """
+    expect_mapping(source, ranges, "ranges")
+    require_known(source, ranges, known, "ranges")
+    found = {}
+    for name, ends in substitute(ranges, known).items():
+        if name not in inputs:
+            message = f"expected the range of an input but got ranges={name}{nearest(str(name), inputs)}"
+            raise source.error("unknown-key", message, "ranges", name)
+        numbers = ends if isinstance(ends, list) else []
+        has_nan = len(numbers) == 3 and numbers[2] != numbers[2]
+        is_range = (len(numbers) == 2 or has_nan) and all(type(end) in (int, float) for end in numbers)
+        if not (is_range and numbers[0] <= numbers[1]):
+            message = f"expected [LOW, HIGH], or [LOW, HIGH, .nan] if NaN is valid, but got {name}={format_value(ends)}"
+            raise source.error("bad-value", message, "ranges", name)
+        found[name] = tuple(map(float, numbers))
+    return found
+
+
 def matrix_rows(source: Source, matrix: Any) -> list[Parameters]:
     """Return the rows in the order of the matrix, with the rows of `include` last. No matrix gives one empty row.
 

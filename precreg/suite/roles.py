@@ -99,7 +99,7 @@ def read_stochastic(source: Source, entry: StochasticEntry, kind: str, *path: st
 
 # Keys of suites that draw inputs and compute.
 _ORACLE_KEYS = ("reference", "reference_dtype", "golden", "benchmark")
-_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "device", "study", "seeds", "stochastic")
+_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "ranges", "device", "study", "seeds", "stochastic")
 
 
 def _refuse_keys(source: Source, beside: str, keys: Sequence[str]) -> None:

@@ -52,6 +52,8 @@ def json_schema() -> Schema:
     _narrow(root, "matrix", _matrix_schema())
     _narrow(root, "inputs", {"type": "object", "additionalProperties": _ref("Input")})
     _narrow(root, "params", {"type": "object"})
+    ends = {"type": "array", "items": {"anyOf": [{"type": "number"}, _ref("Reference")]}, "minItems": 2, "maxItems": 3}
+    _narrow(root, "ranges", {"type": "object", "additionalProperties": ends})
     _narrow(root, "baseline_of", {"type": "object", "additionalProperties": _SCALAR})
     _narrow(root, "tolerance", _ref("Tolerance"))
     _narrow(definitions["CaseEntry"], "tolerance", _ref("Tolerance"))

@@ -171,6 +171,12 @@ from .recorded import AbsentFigures as AbsentFigures
 from .recorded import FigureMoved as FigureMoved
 from .recorded import NonFiniteFigures as NonFiniteFigures
 from .recorded import RecordedFigures as RecordedFigures
+from .search import RandomTrials as RandomTrials
+from .search import Search as Search
+from .search import SearchedRange as SearchedRange
+from .search import SearchStrategy as SearchStrategy
+from .search import StrategyResult as StrategyResult
+from .search import WorstValue as WorstValue
 from .trace import TRACE_SCHEMA as TRACE_SCHEMA
 from .trace import DumpComparison as DumpComparison
 from .trace import DumpedLayer as DumpedLayer

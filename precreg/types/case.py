@@ -271,3 +271,6 @@ class Case(Struct, frozen=True):
     empty_passes: bool = False
     # Further runs under random noise; None for none. The definition leaves them out, because they change no result.
     stochastic: Stochastic | None = None
+    # The valid range of inputs by name: low, high, and NaN as a third number if it is valid. Searches of the worst
+    # inputs stay inside. The definition leaves them out.
+    ranges: dict[str, tuple[float, ...]] = {}

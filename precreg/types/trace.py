@@ -115,6 +115,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     own: ErrorSize | None = None
     inherited: ErrorSize | None = None
     total: ErrorSize | None = None
+    # The largest possible own error, as a relative size; None without --bounds, and for functions without a bound.
+    bound: float | None = None
     # The inherited error over the largest total error of the inputs.
     amplification: float | None = None
     # The share of each output's error that the operation's own error explains, by output; they may be negative.
@@ -161,6 +163,8 @@ class TracedOutput(Struct, frozen=True, kw_only=True):
     number: int | None = None
     # The sum of the shares of all operations: about 1 if the ledger is complete.
     sum_of_shares: float | None = None
+    # The largest possible rounding error to first order, as a relative size; None where an operation has no bound.
+    bound: float | None = None
     # The shadow against a shadow of yet higher precision, as a relative difference; None where there was no second.
     shadow_error: float | None = None
     # Of the low result: it counts NaN and infinities.

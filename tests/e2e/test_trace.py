@@ -472,3 +472,18 @@ def test_flipped_classes_are_counted_and_the_error_that_moved_them_is_named(proj
     text = traced(project, "choice")[1]
     counted = rf"out: {differ} of 64 elements differ from the exact choice of argmax; the largest own error before it: "
     assert re.search(counted + r"suites/unit/c.py:5 .*, (astype|multiply): [\d.]+ ULP of float32", text)
+
+
+def test_bounds_are_no_smaller_than_the_measured_errors(project):
+    plain, _ = traced(project, "block/float32")
+    assert all(operation["bound"] is None for operation in plain["operations"])
+    found, text = traced(project, "block/float32", "--bounds", "--all")
+    assert "bound of rounding" in text
+    bounded = [each for each in found["operations"] if each["bound"] is not None]
+    assert {"matmul", "exp", "divide", "multiply"} <= {each["name"] for each in bounded}
+    for operation in bounded:
+        assert operation["own"]["relative"] <= operation["bound"] * 1.0001
+    (output,) = found["outputs"]
+    assert output["rounding"]["relative"] <= output["bound"] < 1e-3
+    # Bounds change neither bits nor errors.
+    assert [each["own"] for each in found["operations"]] == [each["own"] for each in plain["operations"]]

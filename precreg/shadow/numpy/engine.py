@@ -10,6 +10,7 @@ from numpy import asarray
 from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray, ShadowScalar, is_foreign, is_watched
+from precreg.shadow.numpy.bounds import BoundLedger
 from precreg.shadow.numpy.creators import Creators
 from precreg.shadow.numpy.elementwise import ElementOperations
 from precreg.shadow.numpy.functions import HANDLERS, IN_PLACE, IN_PLACE_METHODS
@@ -53,7 +54,9 @@ class NumpyEngine:
         # A function had no longdouble, and float64 was wide enough for its result.
         self.is_narrowed = False
         self.values = Values(self.memories, arithmetic)
-        self.tape = NumpyTape(self.values) if shares and recorder.detail >= Detail.OWN else None
+        self.tape = (
+            NumpyTape(self.values, bounds=recorder.has_bounds) if shares and recorder.detail >= Detail.OWN else None
+        )
         self.operations = Operations(self, recorder, self.values, self.tape)
         self.writes = Writes(self.operations)
         self.elementwise = ElementOperations(self.operations)
@@ -204,13 +207,13 @@ class NumpyEngine:
             return {}
         if self.tape.dropped:
             self.recorder.note_event("shares_cut", "tape", user_site(), self.tape.dropped, self.tape.dropped, "memory")
-        found = {name: self._shares_of(value) for name, value in outputs.items()}
+        found = {name: self._shares_of(name, value) for name, value in outputs.items()}
         for number in sorted(self.tape.failed):
             operation = self.recorder.operations[number - 1]
             self.recorder.note_event("shares_cut", operation.name, operation.site)
         return {name: shares for name, shares in found.items() if shares}
 
-    def _shares_of(self, value: Any) -> dict[int, float]:
+    def _shares_of(self, name: str, value: Any) -> dict[int, float]:
         seeds, squares = [], 0.0
         for leaf in leaves_of(value):
             array = leaf.view_plain()
@@ -223,7 +226,13 @@ class NumpyEngine:
         if not seeds or self.tape is None or not 0.0 < squares < np.inf:
             return {}
         norm = float(np.sqrt(squares))
-        shares = self.tape.shares([(region, units, error / norm) for region, units, error in seeds])
+        # A simulated device has roundings of its own.
+        bounds = BoundLedger() if self.recorder.has_bounds and self.arithmetic is None else None
+        shares = self.tape.shares([(region, units, error / norm) for region, units, error in seeds], bounds)
+        if bounds is not None:
+            self.recorder.set_bounds(bounds.own)
+            if bounds.is_complete and not self.tape.dropped:
+                self.recorder.output_bounds[name] = bounds.total / norm
         return {number: share / norm for number, share in shares.items()}
 
     # Operations.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy import asarray
 from numpy.typing import NDArray
 
+from precreg.shadow.numpy.bounds import BoundLedger
 from precreg.shadow.numpy.contractions import (
     CONTRACTIONS,
     by_differences,
@@ -68,11 +69,18 @@ class Written(NamedTuple):
     units: int
     kept_error: Kept | None
     where: Plain | None = None
+    # A copy of the low-precision values, for bounds.
+    kept_result: Kept | None = None
 
     @property
     def error(self) -> Plain | None:
         """Return the own error."""
         return None if self.kept_error is None else self.kept_error.get()
+
+    @property
+    def result(self) -> Plain | None:
+        """Return the low-precision values; None if bounds do not need them."""
+        return None if self.kept_result is None else self.kept_result.get()
 
 
 class Step(NamedTuple):
@@ -90,7 +98,9 @@ class Step(NamedTuple):
 class NumpyTape:
     """Keep the operations of a computation, and drop the oldest beyond a number of bytes."""
 
-    def __init__(self, values: Values, limit: int = TAPE_BYTES) -> None:
+    def __init__(self, values: Values, limit: int = TAPE_BYTES, *, bounds: bool = False) -> None:
+        # Bounds need the values of all operands and results.
+        self.has_bounds = bounds
         self.memories, self._widen = values.memories, values.wide
         self.limit, self.bytes = limit, 0
         self.shelf = Shelf(ARRAYS)
@@ -103,7 +113,7 @@ class NumpyTape:
     def prepare(self, name: str, arguments: Any, options: Any) -> tuple[Any, Any, list[Operand]]:
         """Return arguments for a step, with copies of the values: before the operation writes to one of them."""
         operands: list[Operand] = []
-        keeps = _function_of(name) not in WITHOUT_VALUES
+        keeps = self.has_bounds or _function_of(name) not in WITHOUT_VALUES
 
         def keep(leaf: Any) -> Any:
             array = leaf.view_plain()
@@ -131,7 +141,8 @@ class NumpyTape:
         memory = self.memories.memory_of(array)
         narrow = _narrow(error)
         kept = None if narrow is None else self._keep(narrow)
-        return Written(self.memories.region(array, memory), memory.twin.size, kept, where)
+        result = self._keep(array.copy()) if self.has_bounds else None
+        return Written(self.memories.region(array, memory), memory.twin.size, kept, where, result)
 
     def add(self, step: Step) -> None:
         """Append a step. The oldest ones make room."""
@@ -143,7 +154,7 @@ class NumpyTape:
             self.bytes -= self.steps.popleft()[1]
             self.dropped += 1
 
-    def shares(self, seeds: Sequence[tuple[Region, int, Plain]]) -> dict[int, float]:
+    def shares(self, seeds: Sequence[tuple[Region, int, Plain]], bounds: BoundLedger | None = None) -> dict[int, float]:
         """Return the inner product of gradient and own error for each operation; `seeds` are the outputs' gradients."""
         adjoints = Adjoints()
         for region, units, gradient in seeds:
@@ -165,6 +176,9 @@ class NumpyTape:
                 share = sum(_product(each.error, gradient) for each, gradient in zip(step.written, known, strict=True))
                 found[step.number] = found.get(step.number, 0.0) + share
             is_passed = _pass_back(step, known, adjoints)
+            if bounds is not None:
+                bounds.add(step, known)
+                bounds.is_complete &= is_passed
             is_whole &= is_passed
             if not is_passed and step.number is not None and can_pass_back(step):
                 self.failed.add(step.number)
