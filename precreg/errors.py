@@ -70,6 +70,7 @@ ADVICE: dict[str, str] = {
     "model-failed": "fix the model at the end of its traceback, or name its arguments: --input NAME=FILE",
     "untraceable": "trace a case of a Python function, a module of torch or an ONNX model that can run here",
     "trace-failed": "fix the subject at the end of its traceback: precreg run --jobs 0 CASE runs it alone",
+    "irreducible": "reduce a case of numpy calls, a module of torch or an ONNX model; precreg trace may show its place",
     "bad-model": "export the model again, for an opset that the installed ONNX Runtime knows",
     "unsupported-model": "use another provider, or a model of operators that the installed ONNX Runtime implements",
     "bad-model-inputs": "give each input of the graph in inputs:, with its name, dtype and shape",

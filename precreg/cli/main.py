@@ -29,6 +29,9 @@ COMMANDS = {
     "list": CommandEntry("cases", "Show the cases."),
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
     "trace": CommandEntry("trace", "Show where a case loses precision: operation by operation, beside a shadow."),
+    "reduce": CommandEntry(
+        "reduce", "Find the fewest operations of a failing case that still fail; write their suite."
+    ),
     "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
     "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),

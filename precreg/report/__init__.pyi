@@ -43,6 +43,8 @@ from .html import unravel_index as unravel_index
 from .monitor import render_monitor_html as render_monitor_html
 from .pairs import describe_no_version as describe_no_version
 from .record import read_merged_run as read_merged_run
+from .reduction import reduction_json as reduction_json
+from .reduction import render_reduction as render_reduction
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding
 from .sections import describe_tolerance_fact as describe_tolerance_fact

@@ -144,6 +144,12 @@ from .recorded import AbsentFigures as AbsentFigures
 from .recorded import FigureMoved as FigureMoved
 from .recorded import NonFiniteFigures as NonFiniteFigures
 from .recorded import RecordedFigures as RecordedFigures
+from .reduction import BoundaryTensor as BoundaryTensor
+from .reduction import KeptOperation as KeptOperation
+from .reduction import ReducedErrorKind as ReducedErrorKind
+from .reduction import ReducedPart as ReducedPart
+from .reduction import Reduction as Reduction
+from .reduction import ReductionStatus as ReductionStatus
 from .trace import TRACE_SCHEMA as TRACE_SCHEMA
 from .trace import DumpComparison as DumpComparison
 from .trace import DumpedLayer as DumpedLayer
@@ -161,6 +167,7 @@ from .trace import SiteTotals as SiteTotals
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
+from .trace import TraceEngine as TraceEngine
 from .trace import TraceEvent as TraceEvent
 from .trace import ValueRange as ValueRange
 from .trace import VersionDifference as VersionDifference

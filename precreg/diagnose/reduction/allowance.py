@@ -1,0 +1,101 @@
+"""By how many times do the errors of some outputs exceed what a case allows?
+
+A case allows errors by the bounds of its tolerance. The factor of a result is the smallest number by which all of its
+errors must be divided so that each bound holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from precreg.measure import compare_arrays
+from precreg.tolerance import resolve_tolerance
+from precreg.types import Case, Comparison, Tolerance
+from precreg.verdict import broken_bounds, unmeasurable_findings
+
+Arrays = Mapping[str, NDArray[Any]]
+
+# Errors that grow or shrink by more are unbounded.
+_LARGEST = 2.0**60
+# The factor is printed with 3 digits.
+_PRECISION = 1.001
+
+
+class Allowance:
+    """The bounds of a case's outputs. `dtypes` are those of the subject's outputs, in which errors are judged."""
+
+    def __init__(self, case: Case, chain: tuple[str, ...], dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        self._case, self._chain, self._dtypes = case, chain, dtypes
+
+    def breaks(self, actual: Arrays, expected: Arrays) -> bool:
+        """Return whether a result breaks a bound, or cannot be measured."""
+        return any(self._breaks(name, actual[name], expected[name]) for name in expected if name in actual)
+
+    def _breaks(self, name: str, actual: NDArray[Any], expected: NDArray[Any]) -> bool:
+        dtype = self._dtypes[name]
+        tolerance = resolve_tolerance(self._case.layers, name, dtype.name, self._chain)
+        with np.errstate(all="ignore"):
+            rounded = actual.astype(dtype)
+        measured = compare_arrays(
+            rounded,
+            expected,
+            output=name,
+            rtol=tolerance.rtol.limit,
+            atol=tolerance.atol.limit,
+            regions=tolerance.regions,
+        )
+        # As for a reference: what is exact has a wider dtype than a golden.
+        if any(True for _ in unmeasurable_findings(measured, "reference")):
+            return True
+        return any(True for _ in broken_bounds(measured, _measured_bounds(tolerance, measured)))
+
+    def factor(self, actual: Arrays, expected: Arrays) -> float:
+        """Return the smallest number that the errors must be divided by, so that no bound is broken; 0 for none."""
+        if all(_are_equal(actual[name], expected[name]) for name in expected if name in actual):
+            return 0.0
+        low, high = 1 / _LARGEST, _LARGEST
+        if self._breaks_divided(actual, expected, high):
+            return inf
+        if not self._breaks_divided(actual, expected, low):
+            return 0.0
+        while high / low > _PRECISION:
+            middle = sqrt(low * high)
+            if self._breaks_divided(actual, expected, middle):
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _breaks_divided(self, actual: Arrays, expected: Arrays, by: float) -> bool:
+        return self.breaks({name: _divided(actual[name], expected[name], by) for name in actual}, expected)
+
+
+def _measured_bounds(tolerance: Tolerance, measured: Comparison) -> Tolerance:
+    """Return a tolerance without bounds on metrics of analyzers and benchmarks, which only a run computes."""
+    known = [[each for each in bounds if each.metric in measured.metrics] for bounds in tolerance.alternatives]
+    return replace(
+        tolerance,
+        bounds=tuple(each for each in tolerance.bounds if each.metric in measured.metrics),
+        alternatives=tuple(tuple(each) for each in known if each),
+    )
+
+
+def _divided(actual: NDArray[Any], expected: NDArray[Any], by: float) -> NDArray[Any]:
+    if actual.dtype.kind in "biu" or actual.shape != expected.shape:
+        return actual
+    wide = np.result_type(expected.dtype, np.float64)
+    with np.errstate(all="ignore"):
+        shrunk = expected + (actual.astype(wide) - expected) / by
+        return np.where(np.isfinite(shrunk), shrunk, actual.astype(wide))
+
+
+def _are_equal(actual: NDArray[Any], expected: NDArray[Any]) -> bool:
+    return actual.shape == expected.shape and bool(
+        np.all((actual == expected) | ((actual != actual) & (expected != expected)))
+    )

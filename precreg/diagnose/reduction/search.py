@@ -1,0 +1,106 @@
+"""Which smallest set of numbered items still fails?
+
+Halving finds a short range first: the first end and the last start at which the range fails. Delta debugging then
+drops items inside of it (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Smallest(NamedTuple):
+    """The items that still fail, in order, and the number of sets that were tried.
+
+    Without any one of the items the rest passes, unless `is_cut` says that the search met its limit of tries.
+    """
+
+    items: tuple[int, ...]
+    tries: int
+    is_cut: bool = False
+
+
+class _Cut(Exception):  # noqa: N818
+    """End a search at its limit."""
+
+
+class _Tries:
+    """Counts the sets that a test was asked for, and asks for each set once."""
+
+    def __init__(self, fails: Callable[[frozenset[int]], bool], limit: int) -> None:
+        self._fails, self._limit = fails, limit
+        self._known: dict[frozenset[int], bool] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._known)
+
+    def fails(self, items: Sequence[int]) -> bool:
+        chosen = frozenset(items)
+        if not chosen:
+            return False
+        if chosen not in self._known:
+            if len(self._known) >= self._limit:
+                raise _Cut
+            self._known[chosen] = self._fails(chosen)
+        return self._known[chosen]
+
+
+def find_smallest(items: Sequence[int], fails: Callable[[frozenset[int]], bool], limit: int = 1000) -> Smallest:
+    """Return a smallest set of items that fails; all of them must fail together.
+
+    No set that was tried is tried again. The empty set passes.
+    """
+    tries, kept = _Tries(fails, limit), [*items]
+    try:
+        for keep in (_shorter_end, _later_start, _without_parts):
+            for found in keep(kept, tries):
+                kept = found
+    except _Cut:
+        return Smallest(tuple(kept), tries.count, is_cut=True)
+    return Smallest(tuple(kept), tries.count)
+
+
+def _shorter_end(items: list[int], tries: _Tries) -> Iterator[list[int]]:
+    return _halved(len(items), lambda size: items[:size], tries)
+
+
+def _later_start(items: list[int], tries: _Tries) -> Iterator[list[int]]:
+    return _halved(len(items), lambda size: items[len(items) - size :], tries)
+
+
+def _halved(size: int, part: Callable[[int], list[int]], tries: _Tries) -> Iterator[list[int]]:
+    """Yield ever smaller parts that fail. `part` gives a part of a size, and that of the whole size fails."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if tries.fails(part(middle)):
+            high = middle
+            yield part(middle)
+        else:
+            low = middle
+
+
+def _without_parts(items: list[int], tries: _Tries) -> Iterator[list[int]]:
+    """Yield ever smaller sets that fail: one block of the set before, or the set without the block."""
+    kept, blocks = items, 2
+    while len(kept) > 1:
+        smaller = next((each for each in _blocks(kept, blocks) if tries.fails(each)), None)
+        if smaller is not None:
+            blocks = 2 if len(smaller) <= len(kept) // 2 else max(blocks - 1, 2)
+            kept = smaller
+            yield kept
+        elif blocks == len(kept):
+            break
+        else:
+            blocks = min(2 * blocks, len(kept))
+
+
+def _blocks(kept: list[int], count: int) -> Iterator[list[int]]:
+    """Yield the blocks of a set, and then what is left without each."""
+    cuts = [len(kept) * at // count for at in range(count + 1)]
+    yield from (kept[start:stop] for start, stop in pairwise(cuts))
+    if count > 2:
+        yield from (kept[:start] + kept[stop:] for start, stop in pairwise(cuts))

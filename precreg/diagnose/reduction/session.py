@@ -1,0 +1,174 @@
+"""Which steps does the reduction of a case take?
+
+The subject runs twice, and its oracle once. A chain records the operations of the subject. The search keeps the errors
+of fewer and fewer operations. The kept ones become a suite, which runs at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from precreg.diagnose.reduction.allowance import Allowance
+from precreg.diagnose.reduction.numpy_module import record_numpy
+from precreg.diagnose.reduction.reduced_suite import bounds_of, suite_name, write_reduced
+from precreg.diagnose.reduction.search import find_smallest
+from precreg.diagnose.reduction.steps import Chain, ExactRun, KeptComputation, RecordedChain
+from precreg.errors import UserError
+from precreg.run import (
+    arithmetic_of,
+    array_digests,
+    draw_inputs,
+    prepare_cases,
+    run_oracle,
+    run_subject_once,
+    suite_folder,
+)
+from precreg.shadow import require_traceable, subject_failures
+from precreg.subject import Call, CaseFailed, Outputs, blame_failures, watch_case_in_process
+from precreg.suite import load_cases
+from precreg.types import Case, KeptOperation, Reason, ReducedPart, Reduction, case_chain
+from precreg.vcs import git_state
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class ReduceSettings(NamedTuple):
+    """The settings of a reduction: the folder of its project, the labels of the environment, and the limits.
+
+    `parts` is the number of parts to find: after the first one, the others fail without it.
+    """
+
+    folder: Path
+    chain: tuple[str, ...] = ()
+    seed: int = 0
+    runs: int = 1000
+    parts: int = 1
+
+
+class _Run(NamedTuple):
+    """One run of a case: its call, the outputs of the subject and of its oracle, and what the case allows."""
+
+    call: Call
+    actual: Outputs
+    oracle: Arrays
+    allowance: Allowance
+
+    @property
+    def factor(self) -> float:
+        return self.allowance.factor(self.actual.arrays, self.oracle)
+
+
+@np.errstate(all="ignore")
+def reduce_case(case: Case, project: Path, settings: ReduceSettings) -> Reduction:
+    """Return the smallest parts of a case that still fail, and write a suite of each. Prints of it go to stderr.
+
+    Raises UserError: untraceable and trace-failed as a trace does; irreducible, for operations that no suite can hold;
+    and the errors of writing.
+    """
+    started = perf_counter()
+    require_traceable(case, settings.chain)
+    prepare_cases([case], project)
+    with watch_case_in_process(is_first=True), redirect_stdout(sys.stderr):
+        found = _Reducer(case, project, settings).reduce()
+    state = git_state(project)
+    return replace(found, commit="" if state is None else state.commit, seconds=perf_counter() - started)
+
+
+class _Reducer:
+    """The reduction of one case."""
+
+    def __init__(self, case: Case, project: Path, settings: ReduceSettings) -> None:
+        self._case, self._project, self._settings = case, project, settings
+        self._found = Reduction(case=case.id, seed=settings.seed, status="passed", folder=str(settings.folder))
+
+    def reduce(self) -> Reduction:
+        """Return the reduction."""
+        case, seed = self._case, self._settings.seed
+        run = _run(case, self._project, seed, self._settings.chain)
+        with subject_failures(case, seed, "return arrays again"):
+            again = run_subject_once(case, run.call)
+        if array_digests(again.arrays) != array_digests(run.actual.arrays):
+            return replace(self._found, status="nondeterministic")
+        if not run.allowance.breaks(run.actual.arrays, run.oracle):
+            return replace(self._found, factor=run.factor)
+        self._found = replace(self._found, factor=run.factor)
+        recorded = self._record(run)
+        chain = recorded.chain
+        self._found = replace(self._found, engine=chain.engine, operations=len(chain.steps))
+        exact = ExactRun(chain)
+        if not run.allowance.breaks(_known(chain, run.actual.arrays), exact.outputs()):
+            return replace(self._found, status="formula")
+        return self._reduce_rounding(run, recorded, exact)
+
+    def _record(self, run: _Run) -> RecordedChain:
+        with subject_failures(self._case, self._settings.seed, "return arrays when its operations are recorded"):
+            return record_numpy(self._case, run.call, run.actual, self._project)
+
+    def _reduce_rounding(self, run: _Run, recorded: RecordedChain, exact: ExactRun) -> Reduction:
+        chain = recorded.chain
+        expected, left, parts, runs, is_cut = exact.outputs(), exact.rounding(), list[ReducedPart](), 0, False
+
+        def fails(places: frozenset[int]) -> bool:
+            return run.allowance.breaks(exact.outputs(places), expected)
+
+        while len(parts) < self._settings.parts and fails(frozenset(left)):
+            smallest = find_smallest(left, fails, self._settings.runs)
+            runs, is_cut = runs + smallest.tries, is_cut or smallest.is_cut
+            if not parts and len(smallest.items) == len(chain.steps):
+                return replace(self._found, status="whole", runs=runs, out_of_runs=is_cut)
+            left = [place for place in left if place not in smallest.items]
+            alone = run.allowance.factor(exact.outputs(smallest.items), expected)
+            others = run.allowance.factor(exact.outputs(left), expected)
+            kept = tuple(KeptOperation(at + 1, chain.steps[at].name, chain.steps[at].site) for at in smallest.items)
+            name = suite_name(self._case) + (f"_{len(parts) + 1}" if parts else "")
+            part = ReducedPart(kept=kept, alone=alone, others=others)
+            parts.append(self._written(part, recorded.keep(exact, smallest.items, name), name))
+        is_proven = all(part.proof is not None for part in parts)
+        status = "whole" if not parts else "reduced" if is_proven else "unproven"
+        return replace(self._found, status=status, runs=runs, out_of_runs=is_cut, parts=tuple(parts))
+
+    def _written(self, part: ReducedPart, kept: KeptComputation, name: str) -> ReducedPart:
+        """Write the suite of a part, and run it."""
+        folder, bounds = self._settings.folder, bounds_of(kept.outputs, kept.exact, part.alone)
+        files, tensors = write_reduced(folder, self._project, name, self._case, kept, bounds)
+        (reduced,) = [each for each in load_cases(folder) if each.suite == name]
+        run = _run(reduced, folder, 0, self._settings.chain)
+        fails = run.allowance.breaks(run.actual.arrays, run.oracle)
+        return replace(part, case=reduced.id, files=files, tensors=tensors, proof=run.factor if fails else None)
+
+
+def _known(chain: Chain, arrays: Arrays) -> Arrays:
+    """Return the outputs that the chain made."""
+    return {name: array for name, array in arrays.items() if name in chain.outputs}
+
+
+def _run(case: Case, project: Path, seed: int, chain: tuple[str, ...]) -> _Run:
+    """Run a case and its oracle. Raises UserError: trace-failed."""
+    directory = suite_folder(project, case.directory)
+    with subject_failures(case, seed, "return arrays"):
+        inputs = draw_inputs(case, seed, directory, project)
+        call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
+        actual = run_subject_once(case, call)
+    with _oracle_failures(case, seed):
+        oracle = run_oracle(case, [seed], [inputs], directory, project).outputs[0]
+    dtypes = {name: array.dtype for name, array in actual.arrays.items()}
+    return _Run(call, actual, oracle, Allowance(case, case_chain(chain, actual.facts), dtypes))
+
+
+@contextmanager
+def _oracle_failures(case: Case, seed: int) -> Iterator[None]:
+    try:
+        with blame_failures(Reason.REFERENCE_ERROR):
+            yield
+    except CaseFailed as failed:
+        message = f"expected the {case.role} of {case.id} to return arrays at seed {seed} but it failed"
+        raise UserError("trace-failed", f"{message}: {failed.failure.message}") from None
