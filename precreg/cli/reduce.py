@@ -48,8 +48,8 @@ def reduce_command(
 ) -> None:
     """Find the fewest operations of a failing case that still fail, and write them as a suite.
 
-    CASE is a case's id, or a pattern that matches one case. The exit code is 0 if the suite of fewer operations fails, 1
-    if there is nothing to reduce, and 2 if the case cannot be reduced.
+    CASE is a case's id, or a pattern that matches one case. The exit code is 0 if the suite of fewer operations fails,
+    1 if there is nothing to reduce, and 2 if the case cannot be reduced.
     """
     from precreg.environment import detect_environment, limit_blas_threads
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from precreg.diagnose.reduction.allowance import Allowance
 from precreg.diagnose.reduction.numpy_module import record_numpy
-from precreg.diagnose.reduction.reduced_suite import bounds_of, suite_name, write_reduced
+from precreg.diagnose.reduction.reduced_suite import bounds_of, suite_name, with_stored_oracle, write_reduced
 from precreg.diagnose.reduction.search import find_smallest
 from precreg.diagnose.reduction.steps import Chain, ExactRun, KeptComputation, RecordedChain
 from precreg.errors import UserError
@@ -111,6 +111,10 @@ class _Reducer:
 
     def _record(self, run: _Run) -> RecordedChain:
         with subject_failures(self._case, self._settings.seed, "return arrays when its operations are recorded"):
+            if self._case.subject.kind in ("onnx", "onnx_test"):
+                from precreg.diagnose.reduction.onnx_graph import record_onnx
+
+                return record_onnx(self._case, run.call, lambda found: run.allowance.breaks(found, run.oracle))
             return record_numpy(self._case, run.call, run.actual, self._project)
 
     def _reduce_rounding(self, run: _Run, recorded: RecordedChain, exact: ExactRun) -> Reduction:
@@ -138,6 +142,15 @@ class _Reducer:
 
     def _written(self, part: ReducedPart, kept: KeptComputation, name: str) -> ReducedPart:
         """Write the suite of a part, and run it."""
+        try:
+            return self._proven(part, kept, name)
+        except UserError:
+            if kept.oracle is not None:
+                raise
+            # The kind's own reference cannot compute it: the exact values are stored.
+            return self._proven(part, with_stored_oracle(kept, name), name)
+
+    def _proven(self, part: ReducedPart, kept: KeptComputation, name: str) -> ReducedPart:
         folder, bounds = self._settings.folder, bounds_of(kept.outputs, kept.exact, part.alone)
         files, tensors = write_reduced(folder, self._project, name, self._case, kept, bounds)
         (reduced,) = [each for each in load_cases(folder) if each.suite == name]
