@@ -15,6 +15,8 @@ from precreg.types import BoundaryTensor, KeptOperation, ReducedPart, Reduction,
 
 # A part with more operations is no small case, and the file has them all.
 _SHOWN = 20
+# ULP of a correctly rounded result. The exact one is rounded itself, by much less.
+_CORRECT = 0.5001
 
 
 def reduction_json(found: Reduction) -> bytes:
@@ -75,6 +77,8 @@ def _part(part: ReducedPart, found: Reduction, number: int) -> Iterator[str]:
         yield f"alone they make errors {_times(part.alone)} what the bounds of the case allow"
         if number == len(found.parts) and part.others is not None:
             yield _others(part.others, len(found.parts))
+    if part.max_ulp is not None and part.max_ulp <= _CORRECT:
+        yield "each result is rounded correctly: its dtype has too few bits for this place"
     yield f"boundary: {', '.join(map(_tensor, part.tensors))}"
     yield from _proof(part, found.folder)
 

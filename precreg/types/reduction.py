@@ -55,6 +55,9 @@ class ReducedPart(Struct, frozen=True, kw_only=True):
     # The case's outputs, if these operations alone round, and if all others do.
     alone: float
     others: float | None = None
+    # The largest error of their results, in ULP of its dtype; None without floating-point results. Correct rounding
+    # has at most half a ULP.
+    max_ulp: float | None = None
     tensors: tuple[BoundaryTensor, ...] = ()
     # The id of the reduced case, its files, and the factor by which it fails; None if it passes.
     case: str = ""

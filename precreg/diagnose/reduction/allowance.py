@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from precreg.arithmetic import dtype_name
 from precreg.measure import compare_arrays
 from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, Comparison, Tolerance
@@ -37,11 +38,11 @@ class Allowance:
         """Return whether a result breaks a bound, or cannot be measured."""
         return any(self._breaks(name, actual[name], expected[name]) for name in expected if name in actual)
 
-    def _breaks(self, name: str, actual: NDArray[Any], expected: NDArray[Any]) -> bool:
+    def _breaks(self, name: str, actual: NDArray[Any], expected: NDArray[Any], *, is_rounded: bool = True) -> bool:
         dtype = self._dtypes[name]
-        tolerance = resolve_tolerance(self._case.layers, name, dtype.name, self._chain)
+        tolerance = resolve_tolerance(self._case.layers, name, dtype_name(dtype), self._chain)
         with np.errstate(all="ignore"):
-            rounded = actual.astype(dtype)
+            rounded = actual.astype(dtype) if is_rounded or _counts_last_places(tolerance) else actual
         measured = compare_arrays(
             rounded,
             expected,
@@ -55,16 +56,16 @@ class Allowance:
             return True
         return any(True for _ in broken_bounds(measured, _measured_bounds(tolerance, measured)))
 
-    def factor(self, actual: Arrays, expected: Arrays) -> float:
+    def factor(self, actual: Arrays, expected: Arrays, precision: float = _PRECISION) -> float:
         """Return the smallest number that the errors must be divided by, so that no bound is broken; 0 for none."""
         if all(_are_equal(actual[name], expected[name]) for name in expected if name in actual):
             return 0.0
-        low, high = 1 / _LARGEST, _LARGEST
-        if self._breaks_divided(actual, expected, high):
+        low, high = (1.0, _LARGEST) if self.breaks(actual, expected) else (1 / _LARGEST, 1.0)
+        if high > 1 and self._breaks_divided(actual, expected, high):
             return inf
-        if not self._breaks_divided(actual, expected, low):
+        if low < 1 and not self._breaks_divided(actual, expected, low):
             return 0.0
-        while high / low > _PRECISION:
+        while high / low > precision:
             middle = sqrt(low * high)
             if self._breaks_divided(actual, expected, middle):
                 low = middle
@@ -73,7 +74,18 @@ class Allowance:
         return high
 
     def _breaks_divided(self, actual: Arrays, expected: Arrays, by: float) -> bool:
-        return self.breaks({name: _divided(actual[name], expected[name], by) for name in actual}, expected)
+        # Smaller errors than those of the output's dtype: rounding would add its own.
+        return any(
+            self._breaks(name, _divided(actual[name], expected[name], by), expected[name], is_rounded=by == 1)
+            for name in expected
+            if name in actual
+        )
+
+
+def _counts_last_places(tolerance: Tolerance) -> bool:
+    """Return whether a bound counts errors in units of the output's dtype."""
+    every = (*tolerance.bounds, *(bound for bounds in tolerance.alternatives for bound in bounds))
+    return any("ulp" in bound.metric for bound in every)
 
 
 def _measured_bounds(tolerance: Tolerance, measured: Comparison) -> Tolerance:

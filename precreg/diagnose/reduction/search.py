@@ -1,7 +1,8 @@
 """Which smallest set of numbered items still fails?
 
-Halving finds a short range first: the first end and the last start at which the range fails. Delta debugging then
-drops items inside of it (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+Halving keeps the half with the larger loss as long as one of them fails alone, and then moves the ends of the range
+together. Delta debugging drops items inside of it (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+input", 2002).
 """
 
 from __future__ import annotations
@@ -27,40 +28,54 @@ class _Cut(Exception):  # noqa: N818
 
 
 class _Tries:
-    """Counts the sets that a test was asked for, and asks for each set once."""
+    """Counts the sets whose loss was measured, and measures each set once."""
 
-    def __init__(self, fails: Callable[[frozenset[int]], bool], limit: int) -> None:
-        self._fails, self._limit = fails, limit
-        self._known: dict[frozenset[int], bool] = {}
+    def __init__(self, loss: Callable[[frozenset[int]], float], limit: int) -> None:
+        self._loss, self._limit = loss, limit
+        self._known: dict[frozenset[int], float] = {}
 
     @property
     def count(self) -> int:
         return len(self._known)
 
-    def fails(self, items: Sequence[int]) -> bool:
+    def loss(self, items: Sequence[int]) -> float:
         chosen = frozenset(items)
         if not chosen:
-            return False
+            return 0.0
         if chosen not in self._known:
             if len(self._known) >= self._limit:
                 raise _Cut
-            self._known[chosen] = self._fails(chosen)
+            self._known[chosen] = self._loss(chosen)
         return self._known[chosen]
 
+    def fails(self, items: Sequence[int]) -> bool:
+        return self.loss(items) > 1
 
-def find_smallest(items: Sequence[int], fails: Callable[[frozenset[int]], bool], limit: int = 1000) -> Smallest:
-    """Return a smallest set of items that fails; all of them must fail together.
 
-    No set that was tried is tried again. The empty set passes.
+def find_smallest(items: Sequence[int], loss: Callable[[frozenset[int]], float], limit: int = 1000) -> Smallest:
+    """Return a smallest set of items that fails: whose loss is above 1. All items must fail together.
+
+    No set is measured twice. The empty set passes.
     """
-    tries, kept = _Tries(fails, limit), [*items]
+    tries, kept = _Tries(loss, limit), [*items]
     try:
-        for keep in (_shorter_end, _later_start, _without_parts):
+        for keep in (_larger_half, _shorter_end, _later_start, _without_parts):
             for found in keep(kept, tries):
                 kept = found
     except _Cut:
         return Smallest(tuple(kept), tries.count, is_cut=True)
     return Smallest(tuple(kept), tries.count)
+
+
+def _larger_half(items: list[int], tries: _Tries) -> Iterator[list[int]]:
+    """Yield ever smaller halves that fail; the one with the larger loss if both do."""
+    kept = items
+    while len(kept) > 1:
+        halves = kept[: len(kept) // 2], kept[len(kept) // 2 :]
+        kept = max(halves, key=tries.loss)
+        if not tries.fails(kept):
+            return
+        yield kept
 
 
 def _shorter_end(items: list[int], tries: _Tries) -> Iterator[list[int]]:

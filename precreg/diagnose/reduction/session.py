@@ -23,6 +23,7 @@ from precreg.diagnose.reduction.reduced_suite import bounds_of, suite_name, with
 from precreg.diagnose.reduction.search import find_smallest
 from precreg.diagnose.reduction.steps import Chain, ExactRun, KeptComputation, RecordedChain
 from precreg.errors import UserError
+from precreg.measure import compare_arrays
 from precreg.run import (
     arithmetic_of,
     array_digests,
@@ -39,6 +40,9 @@ from precreg.types import Case, KeptOperation, Reason, ReducedPart, Reduction, c
 from precreg.vcs import git_state
 
 Arrays = Mapping[str, NDArray[Any]]
+
+# The search compares the losses of two halves, and needs no digits of them.
+_ROUGHLY = 1.2
 
 
 class ReduceSettings(NamedTuple):
@@ -110,22 +114,29 @@ class _Reducer:
         return self._reduce_rounding(run, recorded, exact)
 
     def _record(self, run: _Run) -> RecordedChain:
+        def fails(found: Arrays) -> bool:
+            return run.allowance.breaks(found, run.oracle)
+
         with subject_failures(self._case, self._settings.seed, "return arrays when its operations are recorded"):
             if self._case.subject.kind in ("onnx", "onnx_test"):
                 from precreg.diagnose.reduction.onnx_graph import record_onnx
 
-                return record_onnx(self._case, run.call, lambda found: run.allowance.breaks(found, run.oracle))
+                return record_onnx(self._case, run.call, fails)
+            if self._case.subject.kind == "torch":
+                from precreg.diagnose.reduction.torch_graph import record_torch
+
+                return record_torch(self._case, run.call, self._project, fails)
             return record_numpy(self._case, run.call, run.actual, self._project)
 
     def _reduce_rounding(self, run: _Run, recorded: RecordedChain, exact: ExactRun) -> Reduction:
         chain = recorded.chain
         expected, left, parts, runs, is_cut = exact.outputs(), exact.rounding(), list[ReducedPart](), 0, False
 
-        def fails(places: frozenset[int]) -> bool:
-            return run.allowance.breaks(exact.outputs(places), expected)
+        def loss(places: frozenset[int]) -> float:
+            return run.allowance.factor(exact.outputs(places), expected, _ROUGHLY)
 
-        while len(parts) < self._settings.parts and fails(frozenset(left)):
-            smallest = find_smallest(left, fails, self._settings.runs)
+        while len(parts) < self._settings.parts and loss(frozenset(left)) > 1:
+            smallest = find_smallest(left, loss, self._settings.runs)
             runs, is_cut = runs + smallest.tries, is_cut or smallest.is_cut
             if not parts and len(smallest.items) == len(chain.steps):
                 return replace(self._found, status="whole", runs=runs, out_of_runs=is_cut)
@@ -134,8 +145,9 @@ class _Reducer:
             others = run.allowance.factor(exact.outputs(left), expected)
             kept = tuple(KeptOperation(at + 1, chain.steps[at].name, chain.steps[at].site) for at in smallest.items)
             name = suite_name(self._case) + (f"_{len(parts) + 1}" if parts else "")
-            part = ReducedPart(kept=kept, alone=alone, others=others)
-            parts.append(self._written(part, recorded.keep(exact, smallest.items, name), name))
+            computation = recorded.keep(exact, smallest.items, name)
+            part = ReducedPart(kept=kept, alone=alone, others=others, max_ulp=_max_ulp(computation))
+            parts.append(self._written(part, computation, name))
         is_proven = all(part.proof is not None for part in parts)
         status = "whole" if not parts else "reduced" if is_proven else "unproven"
         return replace(self._found, status=status, runs=runs, out_of_runs=is_cut, parts=tuple(parts))
@@ -157,6 +169,12 @@ class _Reducer:
         run = _run(reduced, folder, 0, self._settings.chain)
         fails = run.allowance.breaks(run.actual.arrays, run.oracle)
         return replace(part, case=reduced.id, files=files, tensors=tensors, proof=run.factor if fails else None)
+
+
+def _max_ulp(kept: KeptComputation) -> float | None:
+    """Return the largest error of floating-point outputs in ULP."""
+    compared = [compare_arrays(kept.outputs[name], kept.exact[name], rtol=0.0, atol=0.0) for name in kept.outputs]
+    return max((each.metrics["max_ulp"] for each in compared if "max_ulp" in each.metrics), default=None)
 
 
 def _known(chain: Chain, arrays: Arrays) -> Arrays:
