@@ -62,6 +62,11 @@ def _searched(found: Reduction) -> Iterator[str]:
         yield f"nothing smaller fails: {found.operations} operations share the error ({found.runs} runs{limit})"
         return
     kept = len(found.parts[0].kept)
+    if found.error_kind != "rounding":
+        other = "compute something else than" if found.error_kind == "formula" else "take other steps than"
+        reduced = f"{found.operations} operations reduced to {kept} ({found.engine}, {found.runs} runs)"
+        yield f"{reduced}, which {other} the oracle"
+        return
     yield f"{found.operations} operations reduced to {kept} ({found.engine}, {found.runs} runs{limit})"
 
 
@@ -77,7 +82,7 @@ def _part(part: ReducedPart, found: Reduction, number: int) -> Iterator[str]:
         yield f"alone they make errors {_times(part.alone)} what the bounds of the case allow"
         if number == len(found.parts) and part.others is not None:
             yield _others(part.others, len(found.parts))
-    if part.max_ulp is not None and part.max_ulp <= _CORRECT:
+    if found.error_kind == "rounding" and part.max_ulp is not None and part.max_ulp <= _CORRECT:
         yield "each result is rounded correctly: its dtype has too few bits for this place"
     yield f"boundary: {', '.join(map(_tensor, part.tensors))}"
     yield from _proof(part, found.folder)

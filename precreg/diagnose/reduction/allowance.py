@@ -23,7 +23,7 @@ from precreg.verdict import broken_bounds, unmeasurable_findings
 Arrays = Mapping[str, NDArray[Any]]
 
 # Errors that grow or shrink by more are unbounded.
-_LARGEST = 2.0**60
+_LARGEST = 1e8
 # The factor is printed with 3 digits.
 _PRECISION = 1.001
 
@@ -33,6 +33,12 @@ class Allowance:
 
     def __init__(self, case: Case, chain: tuple[str, ...], dtypes: Mapping[str, np.dtype[Any]]) -> None:
         self._case, self._chain, self._dtypes = case, chain, dtypes
+
+    def broken_outputs(self, actual: Arrays, expected: Arrays) -> list[str]:
+        """Return the outputs that break a bound, the one with the largest factor first."""
+        broken = [name for name in actual if name in expected and self._breaks(name, actual[name], expected[name])]
+        pairs = {name: self.factor({name: actual[name]}, {name: expected[name]}) for name in broken}
+        return sorted(broken, key=lambda name: -pairs[name])
 
     def breaks(self, actual: Arrays, expected: Arrays) -> bool:
         """Return whether a result breaks a bound, or cannot be measured."""

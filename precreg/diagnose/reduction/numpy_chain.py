@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.arithmetic import FORMATS, dtype_name
-from precreg.diagnose.reduction.steps import ChainStep
+from precreg.diagnose.reduction.steps import ChainStep, outputs_after
 from precreg.shadow import relative_site
 from precreg.shadow.numpy import CallRecorder, RecordedCall, SpelledCall, ValueName
 from precreg.types import TraceEngine
@@ -49,6 +49,15 @@ class NumpyChain:
         with np.errstate(all="ignore"):
             found = run_call(call.spelled, wide, self.wide)
         return [self.widen(each) for each in _made(call, found)]
+
+    def replaced(self, name: str, value: Plain) -> dict[str, Plain]:
+        """Return the outputs of the low-precision computation with another value in the place of a name's."""
+
+        def compute(place: int, values: Mapping[str, Any]) -> list[Any]:
+            with np.errstate(all="ignore"):
+                return _made(self.calls[place], run_call(self.calls[place].spelled, values, None))
+
+        return outputs_after(self, {**self.low, name: value}, name, compute)
 
     def repeats(self, place: int) -> bool:
         """Return whether a call on its recorded values gives the recorded results, bit by bit."""

@@ -1,6 +1,6 @@
 """How do calls of numpy become a Python module that makes them again?
 
-The module has two functions. `reduced` makes the calls as they were recorded. `exact` has wide dtypes in the place of
+The function `reduced` of the module makes the calls as they were recorded. `exact` has wide dtypes in the place of
 narrow ones, and gets inputs of higher precision.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from precreg.arithmetic import dtype_name
+from precreg.diagnose.reduction.difference import DifferingPart
 from precreg.diagnose.reduction.numpy_chain import NumpyChain, function_of, widened_argument
 from precreg.diagnose.reduction.steps import Boundary, ExactRun, KeptComputation, RecordedChain, boundary_of
 from precreg.errors import UserError
@@ -45,23 +47,40 @@ def record_numpy(case: Case, call: Call, actual: Outputs, project: Path) -> Reco
         raise UserError("irreducible", message)
     chain = NumpyChain(recorder, project)
 
-    def keep(exact: ExactRun, places: Sequence[int], name: str) -> KeptComputation:
-        boundary = boundary_of(chain, places)
-        text = write_numpy_module(chain, places, boundary, case.id)
-        return KeptComputation(
-            subject=f"{name}:reduced",
-            oracle=("reference", f"{name}:exact"),
-            inputs={each: chain.low[each] for each in boundary.inputs},
-            outputs={each: chain.low[each] for each in boundary.outputs},
-            exact=exact.own_exact(boundary.outputs, places),
-            files={f"{name}.py": text.encode()},
-        )
-
-    return RecordedChain(chain, keep)
+    return RecordedChain(chain, partial(_kept, chain, case))
 
 
-def write_numpy_module(chain: NumpyChain, places: Iterable[int], boundary: Boundary, case: str) -> str:
-    """Return the text of a module with the calls at some places.
+def _kept(chain: NumpyChain, case: Case, exact: ExactRun, places: Sequence[int], name: str) -> KeptComputation:
+    boundary = boundary_of(chain, places)
+    own = exact.own_exact(boundary.outputs, places)
+    return _computation(chain, case, places, boundary, name)._replace(oracle=("reference", f"{name}:exact"), exact=own)
+
+
+def keep_differing(chain: NumpyChain, case: Case, part: DifferingPart, name: str) -> KeptComputation:
+    """Return the computation of a differing part, whose oracle is the value of the case's oracle."""
+    boundary = boundary_of(chain, part.places)._replace(outputs=(part.made,))
+    kept = _computation(chain, case, part.places, boundary, name, has_exact=False)
+    return kept._replace(exact={part.made: part.expected})
+
+
+def _computation(
+    chain: NumpyChain, case: Case, places: Sequence[int], boundary: Boundary, name: str, *, has_exact: bool = True
+) -> KeptComputation:
+    text = write_numpy_module(chain, places, boundary, case.id, has_exact=has_exact)
+    return KeptComputation(
+        subject=f"{name}:reduced",
+        oracle=None,
+        inputs={each: chain.low[each] for each in boundary.inputs},
+        outputs={each: chain.low[each] for each in boundary.outputs},
+        exact={},
+        files={f"{name}.py": text.encode()},
+    )
+
+
+def write_numpy_module(
+    chain: NumpyChain, places: Iterable[int], boundary: Boundary, case: str, *, has_exact: bool = True
+) -> str:
+    """Return the text of a module with the calls at some places, and with the exact ones beside them.
 
     Raises UserError: untraceable, for a call that code cannot repeat.
     """
@@ -80,7 +99,7 @@ def write_numpy_module(chain: NumpyChain, places: Iterable[int], boundary: Bound
         "import numpy as np",
         *(f"import {module}" for module in modules),
         *_function("reduced", calls, boundary, ""),
-        *_function("exact", calls, boundary, wide),
+        *(_function("exact", calls, boundary, wide) if has_exact else []),
     ]
     return "".join(f"{line}\n" for line in lines)
 

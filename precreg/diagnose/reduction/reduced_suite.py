@@ -21,11 +21,13 @@ from precreg.arithmetic import COMPLEX_PARTS, FORMATS, dtype_name
 from precreg.diagnose.reduction.steps import KeptComputation
 from precreg.errors import UserError
 from precreg.storage import DEVICES_FOLDER, replace_file, report_write_errors, write_npy
-from precreg.types import BoundaryTensor, Case
+from precreg.types import BoundaryTensor, Case, Role
 
 Arrays = Mapping[str, NDArray[Any]]
 
 _MARK = "# Written by precreg reduce; another reduction of the case replaces it."
+_OF_ERRORS = "The errors of these operations, divided by the factor by which they break the bounds of the case."
+_OF_GOLDEN = "The bits of the golden count."
 # Without a finite factor the errors must become much smaller.
 _MOST = 1024.0
 # Bounds are printed with 3 digits, and rounded down, so that the present errors break them.
@@ -74,13 +76,16 @@ def _copy_device(case: Case, project: Path, folder: Path) -> None:
         replace_file(folder / DEVICES_FOLDER / table.name, table.read_bytes())
 
 
-def with_stored_oracle(kept: KeptComputation, name: str) -> KeptComputation:
-    """Return the computation with its exact values in files as the reference."""
+def with_stored_oracle(kept: KeptComputation, name: str, role: Role = "reference") -> KeptComputation:
+    """Return the computation with its expected values in files: exact ones as the reference, or a golden's."""
     # longdouble has other bytes on other machines.
-    stored = {each: np.asarray(array, np.float64) for each, array in kept.exact.items()}
-    paths = {each: f"{name}/exact-{each}.npy" for each in stored}
+    stored = {
+        each: array.astype(np.float64) if array.dtype.kind == "f" and role == "reference" else array
+        for each, array in kept.exact.items()
+    }
+    paths = {each: f"{name}/expected-{each}.npy" for each in stored}
     files = {paths[each]: _npy(array) for each, array in stored.items()}
-    return kept._replace(oracle=("reference", {"files": paths}), files={**kept.files, **files})
+    return kept._replace(oracle=(role, {"files": paths}), files={**kept.files, **files})
 
 
 def _npy(array: NDArray[Any]) -> bytes:
@@ -105,7 +110,7 @@ def _suite_text(name: str, case: Case, kept: KeptComputation, bounds: Mapping[st
             )
             for each, array in kept.inputs.items()
         ),
-        "# The errors of these operations, divided by the factor by which they break the bounds of the case.",
+        f"# {_OF_GOLDEN if kept.oracle is not None and kept.oracle[0] == 'golden' else _OF_ERRORS}",
         "tolerance:",
         "  outputs:",
         *(f"    {json.dumps(each)}: {{rtol: {rtol!r}, atol: {atol!r}}}" for each, (rtol, atol) in bounds.items()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.diagnose.reduction.allowance import Allowance
-from precreg.diagnose.reduction.numpy_module import record_numpy
+from precreg.diagnose.reduction.difference import Replacement, find_differing_part, record_oracle
+from precreg.diagnose.reduction.numpy_chain import NumpyChain
+from precreg.diagnose.reduction.numpy_module import keep_differing, record_numpy
 from precreg.diagnose.reduction.reduced_suite import bounds_of, suite_name, with_stored_oracle, write_reduced
 from precreg.diagnose.reduction.search import find_smallest
 from precreg.diagnose.reduction.steps import Chain, ExactRun, KeptComputation, RecordedChain
@@ -36,7 +39,16 @@ from precreg.run import (
 from precreg.shadow import require_traceable, subject_failures
 from precreg.subject import Call, CaseFailed, Outputs, blame_failures, watch_case_in_process
 from precreg.suite import load_cases
-from precreg.types import Case, KeptOperation, Reason, ReducedPart, Reduction, case_chain
+from precreg.types import (
+    Case,
+    KeptOperation,
+    Reason,
+    ReducedErrorKind,
+    ReducedPart,
+    Reduction,
+    ReductionStatus,
+    case_chain,
+)
 from precreg.vcs import git_state
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -109,9 +121,15 @@ class _Reducer:
         chain = recorded.chain
         self._found = replace(self._found, engine=chain.engine, operations=len(chain.steps))
         exact = ExactRun(chain)
-        if not run.allowance.breaks(_known(chain, run.actual.arrays), exact.outputs()):
-            return replace(self._found, status="formula")
-        return self._reduce_rounding(run, recorded, exact)
+        if case.role == "golden" and isinstance(chain, NumpyChain):
+            test = Replacement(chain.low, chain.replaced, partial(_have_bits, run.oracle), True, self._settings.runs)
+            if found := self._reduce_difference(run, chain, test, "order"):
+                return found
+        outputs = exact.outputs()
+        rounding = run.allowance.factor(_known(chain, run.actual.arrays), outputs)
+        if rounding > 1 and rounding >= run.allowance.factor(outputs, run.oracle):
+            return self._reduce_rounding(run, recorded, exact)
+        return self._reduce_formula(run, chain, exact)
 
     def _record(self, run: _Run) -> RecordedChain:
         def fails(found: Arrays) -> bool:
@@ -130,7 +148,7 @@ class _Reducer:
 
     def _reduce_rounding(self, run: _Run, recorded: RecordedChain, exact: ExactRun) -> Reduction:
         chain = recorded.chain
-        expected, left, parts, runs, is_cut = exact.outputs(), exact.rounding(), list[ReducedPart](), 0, False
+        expected, left, parts, runs, is_cut = exact.outputs(), exact.rounding(), list[ReducedPart](), 1, False
 
         def loss(places: frozenset[int]) -> float:
             return run.allowance.factor(exact.outputs(places), expected, _ROUGHLY)
@@ -152,6 +170,38 @@ class _Reducer:
         status = "whole" if not parts else "reduced" if is_proven else "unproven"
         return replace(self._found, status=status, runs=runs, out_of_runs=is_cut, parts=tuple(parts))
 
+    def _reduce_formula(self, run: _Run, chain: Chain, exact: ExactRun) -> Reduction:
+        found = None
+        if isinstance(chain, NumpyChain):
+            values = {name: exact.value(name) for name in chain.low}
+
+            def passes(outputs: Arrays) -> bool:
+                return not run.allowance.breaks(outputs, run.oracle)
+
+            test = Replacement(values, exact.replaced, passes, False, self._settings.runs)
+            found = self._reduce_difference(run, chain, test, "formula")
+        return found or replace(self._found, status="formula", error_kind="formula")
+
+    def _reduce_difference(
+        self, run: _Run, chain: NumpyChain, test: Replacement, kind: ReducedErrorKind
+    ) -> Reduction | None:
+        """Return the part whose operations differ from the oracle's; None if nothing pairs them."""
+        oracle = record_oracle(self._case, self._settings.seed, run.call, self._project)
+        broken = run.allowance.broken_outputs(_known(chain, run.actual.arrays), run.oracle)
+        if oracle is None or not broken:
+            return None
+        part, runs = find_differing_part(chain, oracle, broken[0], test)
+        self._found = replace(self._found, runs=self._found.runs + runs)
+        if part is None:
+            return None
+        kept = tuple(KeptOperation(at + 1, chain.steps[at].name, chain.steps[at].site) for at in part.places)
+        name = suite_name(self._case)
+        computation = with_stored_oracle(keep_differing(chain, self._case, part, name), name, self._case.role)
+        found = ReducedPart(kept=kept, alone=self._found.factor, max_ulp=_max_ulp(computation))
+        done = self._proven(found, computation, name)
+        status: ReductionStatus = "reduced" if done.proof is not None else "unproven"
+        return replace(self._found, status=status, error_kind=kind, parts=(done,))
+
     def _written(self, part: ReducedPart, kept: KeptComputation, name: str) -> ReducedPart:
         """Write the suite of a part, and run it."""
         try:
@@ -164,11 +214,18 @@ class _Reducer:
 
     def _proven(self, part: ReducedPart, kept: KeptComputation, name: str) -> ReducedPart:
         folder, bounds = self._settings.folder, bounds_of(kept.outputs, kept.exact, part.alone)
+        if self._case.role == "golden" and kept.oracle is not None and kept.oracle[0] == "golden":
+            # The bits of a golden count.
+            bounds = dict.fromkeys(bounds, (0.0, 0.0))
         files, tensors = write_reduced(folder, self._project, name, self._case, kept, bounds)
         (reduced,) = [each for each in load_cases(folder) if each.suite == name]
         run = _run(reduced, folder, 0, self._settings.chain)
         fails = run.allowance.breaks(run.actual.arrays, run.oracle)
         return replace(part, case=reduced.id, files=files, tensors=tensors, proof=run.factor if fails else None)
+
+
+def _have_bits(expected: Arrays, outputs: Arrays) -> bool:
+    return all(np.array_equal(outputs[name], expected[name], equal_nan=True) for name in outputs)
 
 
 def _max_ulp(kept: KeptComputation) -> float | None:

@@ -100,6 +100,10 @@ class ExactRun:
             output: np.asarray(changed.get(name, self._exact[name])) for output, name in self._chain.outputs.items()
         }
 
+    def replaced(self, name: str, value: Plain) -> dict[str, Plain]:
+        """Return the outputs of the exact computation with another value in the place of a name's."""
+        return outputs_after(self._chain, {**self._exact, name: value}, name, self._computed)
+
     def own_exact(self, names: Iterable[str], places: Iterable[int]) -> dict[str, Plain]:
         """Return the exact values that steps make of the low-precision values at their boundary."""
         values: dict[str, Any] = {}
@@ -191,3 +195,20 @@ class RecordedChain(NamedTuple):
 
     chain: Chain
     keep: Callable[[ExactRun, Sequence[int], str], KeptComputation]
+
+
+def outputs_after(
+    chain: Chain,
+    values: Mapping[str, Any],
+    changed: str,
+    compute: Callable[[int, Mapping[str, Any]], Sequence[Any]],
+) -> dict[str, Plain]:
+    """Return the outputs of a chain after one of its values has changed: the steps behind it compute again."""
+    found, new = dict(values), {changed}
+    for place, step in enumerate(chain.steps):
+        if new.intersection(step.reads):
+            made = [name for name in step.makes if name != changed]
+            new.update(made)
+            results = compute(place, {name: found[name] for name in step.reads})
+            found |= {name: one for name, one in zip(step.makes, results, strict=True) if name in made}
+    return {output: np.asarray(found[name]) for output, name in chain.outputs.items()}
