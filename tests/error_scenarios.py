@@ -32,6 +32,12 @@ import numpy as np
 def by_list(x):
     return np.array([sum(column) / len(column) for column in x.T.tolist()], x.dtype)
 """
+KERNELS_OF_LISTS = f"""\
+def mean(x):
+    return exact(x) if x.dtype == "float64" else {{"out": [sum(column) for column in x.T.tolist()]}}
+
+
+{KERNELS.replace("mean(x)", "exact(x)", 1)}"""
 KERNELS_FILE = "suites/unit/kernels.py"
 TRACE = ("trace", "mean/float16")
 FILES = """\
@@ -519,6 +525,7 @@ SCENARIOS = {
     "model-failed": exported("return x", "--input", "mask=x.bin"),
     "untraceable": changed("subject: kernels:mean", "subject: {command: [cp, '{inputs.x}', '{outputs.y}']}", *TRACE),
     "trace-failed": written(KERNELS_FILE, "def mean(x):\n    raise SystemExit(3)\n", *TRACE),
+    "irreducible": written(KERNELS_FILE, KERNELS_OF_LISTS, "reduce", "mean/float16"),
     "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
     "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
     "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),

@@ -51,6 +51,8 @@ def reduce_command(
     CASE is a case's id, or a pattern that matches one case. The exit code is 0 if the suite of fewer operations fails,
     1 if there is nothing to reduce, and 2 if the case cannot be reduced.
     """
+    from msgspec.structs import replace
+
     from precreg.environment import detect_environment, limit_blas_threads
 
     limit_blas_threads()
@@ -61,7 +63,7 @@ def reduce_command(
     from precreg.storage import replace_file, report_write_errors
 
     settings = ReduceSettings(output.absolute(), detect_environment(environment).chain, seed, runs, parts)
-    found = reduce_case(case, project, settings)
+    found = replace(reduce_case(case, project, settings), folder=str(output))
     if file == _STDOUT:
         click.echo(reduction_json(found), nl=False)
     elif file is not None:

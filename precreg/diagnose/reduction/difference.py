@@ -1,8 +1,8 @@
 """Which operations of a subject compute something else than those of its oracle?
 
-Values of both computations are paired if they are equal. The differing part reads paired values. With the oracle's value
-in the place of the one that it makes, the subject gives the oracle's result. If no single value does that, the part ends
-where both computations take the same last operations.
+Values of both computations are paired if they are equal. The differing part reads paired values. With the oracle's
+value in the place of the one that it makes, the subject gives the oracle's result. If no single value does that, the
+part ends where both computations take the same last operations.
 """
 
 from __future__ import annotations

@@ -7,22 +7,21 @@ narrow ones, and gets inputs of higher precision.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 
 from precreg.arithmetic import dtype_name
 from precreg.diagnose.reduction.difference import DifferingPart
 from precreg.diagnose.reduction.numpy_chain import NumpyChain, function_of, widened_argument
 from precreg.diagnose.reduction.steps import Boundary, ExactRun, KeptComputation, RecordedChain, boundary_of
 from precreg.errors import UserError
-from precreg.run import array_digests, run_subject_once
+from precreg.run import array_digests
 from precreg.shadow.numpy import CallRecorder, RecordedCall, SpelledCall, ValueName
-from precreg.subject import Call, Outputs
+from precreg.subject import Observer, Outputs
 from precreg.types import Case, Site
 
 _WIDE = {"float64": "np.float64", "longdouble": "np.longdouble"}
@@ -38,10 +37,13 @@ _OPERATORS = {
 }
 
 
-def record_numpy(case: Case, call: Call, actual: Outputs, project: Path) -> RecordedChain:
-    """Record the calls of numpy that a case's subject makes. Raises UserError: irreducible, trace-failed."""
+def record_numpy(case: Case, project: Path, observed: Callable[[Observer], Outputs], actual: Outputs) -> RecordedChain:
+    """Record the calls of numpy that a case's subject makes. `observed` runs it with an observer.
+
+    Raises UserError: irreducible, and those of the run.
+    """
     recorder = CallRecorder()
-    recorded = run_subject_once(case, replace(call, observer=recorder))
+    recorded = observed(recorder)
     if array_digests(recorded.arrays) != array_digests(actual.arrays) or not recorder.outputs:
         message = f"expected calls of numpy that give the outputs of {case.id} but the recorded ones do not"
         raise UserError("irreducible", message)

@@ -37,7 +37,7 @@ from precreg.run import (
     suite_folder,
 )
 from precreg.shadow import require_traceable, subject_failures
-from precreg.subject import Call, CaseFailed, Outputs, blame_failures, watch_case_in_process
+from precreg.subject import Call, CaseFailed, Observer, Outputs, blame_failures, watch_case_in_process
 from precreg.suite import load_cases
 from precreg.types import (
     Case,
@@ -135,16 +135,19 @@ class _Reducer:
         def fails(found: Arrays) -> bool:
             return run.allowance.breaks(found, run.oracle)
 
-        with subject_failures(self._case, self._settings.seed, "return arrays when its operations are recorded"):
-            if self._case.subject.kind in ("onnx", "onnx_test"):
-                from precreg.diagnose.reduction.onnx_graph import record_onnx
+        def observed(observer: Observer) -> Outputs:
+            with subject_failures(self._case, self._settings.seed, "return arrays when its operations are recorded"):
+                return run_subject_once(self._case, replace(run.call, observer=observer))
 
-                return record_onnx(self._case, run.call, fails)
-            if self._case.subject.kind == "torch":
-                from precreg.diagnose.reduction.torch_graph import record_torch
+        if self._case.subject.kind in ("onnx", "onnx_test"):
+            from precreg.diagnose.reduction.onnx_graph import record_onnx
 
-                return record_torch(self._case, run.call, self._project, fails)
-            return record_numpy(self._case, run.call, run.actual, self._project)
+            return record_onnx(self._case, run.call, fails)
+        if self._case.subject.kind == "torch":
+            from precreg.diagnose.reduction.torch_graph import record_torch
+
+            return record_torch(self._case, self._project, observed, fails)
+        return record_numpy(self._case, self._project, observed, run.actual)
 
     def _reduce_rounding(self, run: _Run, recorded: RecordedChain, exact: ExactRun) -> Reduction:
         chain = recorded.chain

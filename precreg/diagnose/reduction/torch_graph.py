@@ -18,17 +18,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from msgspec.structs import replace
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from precreg.diagnose.reduction.steps import ChainStep, ExactRun, KeptComputation, RecordedChain, boundary_of
 from precreg.errors import UserError
-from precreg.run import run_subject_once
 from precreg.shadow import Detail, Recorder, relative_site
 from precreg.shadow.torch import OperationPlaces, compute_exact, facts_of
 from precreg.storage import write_safetensors
-from precreg.subject import Call, array_to_tensor, tensor_to_array
+from precreg.subject import Observer, Outputs, array_to_tensor, tensor_to_array
 from precreg.types import Case, Site, TraceEngine
 
 # Options of a subject that decide how a module computes, and not which one.
@@ -194,13 +192,16 @@ class TorchChain:
         return self._tensors[name]
 
 
-def record_torch(case: Case, call: Call, project: Path, fails: Callable[[Any], bool]) -> RecordedChain:
-    """Record the operations of a case's function or module. `fails` says whether outputs break the case's bounds.
+def record_torch(
+    case: Case, project: Path, observed: Callable[[Observer], Outputs], fails: Callable[[Any], bool]
+) -> RecordedChain:
+    """Record the operations of a case's function or module. `observed` runs it with an observer.
 
-    Raises UserError: irreducible, for a call that torch.fx cannot record, and for one in float64.
+    `fails` says whether outputs break the case's bounds. Raises UserError: irreducible, for a call that torch.fx cannot
+    record, and for one in float64; and those of the run.
     """
     recorder = _GraphRecorder()
-    found = run_subject_once(case, replace(call, observer=recorder))
+    found = observed(recorder)
     if recorder.problem or not fails(found.arrays):
         reason = recorder.problem or "its graph passes"
         raise UserError("irreducible", f"expected a call that torch.fx records but {case.id} gives {reason}")

@@ -72,8 +72,12 @@ def _split(graph, x, at, axes):
 
 def _attention(graph, x, at, fragile):
     q, k, v = (
-        _split(graph, graph.add("MatMul", x, graph.weight(f"{at}/w{name}", WIDTH, WIDTH), name=f"{at}/{name}"),
-               f"{at}/{name}", axes)
+        _split(
+            graph,
+            graph.add("MatMul", x, graph.weight(f"{at}/w{name}", WIDTH, WIDTH), name=f"{at}/{name}"),
+            f"{at}/{name}",
+            axes,
+        )
         for name, axes in (("q", [1, 0, 2]), ("k", [1, 2, 0]), ("v", [1, 0, 2]))
     )
     scores = graph.add("MatMul", q, k, name=f"{at}/products")
