@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from precreg.report.trace_rows import format_site
-from precreg.types import BoundaryTensor, KeptOperation, ReducedPart, Reduction, format_number
+from precreg.types import BoundaryTensor, KeptOperation, ReducedPart, Reduction, format_distinct
 
 # A part with more operations is no small case, and the file has them all.
 _SHOWN = 20
@@ -59,7 +59,7 @@ def _lines(found: Reduction) -> Iterator[str]:
 def _searched(found: Reduction) -> Iterator[str]:
     limit = "; the limit of runs ended the search, so fewer operations may do: --runs" if found.out_of_runs else ""
     if found.status == "whole":
-        yield f"nothing smaller fails: {found.operations} operations share the error ({found.runs} runs{limit})"
+        yield f"nothing smaller fails: the {found.rounding} operations that round share the error ({found.runs} runs{limit})"
         return
     kept = len(found.parts[0].kept)
     if found.error_kind != "rounding":
@@ -114,4 +114,4 @@ def _tensor(tensor: BoundaryTensor) -> str:
 
 
 def _times(factor: float) -> str:
-    return "beyond any multiple of" if isinf(factor) else f"{format_number(factor, 3)} times"
+    return "beyond any multiple of" if isinf(factor) else f"{format_distinct([factor, 1.0], 3)[0]} times"

@@ -78,6 +78,8 @@ class Reduction(Struct, frozen=True, kw_only=True):
     # The factor by which the case's errors exceed its bounds; below 1 it passes.
     factor: float = 0.0
     operations: int = 0
+    # The number of operations with an own error.
+    rounding: int = 0
     # The number of evaluated sets of operations. The search stops at its limit, and the result may not be smallest.
     runs: int = 0
     out_of_runs: bool = False

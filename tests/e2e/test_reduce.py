@@ -124,7 +124,8 @@ def test_the_larger_loss_decides_between_rounding_and_formula(project):
     plant(project, "x.dtype.type(0.25)", "x.dtype.type(0.2)")
     found, _ = reduced(project, "block/float16")
     assert found["error_kind"] == "formula"
-    assert [kept["name"] for kept in found["parts"][0]["kept"]] == ["multiply"]
+    # float16 rounds the epsilon by a thousandth, so that the products differ from the reference's, too.
+    assert [kept["name"] for kept in found["parts"][0]["kept"]] == ["matmul", "multiply"]
 
 
 def test_an_order_of_operations_is_reduced_to_the_steps_that_the_golden_takes_otherwise(tmp_path):
@@ -178,11 +179,11 @@ def test_a_case_that_passes_has_nothing_to_reduce(project):
 
 
 def test_an_error_that_all_operations_share_is_not_reduced(tmp_path):
-    """Eight roundings to float16, all in one direction, where six are within the bounds."""
-    kernel = "import numpy as np\n\n\ndef total(x):\n    y = np.float16(1) + x.astype(np.float16) * np.float16(0)\n"
+    """Eight roundings to float16, all in one direction, where seven are within the bounds."""
+    kernel = "import numpy as np\n\n\ndef total(x):\n    y = np.float16(1) + (x * 0).astype(np.float16)\n"
     kernel += "    for _ in range(8):\n        y = y + np.float16(0.00048)\n    return y\n"
     kernel += "\n\ndef exact(x):\n    return 1 + x * 0 + 8 * 0.00048\n"
-    project = repository(with_suite(tmp_path, SUM.replace("1.0e-3", "3.4e-3"), kernel, "total"))
+    project = repository(with_suite(tmp_path, SUM.replace("1.0e-3", "3.7e-3"), kernel, "total"))
     found, text = reduced(project, "total", code=1)
     assert found["status"] == "whole"
     assert "nothing smaller fails" in text

@@ -121,6 +121,7 @@ class _Reducer:
         chain = recorded.chain
         self._found = replace(self._found, engine=chain.engine, operations=len(chain.steps))
         exact = ExactRun(chain)
+        self._found = replace(self._found, rounding=len(exact.rounding()))
         if case.role == "golden" and isinstance(chain, NumpyChain):
             test = Replacement(chain.low, chain.replaced, partial(_have_bits, run.oracle), True, self._settings.runs)
             if found := self._reduce_difference(run, chain, test, "order"):
@@ -159,7 +160,7 @@ class _Reducer:
         while len(parts) < self._settings.parts and loss(frozenset(left)) > 1:
             smallest = find_smallest(left, loss, self._settings.runs)
             runs, is_cut = runs + smallest.tries, is_cut or smallest.is_cut
-            if not parts and len(smallest.items) == len(chain.steps):
+            if not parts and len(smallest.items) == len(left) > 1:
                 return replace(self._found, status="whole", runs=runs, out_of_runs=is_cut)
             left = [place for place in left if place not in smallest.items]
             alone = run.allowance.factor(exact.outputs(smallest.items), expected)
