@@ -59,7 +59,8 @@ def _lines(found: Reduction) -> Iterator[str]:
 def _searched(found: Reduction) -> Iterator[str]:
     limit = "; the limit of runs ended the search, so fewer operations may do: --runs" if found.out_of_runs else ""
     if found.status == "whole":
-        yield f"nothing smaller fails: the {found.rounding} operations that round share the error ({found.runs} runs{limit})"
+        shared = f"the {found.rounding} operations that round share the error"
+        yield f"nothing smaller fails: {shared} ({found.runs} runs{limit})"
         return
     kept = len(found.parts[0].kept)
     if found.error_kind != "rounding":

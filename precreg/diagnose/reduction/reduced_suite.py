@@ -102,7 +102,7 @@ def _suite_text(name: str, case: Case, kept: KeptComputation, bounds: Mapping[st
         f"subject: {json.dumps(kept.subject)}",
         *([] if kept.oracle is None else [f"{kept.oracle[0]}: {json.dumps(kept.oracle[1])}"]),
         *([] if case.device is None else [f"device: {case.device}"]),
-        "inputs:",
+        *(["inputs:"] if kept.inputs else []),
         *(
             f"  {json.dumps(each)}: "
             + json.dumps(

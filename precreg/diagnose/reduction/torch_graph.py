@@ -138,9 +138,17 @@ class TorchChain:
         (last,) = [node for node in graph.nodes if node.op == "output"]
         returned = dict(zip(recorder.names, last.args[0], strict=True))
         self.outputs: Mapping[str, str] = {name: self.name_of(node) for name, node in returned.items()}
-        self.constants = {node.name for node in graph.nodes if node.op == "get_attr"}
         self.steps: Sequence[ChainStep] = [self._step(node, recorder.sites, root) for node in self.nodes]
+        # Weights, and what is made of them alone.
+        self.constants = self._constants({node.name for node in graph.nodes if node.op == "placeholder"})
         self._tensors: dict[str, Any] = {}
+
+    def _constants(self, inputs: set[str]) -> set[str]:
+        varying = set(inputs)
+        for step, node in zip(self.steps, self.nodes, strict=True):
+            if varying.intersection(step.reads) or facts_of(node.target).is_random:
+                varying.update(step.makes)
+        return {*self.low} - varying
 
     def name_of(self, node: Any) -> str:
         """Return the name of the value that stands for a node among arguments."""

@@ -77,11 +77,21 @@ def test_nodes_that_fail_only_together(tmp_path):
     suite = """\
 suite: encoder
 subject: {onnx: encoder.onnx}
-inputs: {x: {shape: [1], dtype: float32, constant: 1.00017}}
+inputs: {x: {shape: [1], dtype: float32, constant: {value: 1.00017}}}
 tolerance: {rtol: 0, atol: 3.0e-4}
 """
     found = reduced(project(tmp_path, made, suite))
-    assert found.status == "whole"
+    assert found.status == "reduced"
+    (part,) = found.parts
+    assert places(part) == ["cast0", "cast1"]
+    # The boundary of two nodes that do not touch: the value between them is stored, too.
+    assert [(each.role, each.name) for each in part.tensors] == [
+        ("input", "x"),
+        ("input", "s0"),
+        ("output", "n0"),
+        ("output", "n1"),
+    ]
+    assert part.proof is not None
 
 
 def test_a_fault_that_only_the_rewritten_program_has_is_reduced_there(tmp_path):
