@@ -28,7 +28,7 @@ _LARGEST = 1e8
 _PRECISION = 1.001
 
 
-class Allowance:
+class ErrorAllowance:
     """The bounds of a case's outputs. `dtypes` are those of the subject's outputs, in which errors are judged."""
 
     def __init__(self, case: Case, chain: tuple[str, ...], dtypes: Mapping[str, np.dtype[Any]]) -> None:
@@ -44,11 +44,12 @@ class Allowance:
         """Return whether a result breaks a bound, or cannot be measured."""
         return any(self._breaks(name, actual[name], expected[name]) for name in expected if name in actual)
 
-    def _breaks(self, name: str, actual: NDArray[Any], expected: NDArray[Any], *, is_rounded: bool = True) -> bool:
+    def _breaks(self, name: str, actual: NDArray[Any], expected: NDArray[Any]) -> bool:
         dtype = self._dtypes[name]
         tolerance = resolve_tolerance(self._case.layers, name, dtype_name(dtype), self._chain)
         with np.errstate(all="ignore"):
-            rounded = actual.astype(dtype) if is_rounded or _counts_last_places(tolerance) else actual
+            # The rounding of an output is the error of the operation that made it, which may be exact here.
+            rounded = actual.astype(dtype) if _counts_last_places(tolerance) else actual
         measured = compare_arrays(
             rounded,
             expected,
@@ -80,12 +81,7 @@ class Allowance:
         return high
 
     def _breaks_divided(self, actual: Arrays, expected: Arrays, by: float) -> bool:
-        # Smaller errors than those of the output's dtype: rounding would add its own.
-        return any(
-            self._breaks(name, _divided(actual[name], expected[name], by), expected[name], is_rounded=by == 1)
-            for name in expected
-            if name in actual
-        )
+        return self.breaks({name: _divided(actual[name], expected[name], by) for name in actual}, expected)
 
 
 def _counts_last_places(tolerance: Tolerance) -> bool:

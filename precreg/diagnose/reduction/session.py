@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.diagnose.reduction.allowance import Allowance
+from precreg.diagnose.reduction.allowance import ErrorAllowance
 from precreg.diagnose.reduction.difference import Replacement, find_differing_part, record_oracle
 from precreg.diagnose.reduction.numpy_chain import NumpyChain
 from precreg.diagnose.reduction.numpy_module import keep_differing, record_numpy
@@ -76,7 +76,7 @@ class _Run(NamedTuple):
     call: Call
     actual: Outputs
     oracle: Arrays
-    allowance: Allowance
+    allowance: ErrorAllowance
 
     @property
     def factor(self) -> float:
@@ -253,7 +253,7 @@ def _run(case: Case, project: Path, seed: int, chain: tuple[str, ...]) -> _Run:
     with _oracle_failures(case, seed):
         oracle = run_oracle(case, [seed], [inputs], directory, project).outputs[0]
     dtypes = {name: array.dtype for name, array in actual.arrays.items()}
-    return _Run(call, actual, oracle, Allowance(case, case_chain(chain, actual.facts), dtypes))
+    return _Run(call, actual, oracle, ErrorAllowance(case, case_chain(chain, actual.facts), dtypes))
 
 
 @contextmanager
