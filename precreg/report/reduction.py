@@ -43,7 +43,10 @@ def _lines(found: Reduction) -> Iterator[str]:
     if found.status == "passed":
         yield f"nothing to reduce: the errors are {_times(found.factor)} what the bounds of the case allow"
         return
-    yield f"the case fails: its errors are {_times(found.factor)} what its bounds allow"
+    if found.limit == "baseline":
+        yield f"the case keeps its bounds, but its errors are {_times(found.factor)} what its baseline allows"
+    else:
+        yield f"the case fails: its errors are {_times(found.factor)} what its bounds allow"
     if found.status == "nondeterministic":
         yield "cannot reduce: two runs of the subject on the same inputs gave other bits"
         return
@@ -80,20 +83,21 @@ def _part(part: ReducedPart, found: Reduction, number: int) -> Iterator[str]:
     if len(part.kept) > _SHOWN:
         yield f"  and {len(part.kept) - _SHOWN} more"
     if found.error_kind == "rounding":
-        yield f"alone they make errors {_times(part.alone)} what the bounds of the case allow"
+        limit = "bounds of the case allow" if found.limit == "tolerance" else "baseline allows"
+        yield f"alone they make errors {_times(part.alone)} what the {limit}"
         if number == len(found.parts) and part.others is not None:
-            yield _others(part.others, len(found.parts))
+            yield _others(part.others, len(found.parts), limit)
     if found.error_kind == "rounding" and part.max_ulp is not None and part.max_ulp <= _CORRECT:
         yield "each result is rounded correctly: its dtype has too few bits for this place"
     yield f"boundary: {', '.join(map(_tensor, part.tensors))}"
     yield from _proof(part, found.folder)
 
 
-def _others(others: float, parts: int) -> str:
+def _others(others: float, parts: int, limit: str) -> str:
     if others <= 1:
-        return f"without them the case would pass: {_times(others)} what its bounds allow"
+        return f"without them the case would pass: {_times(others)} what the {limit}"
     again = f"--parts {parts + 1} reduces what is left"
-    return f"without them the case still fails: {_times(others)} what its bounds allow; {again}"
+    return f"without them the case still fails: {_times(others)} what the {limit}; {again}"
 
 
 def _proof(part: ReducedPart, folder: str) -> Iterator[str]:

@@ -27,6 +27,10 @@ ReductionStatus = Literal["reduced", "unproven", "whole", "passed", "nondetermin
 ReducedErrorKind = Literal["rounding", "formula", "order"]
 
 
+# The limit that the case breaks: the bounds of its tolerance, or the errors that its baseline accepted.
+BrokenLimitKind = Literal["tolerance", "baseline"]
+
+
 class KeptOperation(Struct, frozen=True):
     """An operation that the reduction kept: its place among all operations, counted from 1, its name and its site."""
 
@@ -74,6 +78,7 @@ class Reduction(Struct, frozen=True, kw_only=True):
     commit: str = ""
     status: ReductionStatus
     error_kind: ReducedErrorKind = "rounding"
+    limit: BrokenLimitKind = "tolerance"
     engine: TraceEngine = "numpy"
     # The factor by which the case's errors exceed its bounds; below 1 it passes.
     factor: float = 0.0

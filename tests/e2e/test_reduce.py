@@ -170,6 +170,20 @@ def test_a_case_on_a_simulated_device_is_reduced_on_the_device(tmp_path):
     assert "device: mlu370" in (project / "reduced" / "suites" / "unit" / "reduced_total_default.yaml").read_text()
 
 
+def test_a_regression_within_the_bounds_is_reduced_by_the_baseline(tmp_path):
+    project = repository(with_suite(tmp_path, SUITE.replace("rtol: 1e-3", "rtol: 1e-1"), KERNEL, "block"))
+    precreg(project, "run")
+    accepted = precreg(project, "baseline", "accept", "--all", "--reason", "first")
+    assert accepted.returncode == 0, accepted.stderr
+    assert reduced(project, "block/float32", code=1)[0]["status"] == "passed"
+    plant(project, "return centered * (1", "return centered.astype(np.float16).astype(x.dtype) * (1")
+    found, text = reduced(project, "block/float32")
+    assert (found["status"], found["limit"]) == ("reduced", "baseline")
+    assert [kept["name"] for kept in found["parts"][0]["kept"]] == ["astype"]
+    assert "keeps its bounds, but its errors are" in text
+    assert "FAILED   unit/reduced_block_float32/default" in run_reduced(project, 1)
+
+
 def test_a_case_that_passes_has_nothing_to_reduce(project):
     found, text = reduced(project, "block/float32", code=1)
     assert found["status"] == "passed"

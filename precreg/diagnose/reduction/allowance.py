@@ -1,7 +1,8 @@
 """By how many times do the errors of some outputs exceed what a case allows?
 
 A case allows errors by the bounds of its tolerance. The factor of a result is the smallest number by which all of its
-errors must be divided so that each bound holds.
+errors must be divided so that each bound holds. A case that keeps its bounds may have regressed: its errors then exceed
+what its baseline accepted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 # Errors that grow or shrink by more are unbounded.
 _LARGEST = 1e8
+# A mean error that grew by less than a tenth is no loss to look for.
+_GROWTH = 1.1
 # The factor is printed with 3 digits.
 _PRECISION = 1.001
 
@@ -98,6 +101,44 @@ def _measured_bounds(tolerance: Tolerance, measured: Comparison) -> Tolerance:
         bounds=tuple(each for each in tolerance.bounds if each.metric in measured.metrics),
         alternatives=tuple(tuple(each) for each in known if each),
     )
+
+
+class AcceptedAllowance:
+    """The mean absolute errors that a case's baseline accepted, by output: a regressed case exceeds them."""
+
+    def __init__(self, accepted: Mapping[str, float]) -> None:
+        self._limits = {name: error * _GROWTH for name, error in accepted.items()}
+
+    def broken_outputs(self, actual: Arrays, expected: Arrays) -> list[str]:
+        """Return the outputs whose errors grew, the one that grew most first."""
+        ratios = self._ratios(actual, expected)
+        return sorted((name for name in ratios if ratios[name] > 1), key=lambda name: -ratios[name])
+
+    def breaks(self, actual: Arrays, expected: Arrays) -> bool:
+        """Return whether the error of an output grew."""
+        return bool(self.broken_outputs(actual, expected))
+
+    def factor(self, actual: Arrays, expected: Arrays, _precision: float = _PRECISION) -> float:
+        """Return the largest growth over what the baseline allows."""
+        return max(self._ratios(actual, expected).values(), default=0.0)
+
+    def _ratios(self, actual: Arrays, expected: Arrays) -> dict[str, float]:
+        return {
+            name: _ratio(_mean_error(actual[name], expected[name]), limit)
+            for name, limit in self._limits.items()
+            if name in actual and name in expected
+        }
+
+
+def _ratio(error: float, limit: float) -> float:
+    return error / limit if limit > 0 else (inf if error > 0 else 0.0)
+
+
+def _mean_error(actual: NDArray[Any], expected: NDArray[Any]) -> float:
+    if actual.shape != expected.shape:
+        return inf
+    # As a comparison measures it: pairs that are not finite do not count.
+    return compare_arrays(actual, expected, rtol=0.0, atol=0.0).metrics.get("mean_abs_error", inf)
 
 
 def _divided(actual: NDArray[Any], expected: NDArray[Any], by: float) -> NDArray[Any]:

@@ -18,7 +18,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.diagnose.reduction.allowance import ErrorAllowance
+from precreg.baseline import Baselines
+from precreg.diagnose.reduction.allowance import AcceptedAllowance, ErrorAllowance
 from precreg.diagnose.reduction.difference import Replacement, find_differing_part, record_oracle
 from precreg.diagnose.reduction.numpy_chain import NumpyChain
 from precreg.diagnose.reduction.numpy_module import keep_differing, record_numpy
@@ -76,7 +77,7 @@ class _Run(NamedTuple):
     call: Call
     actual: Outputs
     oracle: Arrays
-    allowance: ErrorAllowance
+    allowance: ErrorAllowance | AcceptedAllowance
 
     @property
     def factor(self) -> float:
@@ -115,7 +116,10 @@ class _Reducer:
         if array_digests(again.arrays) != array_digests(run.actual.arrays):
             return replace(self._found, status="nondeterministic")
         if not run.allowance.breaks(run.actual.arrays, run.oracle):
-            return replace(self._found, factor=run.factor)
+            regressed = run._replace(allowance=self._accepted())
+            if not regressed.allowance.breaks(run.actual.arrays, run.oracle):
+                return replace(self._found, factor=run.factor)
+            run, self._found = regressed, replace(self._found, limit="baseline")
         self._found = replace(self._found, factor=run.factor)
         recorded = self._record(run)
         chain = recorded.chain
@@ -131,6 +135,18 @@ class _Reducer:
         if rounding > 1 and rounding >= run.allowance.factor(outputs, run.oracle):
             return self._reduce_rounding(run, recorded, exact)
         return self._reduce_formula(run, chain, exact)
+
+    def _accepted(self) -> AcceptedAllowance:
+        """Return the errors that the baseline accepted at this seed, or over all seeds if it has none for this one."""
+        baseline = Baselines(self._project).lookup(self._case.baseline_id, self._settings.chain)
+        outputs = {} if baseline is None else baseline.entry.outputs
+        found: dict[str, float] = {}
+        for name, output in outputs.items():
+            errors, seed = output.metrics.get("mean_abs_error", []), self._settings.seed
+            known = [each for each in (errors[seed : seed + 1] or errors) if each is not None]
+            if known:
+                found[name] = sum(known) / len(known)
+        return AcceptedAllowance(found)
 
     def _record(self, run: _Run) -> RecordedChain:
         def fails(found: Arrays) -> bool:
