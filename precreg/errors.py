@@ -74,6 +74,7 @@ ADVICE: dict[str, str] = {
     "unsearchable": "search a case with floating inputs, a subject that repeats its bits, and a wider reference",
     "search-failed": "fix the subject or the reference: precreg run --jobs 0 CASE runs the case alone",
     "bad-range": "give each range of a floating input once, as NAME=[LOW,HIGH], with numbers that its dtype has",
+    "irreducible": "reduce a case of numpy calls, a module of torch or an ONNX model; precreg trace may show its place",
     "bad-model": "export the model again, for an opset that the installed ONNX Runtime knows",
     "unsupported-model": "use another provider, or a model of operators that the installed ONNX Runtime implements",
     "bad-model-inputs": "give each input of the graph in inputs:, with its name, dtype and shape",

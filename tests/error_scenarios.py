@@ -32,6 +32,12 @@ import numpy as np
 def by_list(x):
     return np.array([sum(column) / len(column) for column in x.T.tolist()], x.dtype)
 """
+KERNELS_OF_LISTS = f"""\
+def mean(x):
+    return exact(x) if x.dtype == "float64" else {{"out": [sum(column) for column in x.T.tolist()]}}
+
+
+{KERNELS.replace("mean(x)", "exact(x)", 1)}"""
 KERNELS_FILE = "suites/unit/kernels.py"
 TRACE = ("trace", "mean/float16")
 SEARCH = ("search", "mean/float16", "--trials", "100")
@@ -535,6 +541,7 @@ SCENARIOS = {
     "unsearchable": changed("reference: kernels:mean", "golden: kernels:mean", *SEARCH),
     "search-failed": written(KERNELS_FILE, "def mean(x):\n    raise SystemExit(3)\n", *SEARCH),
     "bad-range": command(*SEARCH, "--ranges", "x=[2,1]"),
+    "irreducible": written(KERNELS_FILE, KERNELS_OF_LISTS, "reduce", "mean/float16"),
     "bad-model": with_a_model("{onnx: net.onnx}", lambda _: b"suite: net"),
     "unsupported-model": with_a_model("{onnx: net.onnx}", mel_net),
     "bad-model-inputs": with_a_model("{onnx: net.onnx}", relu_net, inputs="z"),

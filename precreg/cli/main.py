@@ -32,6 +32,9 @@ COMMANDS = {
     "diagnose": CommandEntry("diagnose", "Find the cause of a case's errors: hypotheses are executed, not guessed."),
     "bisect": CommandEntry("bisect", "Find the commit, release or setting that made a case worse, and prove it."),
     "search": CommandEntry("search", "Search the inputs of a case with the largest errors, within declared ranges."),
+    "reduce": CommandEntry(
+        "reduce", "Find the fewest operations of a failing case that still fail; write their suite."
+    ),
     "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
     "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),

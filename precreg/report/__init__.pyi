@@ -48,6 +48,8 @@ from .pairs import describe_no_version as describe_no_version
 from .precision import precision_json as precision_json
 from .precision import render_precision as render_precision
 from .record import read_merged_run as read_merged_run
+from .reduction import reduction_json as reduction_json
+from .reduction import render_reduction as render_reduction
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding
 from .search import render_search as render_search

@@ -1,7 +1,9 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .alignment import SketchListener as SketchListener
 from .case_trace import TraceSettings as TraceSettings
+from .case_trace import relative_site as relative_site
 from .case_trace import require_traceable as require_traceable
+from .case_trace import subject_failures as subject_failures
 from .case_trace import trace_case as trace_case
 from .dumps import DumpReader as DumpReader
 from .dumps import StoredTensor as StoredTensor

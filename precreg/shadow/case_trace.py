@@ -178,11 +178,11 @@ def require_traceable(case: Case, chain: tuple[str, ...]) -> None:
 def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settings: TraceSettings) -> _TracedCall:
     directory = suite_folder(project, case.directory)
     tracer = Tracer(recorder, shares=settings.shares, dumps=settings.dumps)
-    with _failures(case, seed, "return arrays"):
+    with subject_failures(case, seed, "return arrays"):
         inputs = draw_inputs(case, seed, directory, project)
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         plain = run_subject_once(case, call)
-    with _failures(case, seed, "return arrays when it is traced, as it did before,"):
+    with subject_failures(case, seed, "return arrays when it is traced, as it did before,"):
         if case.subject.kind in ("onnx", "onnx_test"):
             # A model of ONNX calls no function: the program that ONNX Runtime runs is traced.
             trace_model = trace_onnx_call if case.subject.kind == "onnx" else trace_onnx_test
@@ -192,7 +192,7 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
     if not tracer.outputs:
         message = f"expected a subject that calls a Python function but {case.id} has the kind {case.subject.kind}"
         raise UserError("untraceable", message)
-    with _failures(case, seed, "return arrays when it is traced again,"):
+    with subject_failures(case, seed, "return arrays when it is traced again,"):
         tracer.outputs = with_shadow_errors(
             tracer, lambda second: run_subject_once(case, replace(call, observer=second))
         )
@@ -200,7 +200,7 @@ def _run_traced(case: Case, project: Path, seed: int, recorder: Recorder, settin
 
 
 @contextmanager
-def _failures(case: Case, seed: int, expected: str) -> Iterator[None]:
+def subject_failures(case: Case, seed: int, expected: str) -> Iterator[None]:
     """Turn every failure of user code inside into a UserError: untraceable if the case cannot run, or trace-failed."""
     try:
         with blame_failures(Reason.SUBJECT_ERROR):
@@ -227,7 +227,7 @@ def _same_bits(plain: Outputs, traced: Outputs) -> bool:
 
 def _repeats(case: Case, seed: int, run: _TracedCall) -> bool:
     """Return whether a second plain run has the bits of the first one: then the trace itself changed them."""
-    with _failures(case, seed, "return arrays again"):
+    with subject_failures(case, seed, "return arrays again"):
         return _same_bits(run.plain, run_subject_once(case, run.call))
 
 
@@ -329,8 +329,8 @@ def with_relative_files(trace: Trace, project: Path) -> Trace:
     root = Path(realpath(project))
     return replace(
         trace,
-        operations=tuple(replace(each, site=_relative_site(each.site, root)) for each in trace.operations),
-        events=tuple(replace(each, site=_relative_site(each.site, root)) for each in trace.events),
+        operations=tuple(replace(each, site=relative_site(each.site, root)) for each in trace.operations),
+        events=tuple(replace(each, site=relative_site(each.site, root)) for each in trace.events),
         formula=_places_inside(trace.formula, root),
         order=_places_inside(trace.order, root),
     )
@@ -343,12 +343,13 @@ def _places_inside(found: _Difference | None, root: Path) -> _Difference | None:
 
 
 def _inside(place: OperationPlace | None, root: Path) -> OperationPlace | None:
-    return None if place is None else replace(place, site=_relative_site(place.site, root))
+    return None if place is None else replace(place, site=relative_site(place.site, root))
 
 
 # A computation has few lines and many operations.
 @lru_cache(maxsize=4096)
-def _relative_site(site: Site, root: Path) -> Site:
+def relative_site(site: Site, root: Path) -> Site:
+    """Return a site with its file relative to a folder without links, if the file lies inside."""
     file = Path(realpath(site.file)) if site.file and not site.file.startswith("<") else None
     if file is None or not file.is_relative_to(root):
         return site

@@ -69,5 +69,6 @@ from .table import PARQUET as PARQUET
 from .table import find_row as find_row
 from .table import read_rows as read_rows
 from .table import row_figures as row_figures
+from .tensors import array_to_tensor as array_to_tensor
 from .tensors import is_tensor as is_tensor
 from .tensors import tensor_to_array as tensor_to_array

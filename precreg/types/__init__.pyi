@@ -171,6 +171,12 @@ from .recorded import AbsentFigures as AbsentFigures
 from .recorded import FigureMoved as FigureMoved
 from .recorded import NonFiniteFigures as NonFiniteFigures
 from .recorded import RecordedFigures as RecordedFigures
+from .reduction import BoundaryTensor as BoundaryTensor
+from .reduction import KeptOperation as KeptOperation
+from .reduction import ReducedErrorKind as ReducedErrorKind
+from .reduction import ReducedPart as ReducedPart
+from .reduction import Reduction as Reduction
+from .reduction import ReductionStatus as ReductionStatus
 from .search import RandomTrials as RandomTrials
 from .search import Search as Search
 from .search import SearchedRange as SearchedRange
@@ -194,6 +200,7 @@ from .trace import SiteTotals as SiteTotals
 from .trace import Trace as Trace
 from .trace import TracedArray as TracedArray
 from .trace import TracedOutput as TracedOutput
+from .trace import TraceEngine as TraceEngine
 from .trace import TraceEvent as TraceEvent
 from .trace import ValueRange as ValueRange
 from .trace import VersionDifference as VersionDifference

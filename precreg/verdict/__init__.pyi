@@ -12,9 +12,11 @@ from .judge import largest_loss as largest_loss
 from .judge import unmeasured_verdict as unmeasured_verdict
 from .limits import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP
 from .limits import allowed_ratio as allowed_ratio
+from .limits import broken_bounds as broken_bounds
 from .limits import satisfies_bound as satisfies_bound
 from .limits import seed_means as seed_means
 from .limits import unchecked_bounds as unchecked_bounds
+from .limits import unmeasurable_findings as unmeasurable_findings
 from .pair import Look as Look
 from .pair import PairedOutput as PairedOutput
 from .pair import SeedPair as SeedPair
