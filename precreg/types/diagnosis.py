@@ -47,6 +47,7 @@ FingerprintKind = Literal[
     "at_large_values",
     "at_ties",
     "saturated",
+    "wrapped",
     "flushed",
     "never_written",
     "moved_elements",
