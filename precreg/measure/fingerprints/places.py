@@ -64,14 +64,13 @@ def _along(sample: ErrorSample, axis: int) -> AxisErrors:
 def _ratios(sample: ErrorSample, group: Array, counts: Array) -> Array:
     """Return each group's error over that of the median group: absolute or relative, the smaller."""
     errors = np.sqrt(np.bincount(group, weights=sample.squares, minlength=len(counts)) / np.maximum(counts, 1))
-    largest = np.abs(sample.exact).max(initial=0)
-    magnitudes = (sample.exact / largest if largest > 0 else sample.exact).astype(np.float64) ** 2
-    sizes = np.sqrt(np.bincount(group, weights=magnitudes, minlength=len(counts)) / np.maximum(counts, 1))
+    sizes = np.sqrt(np.bincount(group, weights=sample.powers, minlength=len(counts)) / np.maximum(counts, 1))
     with np.errstate(all="ignore"):
         relative = np.where(sizes > 0, errors / sizes, np.where(errors > 0, np.inf, 0.0))
         absolute, related = (each / np.median(each[counts > 0]) for each in (errors, relative))
     # 0 / 0 is an index without an error among others without one.
-    return np.nan_to_num(np.fmin(absolute, related), nan=0.0, posinf=np.inf)
+    times: Array = np.nan_to_num(np.fmin(absolute, related), nan=0.0, posinf=np.inf)
+    return times
 
 
 class _Region(NamedTuple):
@@ -104,8 +103,11 @@ def _place(output: str, sample: ErrorSample, regions: list[_Region]) -> Fingerpr
     figures |= {"ratio": times} if np.isfinite(times) else {}
     if len(regions) > 1:
         parts = {region.errors.axis: f"{region.start}:{region.stop}" for region in regions}
-        ranges = [parts.get(axis, ":") for axis in range(len(sample.shape))]
-        return Fingerprint("one_channel", output, certainty, {"region": f"[{', '.join(ranges)}]"} | figures)
+        figures["region"] = f"[{', '.join(parts.get(axis, ':') for axis in range(len(sample.shape)))}]"
+        for region in regions:
+            figures[f"start_{region.errors.axis}"] = float(region.start)
+            figures[f"stop_{region.errors.axis}"] = float(region.stop)
+        return Fingerprint("one_channel", output, certainty, figures)
     axis, start, stop = regions[0].errors.axis, regions[0].start, regions[0].stop
     length = sample.shape[axis]
     place: dict[str, float | str] = {"axis": float(axis)}
@@ -157,8 +159,7 @@ def _ratio_of_two(sample: ErrorSample, inside: Array) -> tuple[float, float]:
     """Return the absolute and the relative error inside over that outside, as ratios of root mean squares."""
     if not inside.any() or inside.all():
         return 0.0, 0.0
-    largest = np.abs(sample.exact).max(initial=0)
-    sizes = (sample.exact / largest if largest > 0 else sample.exact).astype(np.float64) ** 2
+    sizes = sample.powers
     with np.errstate(all="ignore"):
         absolute = np.sqrt(sample.squares[inside].mean() / sample.squares[~inside].mean())
         relative = absolute / np.sqrt(sizes[inside].mean() / sizes[~inside].mean())
@@ -218,7 +219,7 @@ def _periodic(output: str, sample: ErrorSample, coordinate: Array, period: int) 
 
 
 def find_growth(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
-    """Yield the axis along which errors grow most surely, absolute and relative ones, and the exponent of the growth."""
+    """Yield the axis along which absolute and relative errors grow most surely, and the exponent of the growth."""
     found = [one for axis in sample.axes(PARTS) if (one := _growth(output, sample, axis)) is not None]
     if found:
         yield max(found, key=lambda one: one.certainty)
@@ -231,9 +232,7 @@ def _growth(output: str, sample: ErrorSample, axis: int) -> Fingerprint | None:
     if counts.min() < threshold("per_group"):
         return None
     errors = np.sqrt(np.bincount(part, weights=sample.squares, minlength=PARTS) / counts)
-    largest = np.abs(sample.exact).max(initial=0)
-    magnitudes = (sample.exact / largest if largest > 0 else sample.exact).astype(np.float64) ** 2
-    sizes = np.sqrt(np.bincount(part, weights=magnitudes, minlength=PARTS) / counts)
+    sizes = np.sqrt(np.bincount(part, weights=sample.powers, minlength=PARTS) / counts)
     if errors.min() == 0 or sizes.min() == 0:
         return None
     for direction, step in (("forward", 1), ("backward", -1)):

@@ -18,8 +18,8 @@ from precreg.storage import Array
 class ErrorSample:
     """The finite pairs of an output, flat in C order, and their errors.
 
-    `index` has the flat index of each pair; the parts of complex numbers are pairs of their own with one index. `actual`
-    and `exact` are float64, or long doubles where float64 would lose bits. `format` is None for integers.
+    `index` has the flat index of each pair. The two parts of a complex number are pairs of one index. `actual` and
+    `exact` are float64, or long doubles where float64 would lose bits. `format` is None for integers.
     """
 
     def __init__(self, actual: Array, exact: Array, dtype: str | None = None) -> None:
@@ -83,13 +83,21 @@ class ErrorSample:
     @cached_property
     def squares(self) -> Array:
         """The squared errors as float64, over the largest, so that none overflows."""
-        return _scaled(self.error) ** 2
+        squares: Array = _scaled(self.error) ** 2
+        return squares
+
+    @cached_property
+    def powers(self) -> Array:
+        """The squared exact values as float64, over the largest."""
+        powers: Array = _scaled(self.exact) ** 2
+        return powers
 
     @cached_property
     def ulps(self) -> Array:
         """The errors in units of the spacing, without sign."""
         with np.errstate(all="ignore"):
-            return (np.abs(self.error) / self.spacing).astype(np.float64)
+            ulps: Array = (np.abs(self.error) / self.spacing).astype(np.float64)
+        return ulps
 
     @cached_property
     def differs(self) -> Array:
@@ -125,12 +133,14 @@ class ErrorSample:
 
     def coordinate(self, axis: int) -> Array:
         """Return the index of each pair on an axis."""
-        return self.index // prod(self.shape[axis + 1 :]) % self.shape[axis]
+        coordinate: Array = self.index // prod(self.shape[axis + 1 :]) % self.shape[axis]
+        return coordinate
 
     def rows(self, axis: int) -> Array:
         """Return for each pair the number of its row: all pairs that differ in the index on `axis` alone are one."""
         below = prod(self.shape[axis + 1 :])
-        return self.index // (below * self.shape[axis]) * below + self.index % below
+        row: Array = self.index // (below * self.shape[axis]) * below + self.index % below
+        return row
 
     def axes(self, least: int = 2) -> Iterator[int]:
         """Yield the axes of at least so many elements."""

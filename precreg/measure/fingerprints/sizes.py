@@ -31,17 +31,16 @@ def find_factor_or_offset(output: str, sample: ErrorSample) -> Iterator[Fingerpr
 def _factor(output: str, sample: ErrorSample) -> Fingerprint | None:
     used = sample.exact != 0
     # The median ratio is not moved by other errors in a few elements.
-    excess = np.median(sample.error[used] / sample.exact[used]) if used.any() else 0.0
+    excess = float(np.median(sample.error[used] / sample.exact[used])) if used.any() else 0.0
     certainty = _certainty(sample, excess * sample.exact)
-    factor = 1 + float(excess)
+    factor = 1 + excess
     # A factor of 0 is a result that was never written.
     if not certainty or factor == 0:
         return None
-    values: dict[str, float | str] = {"factor": factor} | _ratio_of_counts(sample, float(excess))
-    return Fingerprint("constant_factor", output, certainty, values)
+    return Fingerprint("constant_factor", output, certainty, {"factor": factor, **_ratio_of_counts(sample, excess)})
 
 
-def _ratio_of_counts(sample: ErrorSample, excess: float) -> dict[str, float | str]:
+def _ratio_of_counts(sample: ErrorSample, excess: float) -> dict[str, float]:
     """Return n if the factor is n / (n - 1), or (n - 1) / n, as far as the rounding of the output shows it.
 
     The n of (n - 1) / n is negative.
