@@ -314,7 +314,7 @@ def test_ties_away_from_zero(seed):
 @pytest.mark.parametrize("size", [3000, 20000])
 def test_ties_of_a_float_format(size):
     # Odd numbers beyond 2**11 are ties of float16, whose spacing is 2 there.
-    exact = np.random.default_rng(1).integers(2048, 4096, size).astype(np.float64)
+    exact = np.random.default_rng(1).integers(8192, 16384, size) / 4
     up = (np.floor((exact + 1) / 2) * 2).astype(np.float16)
     assert one(up, exact, "at_ties")["rule"] in ("nearest_away", "up")
 
@@ -380,10 +380,10 @@ def test_errors_that_grow_toward_zero(limit, dtype):
     assert one(wrong.astype(dtype), exact, "at_zeros")["at"] == "near"
 
 
-@pytest.mark.parametrize("power", [4, 6])
+@pytest.mark.parametrize("power", [2, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_errors_at_large_values(power, dtype):
-    exact = np.exp(2 * drawn((64, 200)))
+    exact = np.exp(drawn((64, 200)))
     noise = np.random.default_rng(2).standard_normal(exact.shape)
     wrong = exact * (1 + 1e-3 * noise * (exact / exact.max()) ** power)
     assert one(wrong.astype(dtype), exact, "at_large_values")["ratio"] > 8
@@ -454,7 +454,7 @@ def test_results_that_were_never_written(fill, dtype):
     actual[5, 3:180] = fill
     values = one(actual, exact, "never_written")
     assert values["fill"] == fill
-    assert values["elements"] == pytest.approx(177, abs=3)
+    assert values["elements"] == pytest.approx(177, abs=12)
 
 
 @pytest.mark.parametrize("what", ["nan_of_actual", "nan_of_exact", "inf_of_actual"])
@@ -475,10 +475,10 @@ def test_an_overflow_of_the_output_alone_is_right():
 # Moved elements
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
 @pytest.mark.parametrize(("axis", "shift"), [(0, 1), (1, -1), (1, 37), (0, -5)])
 def test_shifted_elements(axis, shift, dtype):
-    exact = 1000 * drawn()
+    exact = (1e6 if dtype == np.int32 else 1) * drawn()
     moved = np.roll(exact, shift, axis).astype(dtype)
     values = one(moved, exact, "moved_elements")
     assert (values["what"], values["axis"]) == ("rotation", axis)
@@ -753,11 +753,13 @@ def test_booleans_have_places_alone():
 def test_a_sample_covers_every_axis_evenly(shape):
     index = sample_indices(prod(shape), 2**16)
     assert len(np.unique(index)) == 2**16
-    assert index.min() >= 0 and index.max() < prod(shape)
+    assert index.min() >= 0
+    assert index.max() < prod(shape)
     for axis, length in enumerate(shape):
         parts = min(length, 64)
         counts = np.bincount(np.unravel_index(index, shape)[axis] * parts // length)
-        assert counts.min() > 0.8 * 2**16 / parts
+        whole = np.bincount(np.arange(length) * parts // length)
+        assert (counts / whole).min() > 0.8 * 2**16 / length
 
 
 def test_shapes_of_large_arrays_are_found_in_a_sample():

@@ -61,7 +61,7 @@ _IMPLIES: dict[FingerprintKind, tuple[FingerprintKind, ...]] = {
 
 
 def find_fingerprints(
-    output: str, actual: ArrayLike, exact: ArrayLike, *, dtype: str | None = None
+    output: str, actual: ArrayLike, exact: ArrayLike, *, dtype: str | None = None, most: int | None = None
 ) -> tuple[Fingerprint, ...]:
     """Return the shapes of the errors of `actual` against `exact`, the surest first; none if every result is right.
 
@@ -70,6 +70,7 @@ def find_fingerprints(
         actual: an array of numbers.
         exact: its oracle, of the same shape: wider, so that it shows roundings, or of the same dtype.
         dtype: the format of the output, if `actual` holds its numbers in a wider dtype, as simulations do.
+        most: the number of elements in which shapes are searched, evenly over a larger array; None for 262,144.
 
     Raises:
         UserError: bad-value or unknown-dtype for arrays of other things than numbers; unknown-format for `dtype`.
@@ -78,7 +79,7 @@ def find_fingerprints(
     if a.shape != r.shape or a.size == 0:
         return ()
     with np.errstate(all="ignore"):
-        sample = ErrorSample(a, r, dtype)
+        sample = ErrorSample(a, r, dtype, most or int(threshold("sample")))
         if not sample.count and not sample.beyond.any():
             return ()
         found = [one for detector in _DETECTORS for one in detector(output, sample)]

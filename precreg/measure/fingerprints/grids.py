@@ -81,11 +81,9 @@ def _fixed_step(actual: tuple[Array, Array], bits: int) -> int | None:
     """Return the exponent of the step if small results have fewer bits than large ones, as in fixed point."""
     significant, last = actual
     step = int(np.sort(last)[int(len(last) * (1 - threshold("on_grid")))])
-    exponents = significant + last
-    small = exponents <= exponents.max() - 2
-    # A quarter of the numbers of a floating-point format have so few bits.
-    is_fixed = np.count_nonzero(small) >= threshold("elements") and np.mean(significant[small] <= bits - 2) >= 0.9
-    return step if is_fixed else None
+    # In floating point, only the hundredth below the step can be so small and have all bits.
+    small = (significant + last <= bits + step - 2) & (significant <= bits - 2)
+    return step if np.count_nonzero(small) >= max(threshold("elements"), 0.05 * len(last)) else None
 
 
 def _fixed_point(output: str, sample: ErrorSample, step: int) -> Fingerprint:

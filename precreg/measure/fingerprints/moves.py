@@ -42,20 +42,19 @@ def find_moved_elements(output: str, sample: ErrorSample) -> Iterator[Fingerprin
         if certainty >= threshold("share") and (best is None or certainty > best[0] + 0.01):
             best = certainty, move
     if best is not None:
-        certainty, (what, axis, amount) = best[0], _rotated(sample, tried, best)
+        certainty, (what, axis, amount) = best[0], _rotated(sample, tried, best[1])
         yield Fingerprint("moved_elements", output, certainty, _values(sample, gross, what, axis, amount))
     elif sample.is_complete and _is_permutation(sample):
         values: dict[str, float | str] = {"what": "permutation", "elements": float(number)}
         yield Fingerprint("moved_elements", output, 1.0, values)
 
 
-def _rotated(sample: ErrorSample, tried: Array, best: tuple[float, Move]) -> Move:
+def _rotated(sample: ErrorSample, tried: Array, move: Move) -> Move:
     """Return the shift as a rotation if elements beyond the end of the axis come in again at its beginning."""
-    certainty, (what, axis, amount) = best
-    if what == "shift" and np.any(_source(sample, sample.index[tried], best[1]) < 0):
-        rotation = ("rotation", axis, amount)
-        return rotation if _certainty_of(sample, tried, rotation) > certainty - 0.01 else best[1]
-    return best[1]
+    what, axis, amount = move
+    edge = tried[_source(sample, sample.index[tried], move) < 0] if what == "shift" else tried[:0]
+    rotation: Move = ("rotation", axis, amount)
+    return rotation if len(edge) and _certainty_of(sample, edge, rotation, 1) else move
 
 
 def _values(sample: ErrorSample, gross: Array, what: str, axis: int | None, amount: int) -> dict[str, float | str]:
@@ -108,11 +107,11 @@ def _most_frequent(shifts: Array, axis: int | None) -> Iterator[Move]:
         yield "shift", axis, int(known[best])
 
 
-def _certainty_of(sample: ErrorSample, tried: Array, move: Move) -> float:
+def _certainty_of(sample: ErrorSample, tried: Array, move: Move, least: int = MIN_MOVED) -> float:
     """Return the share of squared errors that a move explains, at the tried elements whose source exists."""
     source = _source(sample, sample.index[tried], move)
     known = source >= 0
-    if np.count_nonzero(known) < max(MIN_MOVED, len(tried) // 2):
+    if np.count_nonzero(known) < max(least, len(tried) // 2):
         return 0.0
     places = tried[known]
     exact = sample.whole[1][np.unravel_index(source[known], sample.shape)].astype(sample.working)

@@ -11,7 +11,7 @@ import numpy as np
 from precreg.measure.fingerprints.sample import ErrorSample
 from precreg.measure.fingerprints.thresholds import threshold
 from precreg.storage import Array
-from precreg.types import Fingerprint
+from precreg.types import Fingerprint, FingerprintKind
 
 # The sizes of blocks that kernels use. Others are found as a start alone.
 BLOCK_SIZES = (8, 16, 32, 64, 128, 256)
@@ -42,16 +42,18 @@ def find_places(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
     """Yield the region that holds the errors: along one axis or several, or the end of the flat array."""
     regions = [region for axis in sample.axes() if (region := _region(_along(sample, axis))) is not None]
     found = [_place(output, sample, [region]) for region in regions]
-    if len(regions) > 1:
-        found.append(_place(output, sample, regions))
-    known = [one for one in found if one is not None]
-    if not known and len(sample.shape) > 1:
-        known = [one for one in (_flat_end(output, sample),) if one is not None]
-    if not known:
-        known = [one for axis in sample.axes() if (one := _several(output, sample, axis)) is not None]
+    found += [_place(output, sample, regions)] if len(regions) > 1 else []
+    found += [_flat_end(output, sample)] if len(sample.shape) > 1 else []
+    known = [one for one in found if one is not None] or [
+        one for axis in sample.axes() if (one := _several(output, sample, axis)) is not None
+    ]
     if known:
-        # Several axes explain as much as the best of them; the plainest description comes first.
-        yield max(known, key=lambda one: round(one.certainty, 3))
+        # The place that is filled best; of several, the plainest description comes first.
+        yield max(known, key=lambda one: round(one[0], 2))[1]
+
+
+# The share of the errors at a place times the share of its elements that are wrong, and the place.
+_Ranked = tuple[float, Fingerprint]
 
 
 def _along(sample: ErrorSample, axis: int) -> AxisErrors:
@@ -90,32 +92,38 @@ def _region(errors: AxisErrors) -> _Region | None:
     return _Region(errors, start, stop)
 
 
-def _place(output: str, sample: ErrorSample, regions: list[_Region]) -> Fingerprint | None:
+def _place(output: str, sample: ErrorSample, regions: list[_Region]) -> _Ranked | None:
     inside = np.ones(sample.error.size, bool)
     for region in regions:
         inside &= (region.errors.coordinate >= region.start) & (region.errors.coordinate < region.stop)
-    certainty = _filled_share(sample, inside)
+    certainty, filled = _filled_share(sample, inside)
     if not certainty:
         return None
     times = min(float(region.errors.times[region.start : region.stop].max()) for region in regions)
     figures: dict[str, float | str] = {"elements": float(np.count_nonzero(inside))}
     # Without an error elsewhere there is no ratio.
     figures |= {"ratio": times} if np.isfinite(times) else {}
+    kind, place = _where(sample.shape, regions)
+    return certainty * filled, Fingerprint(kind, output, certainty, place | figures)
+
+
+def _where(shape: tuple[int, ...], regions: list[_Region]) -> tuple[FingerprintKind, dict[str, float | str]]:
+    """Return the kind and the figures of the place that regions of one axis or of several have in common."""
+    place: dict[str, float | str] = {}
     if len(regions) > 1:
         parts = {region.errors.axis: f"{region.start}:{region.stop}" for region in regions}
-        figures["region"] = f"[{', '.join(parts.get(axis, ':') for axis in range(len(sample.shape)))}]"
+        place["region"] = f"[{', '.join(parts.get(axis, ':') for axis in range(len(shape)))}]"
         for region in regions:
-            figures[f"start_{region.errors.axis}"] = float(region.start)
-            figures[f"stop_{region.errors.axis}"] = float(region.stop)
-        return Fingerprint("one_channel", output, certainty, figures)
+            place[f"start_{region.errors.axis}"] = float(region.start)
+            place[f"stop_{region.errors.axis}"] = float(region.stop)
+        return "one_channel", place
     axis, start, stop = regions[0].errors.axis, regions[0].start, regions[0].stop
-    length = sample.shape[axis]
-    place: dict[str, float | str] = {"axis": float(axis)}
-    if stop == length and (stop - start > 1 or _block_sizes(start, length)):
-        return Fingerprint("last_block", output, certainty, place | _end(start, length) | figures)
+    place["axis"] = float(axis)
+    if stop == shape[axis] and (stop - start > 1 or _block_sizes(start, shape[axis])):
+        return "last_block", place | _end(start, shape[axis])
     if stop - start == 1:
-        return Fingerprint("one_channel", output, certainty, place | {"index": float(start)} | figures)
-    return Fingerprint("one_channel", output, certainty, place | {"start": float(start), "stop": float(stop)} | figures)
+        return "one_channel", place | {"index": float(start)}
+    return "one_channel", place | {"start": float(start), "stop": float(stop)}
 
 
 def _end(start: int, length: int) -> dict[str, float | str]:
@@ -129,19 +137,23 @@ def _block_sizes(start: int, length: int) -> list[int]:
     return [size for size in BLOCK_SIZES if (length - 1) // size * size == start and start > 0]
 
 
-def _filled_share(sample: ErrorSample, inside: Array) -> float:
-    """Return the share of the squared errors in a region; 0 if it is small, or if few elements there are wrong."""
+def _filled_share(sample: ErrorSample, inside: Array) -> tuple[float, float]:
+    """Return the share of the squared errors at a place, and the share of its elements that are wrong.
+
+    They are 0 if few elements are there, if few of them are wrong, or if most errors are elsewhere.
+    """
     number = np.count_nonzero(inside)
     share = sample.share(inside)
     if number < threshold("few") or share < threshold("part"):
-        return 0.0
+        return 0.0, 0.0
     outside = np.sort(np.abs(sample.error[~inside]))
     typical = outside[len(outside) // 2] if len(outside) else 0
     wrong = sample.differs[inside] & (np.abs(sample.error[inside]) > 2 * typical)
-    return share if np.count_nonzero(wrong) >= threshold("filled") * number else 0.0
+    filled = np.count_nonzero(wrong) / number
+    return (share, filled) if filled >= threshold("filled") else (0.0, 0.0)
 
 
-def _flat_end(output: str, sample: ErrorSample) -> Fingerprint | None:
+def _flat_end(output: str, sample: ErrorSample) -> _Ranked | None:
     """Find a last block of the array in memory, whatever its axes are."""
     size = int(np.prod(sample.shape))
     for block in BLOCK_SIZES:
@@ -150,8 +162,9 @@ def _flat_end(output: str, sample: ErrorSample) -> Fingerprint | None:
             continue
         inside = sample.index >= start
         ratios = _ratio_of_two(sample, inside)
-        if min(ratios) >= threshold("times") and (certainty := _filled_share(sample, inside)):
-            return Fingerprint("last_block", output, certainty, {"axis": -1.0, **_end(start, size)})
+        certainty, filled = _filled_share(sample, inside) if min(ratios) >= threshold("times") else (0.0, 0.0)
+        if certainty:
+            return certainty * filled, Fingerprint("last_block", output, certainty, {"axis": -1.0, **_end(start, size)})
     return None
 
 
@@ -166,17 +179,17 @@ def _ratio_of_two(sample: ErrorSample, inside: Array) -> tuple[float, float]:
     return tuple(np.inf if np.isnan(each) else float(each) for each in (absolute, relative))  # type: ignore[return-value]
 
 
-def _several(output: str, sample: ErrorSample, axis: int) -> Fingerprint | None:
+def _several(output: str, sample: ErrorSample, axis: int) -> _Ranked | None:
     """Find a few single indices of an axis that hold nearly all errors."""
     errors = _along(sample, axis)
     bad = errors.bad
     if not 2 <= len(bad) <= min(8, sample.shape[axis] // 4) or np.median(errors.counts) < threshold("per_group"):
         return None
-    certainty = _filled_share(sample, np.isin(errors.coordinate, bad))
+    certainty, filled = _filled_share(sample, np.isin(errors.coordinate, bad))
     if certainty < threshold("share"):
         return None
     values: dict[str, float | str] = {"axis": float(axis), "indices": ", ".join(map(str, bad)), "index": float(bad[0])}
-    return Fingerprint("one_channel", output, certainty, values)
+    return certainty * filled, Fingerprint("one_channel", output, certainty, values)
 
 
 def find_checkerboard(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
@@ -205,7 +218,8 @@ def _periodic(output: str, sample: ErrorSample, coordinate: Array, period: int) 
         return None
     inside = remainder == worst
     ratios = _ratio_of_two(sample, inside)
-    if min(ratios) < threshold("times") or (certainty := _filled_share(sample, inside)) < threshold("share"):
+    certainty = _filled_share(sample, inside)[0] if min(ratios) >= threshold("times") else 0.0
+    if certainty < threshold("share"):
         return None
     typical = float(np.sqrt(sample.squares[inside].mean()))
     places, number = np.unique(coordinate[inside] // period, return_inverse=True)

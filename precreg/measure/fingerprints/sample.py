@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from precreg.arithmetic import FORMATS, Format, dtype_name, format_named, round_to, ulp
-from precreg.measure.fingerprints.thresholds import threshold
 from precreg.measure.pairing import pairing_of
 from precreg.storage import Array
 
@@ -22,8 +21,8 @@ class ErrorSample:
     `exact` are float64, or long doubles where float64 would lose bits. `format` is None for integers.
     """
 
-    def __init__(self, actual: Array, exact: Array, dtype: str | None = None) -> None:
-        """Take the elements of two arrays of one shape. `dtype` names the output's format if arrays simulate it.
+    def __init__(self, actual: Array, exact: Array, dtype: str | None, most: int) -> None:
+        """Take at most so many elements of two arrays of one shape. `dtype` names the format that arrays simulate.
 
         Raises UserError: bad-value or unknown-dtype for other arrays than of numbers, unknown-format.
         """
@@ -40,7 +39,7 @@ class ErrorSample:
         own, other = pairing.format, pairing.reference_format
         # Only a wider oracle shows how the output was rounded.
         self.is_exact = other is not None and (own is None or other.precision > own.precision or dtype is not None)
-        places = sample_indices(actual.size, int(threshold("sample")))
+        places = sample_indices(actual.size, most)
         self.is_complete = places is None
         index = np.arange(actual.size) if places is None else places
         self.all_actual, self.all_exact, self.all_index = (
@@ -102,7 +101,8 @@ class ErrorSample:
     @cached_property
     def differs(self) -> Array:
         """The elements that are not correctly rounded."""
-        return self.actual != self.rounded
+        differs: Array = self.actual != self.rounded
+        return differs
 
     @cached_property
     def count(self) -> int:
@@ -114,19 +114,19 @@ class ErrorSample:
         """The standard deviation of the exact values."""
         if not self.exact.size:
             return 0.0
-        largest = float(np.abs(self.exact).max())
-        return 0.0 if largest == 0 else float((self.exact / largest).astype(np.float64).std()) * largest
+        return float(_scaled(self.exact).std() * np.abs(self.exact).max())
 
     def share(self, mask: Array) -> float:
         """Return the share of the squared errors at the elements of a mask."""
         total = float(self.squares.sum())
-        return float(self.squares[mask].sum()) / total if total > 0 else 0.0
+        # Sums in another order may exceed 1 by a rounding.
+        return min(float(self.squares[mask].sum()) / total, 1.0) if total > 0 else 0.0
 
     def explained(self, left: Array, mask: Array | None = None) -> float:
         """Return the share of the squared errors, at a mask's elements, that is absent from the errors `left`."""
         errors = self.error if mask is None else self.error[mask]
-        largest = float(np.abs(errors).max(initial=0))
-        if largest == 0 or not np.isfinite(left).all():
+        largest = np.abs(errors).max(initial=0)
+        if largest == 0 or not np.isfinite(largest) or not np.isfinite(left).all():
             return 0.0
         before, after = ((part / largest).astype(np.float64) for part in (errors, left))
         return 1 - float(np.dot(after, after)) / float(np.dot(before, before))
@@ -163,7 +163,8 @@ def sample_indices(size: int, most: int) -> Array | None:
 
 def _scaled(values: Array) -> Array:
     largest = np.abs(values).max(initial=0)
-    return (values / largest if largest > 0 else values).astype(np.float64)
+    scaled: Array = (values / largest if largest > 0 else values).astype(np.float64)
+    return scaled
 
 
 def formats_narrower(than: Format) -> list[Format]:

@@ -133,8 +133,8 @@ def find_flushed(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
     named = _flush_format(sample, limit)
     above = float(kept[kept > limit].min(initial=np.inf))
     # Without a format, the border has to be sharp and far below the others: a grid has zeros near its step.
-    is_sharp = above <= 2 * limit and number >= threshold("elements") and limit <= 0.01 * float(size.max())
-    if not named and not is_sharp:
+    is_sharp = above <= 1.05 * limit and number >= threshold("elements") and limit <= 0.01 * float(size.max())
+    if not named and not (is_sharp and share == 1):
         return
     values: dict[str, float | str] = {"limit": limit, "above": above, "elements": float(number)}
     yield Fingerprint("flushed", output, share, values | named)
@@ -165,10 +165,10 @@ def find_never_written(output: str, sample: ErrorSample) -> Iterator[Fingerprint
         return
     share = sample.share(chosen)
     # Values that were rounded to the fill, or clipped there, are near it or beyond it.
-    sides = float(np.mean(exact > fill))
     is_spread = float(exact.astype(np.float64).std()) >= 0.25 * sample.scale
-    beyond = sample.actual.max() == fill or sample.actual.min() == fill
-    is_clip = beyond and (sides > 0.99 or sides < 0.01) and fill != 0
+    is_clip = any(
+        (sign * sample.actual).max() == sign * fill and np.mean(sign * exact > sign * fill) > 0.99 for sign in (1, -1)
+    )
     if share >= threshold("part") and is_spread and not is_clip:
         values: dict[str, float | str] = {"fill": float(fill), "elements": float(len(exact))}
         yield Fingerprint("never_written", output, share, values)
@@ -215,7 +215,7 @@ def find_at_large_values(output: str, sample: ErrorSample) -> Iterator[Fingerpri
         return
     limit = float(borders[PARTS_BY_SIZE - top])
     inside = np.abs(sample.rounded) >= limit
-    share = float(ulps[inside].sum() / ulps.sum())
+    share = min(float(ulps[inside].sum() / ulps.sum()), 1.0)
     if share >= threshold("share") and np.mean(sample.differs[inside]) >= threshold("filled"):
         values: dict[str, float | str] = {"limit": limit, "ratio": float(errors[-1] / rest)}
         yield Fingerprint("at_large_values", output, share, values)

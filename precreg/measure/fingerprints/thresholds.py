@@ -27,7 +27,7 @@ FINGERPRINT_THRESHOLDS: dict[str, Threshold] = {
     "one_sign": Threshold(0.9, "share of errors with one sign, of 32 or more: 29 of 32 by coin is 1 in 780,000"),
     "one_sign_elements": Threshold(32, "errors below which one sign is random"),
     "correlation": Threshold(0.5, "correlation of neighbouring errors beyond which a common sign is one event"),
-    "growth": Threshold(2.5, "error of the last quarter of an axis over that of the first, absolute and relative"),
+    "growth": Threshold(2, "error of the last quarter of an axis over that of the first, absolute and relative"),
     "rank_correlation": Threshold(0.9, "Spearman's, over 16 parts of an axis: by chance below 1 in 100,000"),
     "on_grid": Threshold(0.99, "share of the elements on a grid: a quarter lies on a grid with 2 bits less by chance"),
     "lost_bits": Threshold(2, "bits that a grid has less than the dtype"),
