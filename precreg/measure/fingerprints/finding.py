@@ -40,8 +40,8 @@ _DETECTORS = (
     find_growth,
     find_one_sign,
 )
-_WEAK: tuple[FingerprintKind, ...] = ("one_sign", "growth", "at_large_values", "at_zeros")
 _PLACES: tuple[FingerprintKind, ...] = ("one_channel", "last_block", "checkerboard")
+_WEAK: tuple[FingerprintKind, ...] = ("one_sign", "growth", "at_large_values", "at_zeros")
 _OF_ROWS: tuple[FingerprintKind, ...] = ("constant_factor", "constant_offset")
 # A shape that explains nearly all errors also explains these.
 _IMPLIES: dict[FingerprintKind, tuple[FingerprintKind, ...]] = {
@@ -50,7 +50,7 @@ _IMPLIES: dict[FingerprintKind, tuple[FingerprintKind, ...]] = {
     "constant_factor": (*_WEAK, "checkerboard"),
     "constant_offset": (*_WEAK, "checkerboard"),
     "grid": (*_WEAK, "flushed", "at_ties", "never_written"),
-    "saturated": (*_WEAK,),
+    "saturated": (*_WEAK, *_PLACES),
     "wrapped": (*_WEAK, "saturated", "grid"),
     "flushed": (*_WEAK,),
     "one_channel": _WEAK,

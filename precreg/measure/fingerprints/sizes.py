@@ -11,8 +11,8 @@ from precreg.measure.fingerprints.thresholds import threshold
 from precreg.storage import Array
 from precreg.types import Fingerprint
 
-# Ratios of counts, n / (n - 1), are searched up to this count.
-MAX_COUNT = 65536
+# Ratios of counts, n / (n - 1), are searched in this range: 2 and 1.25 are more often constants.
+MIN_COUNT, MAX_COUNT = 8, 65536
 
 
 def find_factor_or_offset(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
@@ -52,7 +52,7 @@ def _ratio_of_counts(sample: ErrorSample, excess: float) -> dict[str, float]:
     count = inverse + 1 if inverse > 0 else inverse
     # The median of many ratios is far more exact than one rounding, which is the bound here.
     unsure = sample.format.unit_roundoff / excess**2
-    is_count = unsure < 0.05 and abs(count - round(count)) <= max(unsure, 1e-6) and abs(round(count)) > 1
+    is_count = unsure < 0.05 and abs(count - round(count)) <= max(unsure, 1e-6) and abs(round(count)) >= MIN_COUNT
     return {"count": float(round(count))} if is_count else {}
 
 
