@@ -466,6 +466,14 @@ def test_non_finite_results(what, dtype):
     assert one(actual, exact, "non_finite") == {"what": what, "elements": 5}
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("exact", [np.nan, np.inf, 1e6])
+def test_outputs_without_a_finite_pair_have_no_other_shape(exact):
+    for actual in (np.nan, np.inf, 65504.0):
+        prints = kinds(np.full((4, 9), actual, np.float16), np.full((4, 9), exact))
+        assert prints <= {"non_finite", "saturated"}
+
+
 def test_an_overflow_of_the_output_alone_is_right():
     exact = np.geomspace(1, 1e6, 200)
     with np.errstate(over="ignore"):

@@ -82,7 +82,9 @@ def find_fingerprints(
         sample = ErrorSample(a, r, dtype, most or int(threshold("sample")))
         if not sample.count and not sample.beyond.any():
             return ()
-        found = [one for detector in _DETECTORS for one in detector(output, sample)]
+        # Without a wrong finite result, only NaN, infinities and saturation in their place remain.
+        detectors = _DETECTORS if sample.count else (find_non_finite, find_saturated)
+        found = [one for detector in detectors for one in detector(output, sample)]
     # Factors of rows also explain a place or a period, less plainly.
     if any(one.kind in _PLACES and one.certainty >= threshold("share") for one in found):
         found = [one for one in found if not (one.kind in _OF_ROWS and "axis" in one.values)]
