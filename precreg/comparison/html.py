@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from precreg.comparison.advice import advise_comparison
 from precreg.comparison.course import pair_errors
 from precreg.comparison.summary import (
     describe_firsts,
@@ -32,6 +31,8 @@ from precreg.report import (
     count_differences,
     count_rows,
     describe_benchmark_difference,
+    describe_fingerprints,
+    describe_near_zero,
     describe_warning,
     finding_notes,
     finding_rows,
@@ -127,8 +128,7 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
         "findings": list(_findings(pair)),
         "notes": finding_notes(pair.verdict),
         "difference": describe_benchmark_difference(pair.difference) if pair.difference else "",
-        # A passed pair needs no cause, and a rule could still match its small errors.
-        "advice": advise_comparison(comparison) if comparison and pair.verdict.status is Status.FAILED else [],
+        "advice": advise_pair(pair),
         "limits": list(tolerance_rows(pair.tolerance, pair.described)) if pair.tolerance else [],
         "figures": draw_figures(comparison) if comparison else [],
         "metrics": list(_metrics(pair, comparison)) if comparison else [],
@@ -141,6 +141,13 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
         else 0,
         "non_finite": _positions(comparison, "non_finite") if comparison else [],
     }
+
+
+def advise_pair(pair: ComparedPair) -> list[str]:
+    """Return sentences on what to look for in a failed pair: by the shapes of its errors, or else by its figures."""
+    if pair.comparison is None or pair.verdict.status is not Status.FAILED:
+        return []
+    return describe_fingerprints(pair.fingerprints) or [*filter(None, [describe_near_zero(pair.comparison)])]
 
 
 def _findings(pair: ComparedPair) -> Iterator[list[str]]:

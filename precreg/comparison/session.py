@@ -38,6 +38,7 @@ from precreg.measure import (
     metrics_like,
     require_benchmark,
 )
+from precreg.measure.fingerprints import find_fingerprints
 from precreg.report import add_finding_message, add_verdict_messages
 from precreg.storage import Array, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
@@ -65,6 +66,7 @@ from precreg.types import (
     Execution,
     ExecutionOrder,
     Finding,
+    Fingerprint,
     Layer,
     Location,
     MissingBenchmark,
@@ -92,6 +94,8 @@ from precreg.verdict import (
     unmeasured_verdict,
 )
 
+# The elements in which shapes of errors are searched, if many pairs fail: some 20 ms a pair.
+MANY_PAIRS_SAMPLE = 2**15
 # A passed pair keeps few positions, because thousands of pairs would make the record large.
 KEPT_PAIR_POSITIONS = 5
 
@@ -197,7 +201,14 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
         regressed=tuple(
             add_finding_message(finding) for finding in by_benchmark.findings if finding.reason is Reason.REGRESSED
         ),
+        # A passed pair needs no cause, and its small errors may have a shape, too.
+        fingerprints=_fingerprints(pair.name, actual, reference, terms) if verdict.status is Status.FAILED else (),
     )
+
+
+def _fingerprints(name: str, actual: Array, reference: Array, terms: ComparisonTerms) -> tuple[Fingerprint, ...]:
+    most = None if terms.keep_all else MANY_PAIRS_SAMPLE
+    return find_fingerprints(name, actual, reference, most=most)
 
 
 def _by_benchmark(

@@ -12,11 +12,16 @@ from pathlib import Path
 
 from click import style
 
-from precreg.comparison.advice import advise_comparison
 from precreg.comparison.course import is_bad, pair_errors
 from precreg.comparison.curve import draw_text_curve
 from precreg.comparison.groups import FailureGroup, group_failures
-from precreg.comparison.html import benchmark_column, comparison_exit_sentence, divides_by_floor, sort_pairs
+from precreg.comparison.html import (
+    advise_pair,
+    benchmark_column,
+    comparison_exit_sentence,
+    divides_by_floor,
+    sort_pairs,
+)
 from precreg.comparison.summary import (
     describe_firsts,
     describe_no_rise,
@@ -87,7 +92,7 @@ def _one(pair: ComparedPair) -> Iterator[list[str]]:
     texts = [pair.verdict.message, *finding_notes(pair.verdict), *_further(pair)]
     yield [_label(pair), *(COMPARISON_INDENT + text for text in texts)]
     if comparison is not None and pair.verdict.status is Status.FAILED:
-        yield [f"advice   {text}" for text in advise_comparison(comparison)]
+        yield [f"advice   {text}" for text in advise_pair(pair)]
 
 
 def _further(pair: ComparedPair) -> list[str]:

@@ -37,6 +37,8 @@ from .findings import add_result_messages as add_result_messages
 from .findings import add_verdict_messages as add_verdict_messages
 from .findings import describe_disagreement as describe_disagreement
 from .findings import describe_environment_difference as describe_environment_difference
+from .fingerprints import describe_fingerprints as describe_fingerprints
+from .fingerprints import describe_near_zero as describe_near_zero
 from .html import MAX_DETAIL_POSITIONS as MAX_DETAIL_POSITIONS
 from .html import count_rows as count_rows
 from .html import json_for_script as json_for_script

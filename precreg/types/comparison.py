@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from precreg.types.case import Role, Tolerance
+from precreg.types.diagnosis import Fingerprint
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Comparison
 from precreg.types.pair import BenchmarkDifference
@@ -93,6 +94,8 @@ class ComparedPair(Struct, frozen=True):
     difference: BenchmarkDifference | None = None
     # The losses against the benchmark by the rule of regressions; a part of the verdict only if the benchmark judges.
     regressed: tuple[Finding, ...] = ()
+    # The shapes of the errors of a pair that failed, the surest first.
+    fingerprints: tuple[Fingerprint, ...] = ()
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:

@@ -34,7 +34,26 @@ DiagnosisStatus = Literal["found", "several", "partial", "unknown", "passed", "n
 # The split of an output's error: most of it is rounding of the right formula, or another formula.
 ErrorKind = Literal["rounding", "formula", "unknown"]
 
-# Shapes of an error that arrays alone show. `values` of a Fingerprint name the figures of each.
+# Shapes of an error that arrays alone show. `values` of a Fingerprint have these figures, those in brackets if known:
+# - constant_factor: factor, [count: n of n / (n - 1), negative for (n - 1) / n]; or for each row: axis, least, most
+# - constant_offset: offset; or for each row: axis, least, most
+# - one_channel: axis, index, [indices]; axis, start, stop; or region, start_N, stop_N of each axis N; [ratio], elements
+# - last_block: axis (-1: the flat array), start, length, [block: the smallest size that fits, blocks: all]
+# - checkerboard: axis or axes, period, remainder, [ratio]
+# - grid: rounding (of Rounding, or "unknown", "of_a_factor") with format, formats, [precision]; step, fraction_bits of
+#   "fixed_point"; step, levels of "levels"
+# - one_sign: direction (up, down, toward_zero, away_from_zero), elements, mean_ulp
+# - growth: axis, direction (forward, backward), law (sqrt, linear, other), exponent, ratio
+# - at_zeros: at (zero, near), elements; limit, ratio
+# - at_large_values: limit, ratio
+# - at_ties: elements, rule (nearest_away, toward_zero, up, down, unknown); or through: the first format of two
+# - saturated: limit, [most, least], elements, [format]
+# - wrapped: modulus, elements
+# - flushed: limit, above, elements, [format, part: subnormals, underflow]
+# - never_written: fill, elements
+# - moved_elements: what (shift, rotation, flip, transposition, layout, permutation), elements; axis (-1: flat), shift,
+#   start; or axes. Shifted by k, actual[i] is exact[i - k].
+# - non_finite: what (nan_of_actual, nan_of_exact, inf_of_actual, inf_of_exact), elements
 FingerprintKind = Literal[
     "constant_factor",
     "constant_offset",
@@ -48,6 +67,7 @@ FingerprintKind = Literal[
     "at_large_values",
     "at_ties",
     "saturated",
+    "wrapped",
     "flushed",
     "never_written",
     "moved_elements",
@@ -56,7 +76,10 @@ FingerprintKind = Literal[
 
 
 class Fingerprint(Struct, frozen=True):
-    """The shape of one output's errors. `certainty`, from 0 to 1, is the share of the errors that has the shape."""
+    """The shape of one output's errors.
+
+    `certainty`, from 0 to 1, is the share of the squared errors or of the wrong elements that has the shape.
+    """
 
     kind: FingerprintKind
     output: str

@@ -1,8 +1,10 @@
 """Comparison records for the tests of their reports: measured from small arrays by compare() itself."""
 
 import numpy as np
+from msgspec.structs import replace
 
 from precreg.measure.comparison import compare_arrays
+from precreg.measure.fingerprints import find_fingerprints
 from precreg.types.case import Bound, Location, Tolerance
 from precreg.types.comparison import COMPARISON_SCHEMA, ComparedPair, ComparisonRecord, ComparisonSettings
 from precreg.types.verdict import Finding, Reason, Status, Verdict
@@ -50,7 +52,8 @@ def failed(name="layer1/out", ratio=2.5, seed=1):
         source=Location("precreg:standards/torch-2.13"),
     )
     verdict = Verdict(Status.FAILED, Reason.OUT_OF_TOLERANCE, message, (finding,))
-    return ComparedPair(name, f"a/{name}.npy", f"r/{name}.npy", verdict, comparison, TOLERANCE)
+    pair = ComparedPair(name, f"a/{name}.npy", f"r/{name}.npy", verdict, comparison, TOLERANCE)
+    return replace(pair, fingerprints=find_fingerprints(name, actual, reference))
 
 
 def missing(name="layer2/out"):

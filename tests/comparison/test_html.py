@@ -8,8 +8,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.advice import advise_comparison
-from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
+from precreg.comparison.html import MAX_DRAWN_PAIRS, advise_pair, render_comparison_html
 from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
 from precreg.types.comparison import ComparisonSettings
@@ -83,7 +82,7 @@ def test_a_failed_pair_has_its_numbers_bounds_and_who_set_them():
 
 
 def test_a_failed_pair_is_given_advice():
-    said = advise_comparison(failed().comparison)
+    said = advise_pair(failed())
     assert said
     assert all(f"Advice: {text}" in page(failed()).text for text in said)
     assert "Advice" not in page(replace(failed(), verdict=passed().verdict)).text

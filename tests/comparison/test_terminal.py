@@ -6,7 +6,7 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.advice import advise_comparison
+from precreg.comparison.html import advise_pair
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.measure.comparison import add_benchmark
 from precreg.types.comparison import ExecutionOrder, SomeNames
@@ -42,9 +42,9 @@ def test_one_pair_shows_where_it_is_worst():
 def test_a_pair_that_failed_is_given_advice_after_its_verdict():
     text = lines(failed())
     verdict = next(index for index, line in enumerate(text) if line.startswith("FAILED"))
-    assert [f"advice   {said}" for said in advise_comparison(failed().comparison)] == [
-        line for line in text[verdict:] if line.startswith("advice")
-    ]
+    said = advise_pair(failed())
+    assert said
+    assert [f"advice   {each}" for each in said] == [line for line in text[verdict:] if line.startswith("advice")]
     assert "advice" not in "\n".join(lines(replace(failed(), verdict=passed().verdict)))
 
 

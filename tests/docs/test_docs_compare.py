@@ -3,13 +3,16 @@
 import re
 import runpy
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from precreg.cli.compare import compare_command
-from precreg.comparison.advice import ADVICE_THRESHOLDS
 from precreg.comparison.pairing import ARRAY_SUFFIXES
+from precreg.measure.fingerprints.thresholds import FINGERPRINT_THRESHOLDS
+from precreg.report.fingerprints import MAX_FINGERPRINTS, NEAR_ZERO_TIMES
 from precreg.storage.safetensors import _ML_DTYPES, _NUMPY
+from precreg.types.diagnosis import FingerprintKind
 from precreg.types.verdict import Reason
 from tests.docs.test_docs import commands, files, sections, table
 from tests.e2e.command import precreg
@@ -71,4 +74,16 @@ def test_every_reason_is_one():
 def test_every_threshold_of_advice_is_in_the_table_with_its_reason():
     rows = table(sections(PAGE)["Advice"] + "\n", "threshold", "value", "why")
     shown = {row["threshold"]: (float(row["value"]), row["why"]) for row in rows}
-    assert shown == {name: tuple(threshold) for name, threshold in ADVICE_THRESHOLDS.items()}
+    assert shown == {name: tuple(threshold) for name, threshold in FINGERPRINT_THRESHOLDS.items()}
+
+
+def test_every_shape_is_in_the_table():
+    rows = table(sections(PAGE)["Advice"] + "\n", "shape", "the errors", "look for")
+    assert [row["shape"] for row in rows] == list(get_args(FingerprintKind))
+
+
+def test_the_page_has_the_limits_of_advice():
+    text = " ".join(sections(PAGE)["Advice"].split())
+    assert MAX_FINGERPRINTS == 3
+    assert "at most three sentences" in text
+    assert f"{NEAR_ZERO_TIMES} times" in text
