@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic, is_floating
+from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic
+from precreg.diagnose.engine import ComputedPlace, Engine, NumpyEngine, PlainEngine, UnwidenedArithmetic, widens
 from precreg.diagnose.evidence import ErrorToExplain, error_to_explain
-from precreg.diagnose.places import Place, PlaceKey, PlaceRecorder
+from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.rewrites import Params
 from precreg.diagnose.search import Base
 from precreg.run import Arrays, arithmetic_of, draw_inputs, run_oracle, run_subject_once, suite_folder
-from precreg.subject import Call, blame_failures, is_recorded
+from precreg.subject import Call, Observer, blame_failures, is_recorded
 from precreg.types import Case, DiagnosisBase, Reason
-
-# Kinds whose operations numpy's protocols lead to an arithmetic. Other kinds have inputs, params and outputs alone.
-_NUMPY_KINDS = ("python",)
 
 
 class CaseRun(NamedTuple):
@@ -61,22 +59,31 @@ class PreparedBase(NamedTuple):
 
     base: Base
     error: ErrorToExplain
-    places: dict[PlaceKey, Place]
+    places: Mapping[PlaceKey, ComputedPlace]
     outputs: Arrays
 
 
 def subject_base(name: DiagnosisBase, case: Case, call: Call) -> Base:
     """Return the base that runs the subject of a case in the call's project."""
-    kind = case.subject.kind
+    return Base(name, _engine(case, call), call.inputs, call.params, os.path.realpath(call.project) + os.sep)
 
-    def run(inputs: Arrays, params: dict[str, Any], arithmetic: Arithmetic) -> Arrays:
-        own = replace(call, inputs=inputs, params=params)
-        if kind in _NUMPY_KINDS:
-            own = replace(own, arithmetic=arithmetic)
+
+def _engine(case: Case, call: Call) -> Engine:
+    def run(inputs: Arrays, params: Params, arithmetic: Arithmetic | None) -> Arrays:
+        own = replace(call, inputs=inputs, params=params, arithmetic=arithmetic)
         return run_subject_once(case, own).arrays
 
-    arithmetic = call.arithmetic or NumpyArithmetic()
-    return Base(name, run, call.inputs, call.params, arithmetic, os.path.realpath(call.project) + os.sep)
+    def run_observed(inputs: Arrays, params: Params, observer: Observer) -> Arrays:
+        own = replace(call, inputs=inputs, params=params, observer=observer)
+        return run_subject_once(case, own).arrays
+
+    if case.subject.kind == "python":
+        return NumpyEngine(run, call.arithmetic or NumpyArithmetic())
+    if case.subject.kind == "torch":
+        from precreg.diagnose.torch import TorchRewriting
+
+        return TorchRewriting(run_observed)
+    return PlainEngine(run)
 
 
 def oracle_base(case: Case, call: Call) -> Base | None:
@@ -92,50 +99,10 @@ def oracle_base(case: Case, call: Call) -> Base | None:
 
 def prepare_base(base: Base, target: Arrays) -> PreparedBase:
     """Run a base once without an alteration, and note its places. Raises any exception of the computation."""
-    outputs, places = _recorded(base)
-    chosen = PreparedBase(base, error_to_explain(target, outputs), places, outputs)
-    if base.name != "reference" or not any(_widens(place) for place in places.values()):
-        return chosen
-    # A reference that widens its inputs itself has no rounding of the subject's dtype at all.
-    narrow = base._replace(arithmetic=_Unwidened(base.arithmetic))
-    outputs, places = _recorded(narrow)
-    return PreparedBase(narrow, error_to_explain(target, outputs), places, outputs)
-
-
-def _recorded(base: Base) -> tuple[Arrays, dict[PlaceKey, Place]]:
-    recorder = PlaceRecorder(base.arithmetic)
-    with np.errstate(all="ignore"):
-        outputs = base.run(base.inputs, base.params, recorder)
-    return outputs, recorder.places
-
-
-def _widens(place: Place) -> bool:
-    narrow = place.operands.get(0)
-    return place.function is None and narrow is not None and place.dtype.itemsize > narrow.itemsize
-
-
-class _Unwidened:
-    """Compute by another arithmetic, and leave numbers in their dtype where the code widens them."""
-
-    def __init__(self, inner: Arithmetic) -> None:
-        self.inner = inner
-
-    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute a method of a ufunc in the dtype of its operands."""
-        return self.inner.ufunc(function, method, inputs, _without_wider(inputs, options))
-
-    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute a compiled function."""
-        return self.inner.contraction(function, inputs, options)
-
-    def cast(self, values: Any, dtype: np.dtype[Any]) -> Any:
-        """Convert to narrower dtypes alone."""
-        return values if dtype.itemsize > values.dtype.itemsize else self.inner.cast(values, dtype)
-
-
-def _without_wider(inputs: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    dtype = options.get("dtype")
-    floating = [each.dtype for each in inputs if isinstance(each, np.ndarray) and is_floating(each.dtype)]
-    if dtype is None or not floating or np.dtype(dtype).itemsize <= max(each.itemsize for each in floating):
-        return options
-    return {name: value for name, value in options.items() if name != "dtype"}
+    outputs, places = base.engine.record(base.inputs, base.params)
+    engine = base.engine
+    if base.name == "reference" and isinstance(engine, NumpyEngine) and any(map(widens, places.values())):
+        # A reference that widens its inputs itself has no rounding of the subject's dtype at all.
+        base = base._replace(engine=NumpyEngine(engine.compute, UnwidenedArithmetic(engine.arithmetic)))
+        outputs, places = base.engine.record(base.inputs, base.params)
+    return PreparedBase(base, error_to_explain(target, outputs), places, outputs)

@@ -46,8 +46,22 @@ def diagnose_case(
         )
         if measured.problem:
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
+        if not measured.repeats:
+            return replace(_not_repeating(found, case, task, measured), seconds=monotonic() - began)
         results = _search_bases(case, task, accepted, measured)
     return replace(_concluded(found, measured, results), seconds=monotonic() - began)
+
+
+def _not_repeating(found: Diagnosis, case: Case, task: DiagnosisTask, measured: SearchAnswer) -> Diagnosis:
+    """Return the diagnosis of a case whose second run differs from the first one.
+
+    If the first run of another process has the bits of the first one, the process keeps something between two calls.
+    """
+    (fresh,) = run_in_workers([case], task, 1)
+    cause = measured.difference
+    if cause is not None and fresh.digest == measured.digest:
+        cause = replace(cause, rewrite="left_by_earlier_call")
+    return replace(found, status="nondeterministic", causes=() if cause is None else (cause,))
 
 
 def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measured: SearchAnswer) -> list[BaseResult]:
@@ -108,7 +122,7 @@ def _concluded(found: Diagnosis, measured: SearchAnswer, results: Sequence[BaseR
     runners_up = sorted((*best.found.runners_up, *others), key=lambda each: each.evidence.remaining)
     return replace(
         found,
-        status=_status(best.found.causes, measured.repeats),
+        status=_status(best.found.causes),
         causes=best.found.causes,
         runners_up=tuple(runners_up[:5]),
         cleared=best.found.cleared,
@@ -121,9 +135,7 @@ def _quality(causes: tuple[Cause, ...]) -> tuple[bool, float, int]:
     return is_partial, round(evidence.remaining, 2), _ORDER.index(causes[0].base)
 
 
-def _status(causes: tuple[Cause, ...], repeats: bool) -> DiagnosisStatus:
-    if not repeats:
-        return "nondeterministic"
+def _status(causes: tuple[Cause, ...]) -> DiagnosisStatus:
     if not explains_most(causes[-1].evidence):
         return "partial"
     return "found" if len(causes) == 1 else "several"

@@ -40,7 +40,7 @@ class PlaceKey(NamedTuple):
     via: tuple[tuple[str, int], ...] = ()
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """Hold an operation as its first execution met it, and the number of executions.
 
     `operands` are the dtypes of array operands, by their position; `scalars` are the values of operands without
@@ -66,14 +66,13 @@ class Place(NamedTuple):
 
     def described(self, project: str) -> RewrittenPlace:
         """Return the place as reports name it, with a file relative to the project's folder."""
-        key = self.key
-        return RewrittenPlace(
-            "operation",
-            key.name,
-            Site(key.file.removeprefix(project), key.line, linecache.getline(key.file, key.line).strip()),
-            expression_at(key),
-            self.executions,
-        )
+        return described_key(self.key, project, self.executions)
+
+
+def described_key(key: PlaceKey, project: str, executions: int = 1) -> RewrittenPlace:
+    """Return a place as reports name it, with a file relative to the project's folder."""
+    site = Site(key.file.removeprefix(project), key.line, linecache.getline(key.file, key.line).strip())
+    return RewrittenPlace("operation", key.name, site, expression_at(key), executions)
 
 
 def operation_name(function: Callable[..., Any] | None, method: str, dtype: np.dtype[Any] | None = None) -> str:
@@ -124,7 +123,7 @@ class PlaceRecorder(ArithmeticLayer):
 
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner)
-        self.places: dict[PlaceKey, Place] = {}
+        self.places: dict[PlaceKey, SourcePlace] = {}
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note the operation, and pass it on."""
@@ -159,7 +158,7 @@ class PlaceRecorder(ArithmeticLayer):
         if known is not None:
             self.places[key] = known._replace(executions=known.executions + 1)
             return
-        self.places[key] = Place(
+        self.places[key] = SourcePlace(
             key,
             function,
             method,

@@ -6,7 +6,7 @@ a usual value are fitted to the errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.arithmetic.devices import Arithmetic
 from precreg.diagnose.changed_lines import ChangedLines
+from precreg.diagnose.engine import ComputedPlace, Engine
 from precreg.diagnose.evidence import (
     MOST,
     NEARLY_ALL,
@@ -27,8 +27,8 @@ from precreg.diagnose.evidence import (
     rounded_to,
     strength,
 )
-from precreg.diagnose.places import Place, PlaceKey
-from precreg.diagnose.rewrites import Hypothesis, fit_number, layered
+from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.rewrites import Hypothesis, Params, fit_number
 from precreg.run import Arrays
 from precreg.types import Cause, DiagnosisBase, Evidence, RewrittenPlace
 
@@ -45,13 +45,12 @@ _SHOWN = 5
 
 
 class Base(NamedTuple):
-    """Hold a computation that rewrites alter: `run` takes inputs, params and an arithmetic, and returns outputs."""
+    """Hold a computation that rewrites alter, with its inputs and params."""
 
     name: DiagnosisBase
-    run: Callable[[Arrays, dict[str, object], Arithmetic], Arrays]
+    engine: Engine
     inputs: Arrays
-    params: dict[str, object]
-    arithmetic: Arithmetic
+    params: Params
     # The folder of the project, with a separator at its end; files of places are relative to it.
     root: str
     # The lines that changed since, if this is the accepted version, and the folder of the present project.
@@ -64,10 +63,14 @@ class Base(NamedTuple):
         for each in hypotheses:
             inputs = each.inputs(inputs) if each.inputs else inputs
             params = each.params(params) if each.params else params
-        outputs = self.run(inputs, params, layered(self.arithmetic, hypotheses))
+        outputs = self.engine.run(inputs, params, hypotheses)
         for each in hypotheses:
             outputs = each.outputs(outputs) if each.outputs else outputs
         return outputs
+
+    def is_touched(self, key: PlaceKey) -> bool:
+        """Return whether a change since this version touched a place."""
+        return self.changes is not None and self.changes.has_changed(key.file, key.line, key.end_line)
 
 
 class Tried(NamedTuple):
@@ -95,7 +98,7 @@ class Search:
         self,
         base: Base,
         error: ErrorToExplain,
-        places: dict[PlaceKey, Place],
+        places: Mapping[PlaceKey, ComputedPlace],
         hypotheses: Sequence[Hypothesis],
         deadline: float,
     ) -> None:
@@ -233,7 +236,7 @@ class Search:
             return cause
         key = hypothesis.keys[0]
         present = changes.present_site(key.file, key.line, self.base.present_root)
-        return replace(cause, present=present, is_changed=changes.has_changed(key.file, key.line, key.end_line))
+        return replace(cause, present=present, is_changed=self.base.is_touched(key))
 
     def _place(self, hypothesis: Hypothesis) -> RewrittenPlace:
         if hypothesis.keys:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -26,18 +25,20 @@ from precreg.diagnose.bases import (
     subject_base,
 )
 from precreg.diagnose.changed_lines import ChangedLines
-from precreg.diagnose.evidence import error_to_explain
-from precreg.diagnose.places import Place
+from precreg.diagnose.engine import NumpyEngine
+from precreg.diagnose.evidence import error_to_explain, measure_evidence
+from precreg.diagnose.places import described_key
+from precreg.diagnose.repeats import first_difference
 from precreg.diagnose.rewrites import all_hypotheses
 from precreg.diagnose.search import Base, Search, SearchResult
 from precreg.errors import UserError
 from precreg.measure import share_of_tolerance
-from precreg.run import Arrays
+from precreg.run import Arrays, array_digests, combine_digests
 from precreg.shadow import Detail, Recorder, TraceSettings, is_formula_dominant, trace_case
 from precreg.storage import read_npz, write_npz
 from precreg.subject import CaseFailed, TreePair, redirect_imports
 from precreg.tolerance import resolve_tolerance
-from precreg.types import Case, DiagnosisBase, ErrorKind, Failure, TriedBase
+from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, TriedBase
 
 ACTUAL_FILE = "actual.npz"
 # The results of the accepted version, which rewrites of the subject should restore.
@@ -60,6 +61,10 @@ class SearchAnswer(Struct, frozen=True):
     bases: tuple[BaseResult, ...] = ()
     error_kind: ErrorKind = "unknown"
     repeats: bool = True
+    # A digest of all outputs of the first run in this worker's process.
+    digest: str = ""
+    # The operation at which a second run in the same process differs, with the name of the reason.
+    difference: Cause | None = None
     # All outputs are within the case's tolerance, or equal the golden's.
     is_accurate: bool = False
     problem: str = ""
@@ -103,6 +108,8 @@ class DiagnosisTask(NamedTuple):
             case.id,
             error_kind=self._error_kind(case),
             repeats=run.repeats,
+            digest=combine_digests(array_digests(run.actual)),
+            difference=None if run.repeats else _difference(run),
             is_accurate=_is_accurate(run, self.chain),
         )
 
@@ -140,7 +147,7 @@ class DiagnosisTask(NamedTuple):
     def _accepted(self, base: Base, trees: TreePair) -> Base:
         """Store the results of the accepted version, and let its places know the lines that changed since."""
         with suppress(Exception), open(self.folder / ACCEPTED_FILE, "wb") as stream:
-            write_npz(stream, base.run(base.inputs, base.params, base.arithmetic))
+            write_npz(stream, base.compute())
         root = trees.own / self.project.relative_to(trees.other)
         return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
 
@@ -196,17 +203,11 @@ def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
 
 def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
     base = prepared.base
-    hypotheses = all_hypotheses(
-        prepared.places.values(), base.inputs, base.params, prepared.outputs, partial(_is_touched, base)
-    )
+    of_places = base.engine.hypotheses(prepared.places.values())
+    hypotheses = all_hypotheses(of_places, base.inputs, base.params, prepared.outputs, base.is_touched)
     found = Search(base, prepared.error, prepared.places, hypotheses, deadline).run()
     tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
-
-
-def _is_touched(base: Base, place: Place) -> bool:
-    key = place.key
-    return base.changes is not None and base.changes.has_changed(key.file, key.line, key.end_line)
 
 
 def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:
@@ -224,6 +225,21 @@ def _meets(run: CaseRun, name: str, chain: Sequence[str]) -> bool:
     tolerance = resolve_tolerance(run.case.layers, name, str(actual.dtype), tuple(chain))
     share: Any = share_of_tolerance(actual, exact, tolerance.rtol.limit, tolerance.atol.limit)
     return bool(share <= 1)
+
+
+def _difference(run: CaseRun) -> Cause | None:
+    """Return the operation at which a second run departs from the first one, if numpy computes it."""
+    base = subject_base("subject", run.case, run.call)
+    engine = base.engine
+    found = None
+    if isinstance(engine, NumpyEngine):
+        with suppress(Exception):
+            found = first_difference(engine.compute, base.inputs, base.params, engine.arithmetic)
+    if found is None:
+        return None
+    options: dict[str, float | str] = {} if found.operand is None else {"operand": found.operand}
+    evidence = measure_evidence(error_to_explain(run.actual, run.again), run.actual)
+    return Cause("differs_between_runs", options, described_key(found.key, base.root), "subject", evidence)
 
 
 def with_commit(result: BaseResult, commit: str) -> BaseResult:

@@ -26,7 +26,7 @@ RewriteTarget = Literal["operation", "operations", "input", "param", "output"]
 # - partial: the best cause explains a part of the errors only
 # - unknown: no rewrite explains the errors
 # - passed: the case has no error to explain
-# - nondeterministic: repeats differ, so equal bits are no evidence; causes explain errors alone
+# - nondeterministic: a second run differs; the cause is the operation at which it begins, if it is known
 # - failed: the subject or its oracle raised an error, so there is no result to explain
 DiagnosisStatus = Literal["found", "several", "partial", "unknown", "passed", "nondeterministic", "failed"]
 
@@ -97,7 +97,7 @@ class Evidence(Struct, frozen=True):
 class Cause(Struct, frozen=True):
     """A rewrite at a place, with its evidence. `reverses` is true if it alters the failing subject itself."""
 
-    # The name of a rewrite in precreg/diagnose/rewrites.py.
+    # The name of a rewrite, such as "swapped_order".
     rewrite: str
     options: dict[str, float | str]
     place: RewrittenPlace

@@ -7,6 +7,7 @@ import numpy as np
 
 from precreg.arithmetic.devices import NumpyArithmetic, simulate_array
 from precreg.diagnose.bases import prepare_base
+from precreg.diagnose.engine import NumpyEngine
 from precreg.diagnose.rewrites import all_hypotheses
 from precreg.diagnose.search import Base, Search
 from precreg.subject import name_outputs
@@ -21,7 +22,7 @@ def base_of(function, inputs, params=None, name="accepted"):
         simulated = {key: simulate_array(array.copy(), arithmetic) for key, array in inputs.items()}
         return name_outputs(function(**simulated, **params))
 
-    return Base(name, run, inputs, params or {}, NumpyArithmetic(), FOLDER)
+    return Base(name, NumpyEngine(run, NumpyArithmetic()), inputs, params or {}, FOLDER)
 
 
 def search(good, bad, inputs, params=None, seconds=300):
@@ -29,7 +30,8 @@ def search(good, bad, inputs, params=None, seconds=300):
     target = name_outputs(bad(**{key: array.copy() for key, array in inputs.items()}, **(params or {})))
     base = base_of(good, inputs, params)
     prepared = prepare_base(base, target)
-    hypotheses = all_hypotheses(prepared.places.values(), inputs, base.params, prepared.outputs)
+    of_places = base.engine.hypotheses(prepared.places.values())
+    hypotheses = all_hypotheses(of_places, inputs, base.params, prepared.outputs)
     return Search(base, prepared.error, prepared.places, hypotheses, monotonic() + seconds).run()
 
 

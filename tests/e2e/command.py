@@ -87,7 +87,7 @@ def started(project, *arguments, **variables):
 # Their modules import packages of extras, which may be absent.
 _WITH_EXTRAS = (
     *("precreg.subject.torch.", "precreg.subject.onnx."),
-    *("precreg.shadow.torch.", "precreg.shadow.onnx.", "precreg.shadow.monitor."),
+    *("precreg.shadow.torch.", "precreg.shadow.onnx.", "precreg.shadow.monitor.", "precreg.diagnose.torch."),
 )
 
 

@@ -146,3 +146,27 @@ def test_the_cause_is_named_with_its_place_and_all_bits(accepted, tmp_path, name
         assert cause["place"]["expression"] == expression
         assert cause["place"]["site"]["file"] == "suites/unit/kernels.py"
     assert done.returncode == 0
+
+
+def test_a_stale_buffer_is_named_where_the_second_run_departs(accepted, tmp_path):
+    old = "    return hidden.mean(axis=0)\n"
+    new = "    total = hidden.mean(axis=0) + STALE\n    STALE[:] = np.asarray(total) * 1e-7\n    return total\n\n\n"
+    done, found = diagnosed(accepted, tmp_path, old, f"{new}STALE = np.zeros(45, np.float32)\n", "score")
+    assert found["status"] == "nondeterministic"
+    (cause,) = found["causes"]
+    assert (cause["rewrite"], cause["options"]) == ("left_by_earlier_call", {"operand": 1})
+    assert cause["place"]["expression"] == "hidden.mean(axis=0) + STALE"
+    assert done.returncode == 1
+
+
+def test_a_case_without_an_error_passes(accepted, tmp_path):
+    done, found = diagnosed(accepted, tmp_path, "import numpy as np\n", "import numpy as np  # fast\n", "adam")
+    assert (done.returncode, found["status"], found["causes"]) == (0, "passed", [])
+
+
+def test_a_case_that_fails_itself_is_said_plainly(accepted, tmp_path):
+    done, found = diagnosed(
+        accepted, tmp_path, "    mean = x.mean(axis=-1, keepdims=True)", "    mean = y", "layer_norm"
+    )
+    assert (done.returncode, found["status"]) == (2, "failed")
+    assert "NameError" in found["problem"]

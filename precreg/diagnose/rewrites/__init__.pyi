@@ -1,5 +1,10 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .alterations import tail_of as tail_of
+from .constants import other_numbers as other_numbers
 from .fitting import fit_number as fit_number
 from .hypothesis import Hypothesis as Hypothesis
-from .hypothesis import layered as layered
+from .hypothesis import Params as Params
+from .operations import BLOCKS as BLOCKS
+from .operations import TAIL_WAYS as TAIL_WAYS
 from .table import all_hypotheses as all_hypotheses
+from .table import place_hypotheses as place_hypotheses

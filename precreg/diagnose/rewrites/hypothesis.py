@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from precreg.arithmetic.devices import Arithmetic
 from precreg.arithmetic.faults import ArithmeticLayer
-from precreg.diagnose.places import PlacedLayer, PlaceKey
+from precreg.diagnose.places import PlaceKey
 from precreg.run import Arrays
 from precreg.storage import Array
 from precreg.types import RewriteTarget
@@ -70,7 +70,8 @@ class AlteredOperation(ArithmeticLayer):
 class Hypothesis(NamedTuple):
     """Hold a rewrite with its options, and the place that it alters: operations by their keys, or a named array.
 
-    `rank` orders hypotheses: lower ones are tried first. One of the four functions makes the alteration.
+    `rank` orders hypotheses: lower ones are tried first. One of the functions alters: a `layer` of numpy's
+    operations, `alter` for an operator of torch, or a function of inputs, params or outputs.
     """
 
     rewrite: str
@@ -80,6 +81,7 @@ class Hypothesis(NamedTuple):
     keys: tuple[PlaceKey, ...] = ()
     name: str = ""
     layer: Callable[[Arithmetic], ArithmeticLayer] | None = None
+    alter: Callable[[Any], Any] | None = None
     inputs: Callable[[Arrays], Arrays] | None = None
     params: Callable[[Params], Params] | None = None
     outputs: Callable[[Arrays], Arrays] | None = None
@@ -90,11 +92,3 @@ class Hypothesis(NamedTuple):
     def identity(self) -> tuple[Any, ...]:
         """Return a key that equals that of the same hypothesis in another process."""
         return (self.rewrite, tuple(sorted(self.options.items())), self.target, self.name, self.keys)
-
-
-def layered(arithmetic: Arithmetic, hypotheses: Sequence[Hypothesis]) -> Arithmetic:
-    """Return an arithmetic with the altered operations of all hypotheses."""
-    for each in hypotheses:
-        if each.layer is not None:
-            arithmetic = PlacedLayer(arithmetic, each.layer, frozenset(each.keys))
-    return arithmetic

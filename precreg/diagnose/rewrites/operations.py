@@ -11,7 +11,7 @@ import numpy as np
 from precreg.arithmetic import format_of
 from precreg.arithmetic.devices import is_floating
 from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES, ArithmeticLayer, Fault, plant_fault
-from precreg.diagnose.places import Place
+from precreg.diagnose.places import SourcePlace
 from precreg.diagnose.rewrites import alterations
 from precreg.diagnose.rewrites.constants import other_numbers
 from precreg.diagnose.rewrites.hypothesis import Alter, AlteredOperation, Hypothesis
@@ -60,7 +60,7 @@ _APPROXIMATED: frozenset[Any] = frozenset(
 class PlaceRewrites:
     """Make the hypotheses of one place. Each carries a rank: the causes that occur most often have the lowest."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SourcePlace) -> None:
         self.place = place
         self.function = place.function
         self.is_call = isinstance(place.function, np.ufunc) and place.method == "__call__"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from precreg.diagnose.places import Place
+from precreg.diagnose.places import PlaceKey, SourcePlace
 from precreg.diagnose.rewrites.edges import input_hypotheses, output_hypotheses, param_hypotheses
 from precreg.diagnose.rewrites.hypothesis import Hypothesis, Params
 from precreg.diagnose.rewrites.operations import PlaceRewrites
@@ -15,22 +15,30 @@ _TOUCHED = -10
 
 
 def all_hypotheses(
-    places: Iterable[Place],
+    of_places: Iterable[Hypothesis],
     inputs: Arrays,
     params: Params,
     outputs: Arrays,
-    is_touched: Callable[[Place], bool] = lambda _: False,
+    is_touched: Callable[[PlaceKey], bool] = lambda _: False,
 ) -> list[Hypothesis]:
-    """Return every rewrite at every place, those of the lowest rank first, and within a rank in order of execution."""
+    """Return the rewrites of places, inputs, params and outputs, those of the lowest rank first.
+
+    Within a rank, places are in the order of their execution.
+    """
     found = [
         *input_hypotheses(inputs),
         *param_hypotheses(params),
-        *(each for place in places for each in _of_place(place, is_touched(place))),
+        *(_ranked(each, is_touched) for each in of_places),
         *output_hypotheses(outputs),
     ]
     return sorted(found, key=lambda each: each.rank)
 
 
-def _of_place(place: Place, is_touched: bool) -> list[Hypothesis]:
-    found = PlaceRewrites(place).all()
-    return [each._replace(rank=each.rank + _TOUCHED) for each in found] if is_touched else list(found)
+def _ranked(hypothesis: Hypothesis, is_touched: Callable[[PlaceKey], bool]) -> Hypothesis:
+    touched = any(map(is_touched, hypothesis.keys))
+    return hypothesis._replace(rank=hypothesis.rank + _TOUCHED) if touched else hypothesis
+
+
+def place_hypotheses(place: SourcePlace) -> list[Hypothesis]:
+    """Return every rewrite of an operation of numpy."""
+    return list(PlaceRewrites(place).all())

@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .engine import TorchEngine as TorchEngine
 from .exits import Exits as Exits
+from .places import OperationPlaces as OperationPlaces
 from .places import compiled_region as compiled_region
 from .rules import compute_exact as compute_exact
 from .schema import facts_of as facts_of

@@ -1,0 +1,124 @@
+"""Who runs a computation with its operations altered?
+
+An engine notes the operations of a computation, and runs it again with rewrites in place. Computations whose operations
+nobody sees, such as programs, have inputs, params and outputs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from precreg.arithmetic.devices import Arithmetic, is_floating
+from precreg.diagnose.places import PlacedLayer, PlaceKey, PlaceRecorder, SourcePlace
+from precreg.diagnose.rewrites import Hypothesis, Params, place_hypotheses
+from precreg.run import Arrays
+from precreg.types import RewrittenPlace
+
+# Runs a computation on inputs and params, by an arithmetic or by none.
+RunOnArrays = Callable[[Arrays, Params, Arithmetic | None], Arrays]
+
+
+class ComputedPlace(Protocol):
+    """An operation that an engine saw, with its place in the source."""
+
+    @property
+    def key(self) -> PlaceKey:
+        """Return the key of the place."""
+
+    def described(self, root: str) -> RewrittenPlace:
+        """Return the place as reports name it, with a file relative to a folder."""
+
+
+class Engine(Protocol):
+    """Run a computation with rewrites of its operations."""
+
+    def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
+        """Return the outputs, and the places in the order of their first execution."""
+
+    def run(self, inputs: Arrays, params: Params, hypotheses: Sequence[Hypothesis]) -> Arrays:
+        """Return the outputs with the operations of all hypotheses altered."""
+
+    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
+        """Return every rewrite of every place."""
+
+
+class NumpyEngine(NamedTuple):
+    """Run a computation on simulated arrays, whose operations an arithmetic computes."""
+
+    compute: RunOnArrays
+    arithmetic: Arithmetic
+
+    def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
+        """Return the outputs and the places."""
+        recorder = PlaceRecorder(self.arithmetic)
+        with np.errstate(all="ignore"):
+            outputs = self.compute(inputs, params, recorder)
+        return outputs, recorder.places
+
+    def run(self, inputs: Arrays, params: Params, hypotheses: Sequence[Hypothesis]) -> Arrays:
+        """Return the outputs of altered operations."""
+        arithmetic = self.arithmetic
+        for each in hypotheses:
+            if each.layer is not None:
+                arithmetic = PlacedLayer(arithmetic, each.layer, frozenset(each.keys))
+        return self.compute(inputs, params, arithmetic)
+
+    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
+        """Return every rewrite of every place."""
+        return [each for place in places if isinstance(place, SourcePlace) for each in place_hypotheses(place)]
+
+
+class PlainEngine(NamedTuple):
+    """Run a computation whose operations nobody sees."""
+
+    compute: RunOnArrays
+
+    def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
+        """Return the outputs, and no place."""
+        return self.compute(inputs, params, None), {}
+
+    def run(self, inputs: Arrays, params: Params, hypotheses: Sequence[Hypothesis]) -> Arrays:
+        """Return the outputs."""
+        return self.compute(inputs, params, None)
+
+    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
+        """Return no rewrite."""
+        return []
+
+
+class UnwidenedArithmetic:
+    """Compute by another arithmetic, and leave numbers in their dtype where the code widens them."""
+
+    def __init__(self, inner: Arithmetic) -> None:
+        self.inner = inner
+
+    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute a method of a ufunc in the dtype of its operands."""
+        return self.inner.ufunc(function, method, inputs, _without_wider(inputs, options))
+
+    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Compute a compiled function."""
+        return self.inner.contraction(function, inputs, options)
+
+    def cast(self, values: Any, dtype: np.dtype[Any]) -> Any:
+        """Convert to narrower dtypes alone."""
+        return values if dtype.itemsize > values.dtype.itemsize else self.inner.cast(values, dtype)
+
+
+def _without_wider(inputs: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    dtype = options.get("dtype")
+    floating = [each.dtype for each in inputs if isinstance(each, np.ndarray) and is_floating(each.dtype)]
+    if dtype is None or not floating or np.dtype(dtype).itemsize <= max(each.itemsize for each in floating):
+        return options
+    return {name: value for name, value in options.items() if name != "dtype"}
+
+
+def widens(place: ComputedPlace) -> bool:
+    """Return whether a place converts numbers of numpy to a wider dtype."""
+    if not isinstance(place, SourcePlace) or place.function is not None:
+        return False
+    narrow = place.operands.get(0)
+    return narrow is not None and place.dtype.itemsize > narrow.itemsize
