@@ -68,6 +68,7 @@ _SCALE = _Family("scale", "check the scale and the zero point of this step")
 _FORMULA = _Family("formula", "compare the expression with the formula of the reference")
 _CONSTANT = _Family("constant", "put the former number back")
 _TIES = _Family("ties", "round ties as the reference does")
+_REPEATS = _Family("nondeterminism", "fix the order of this operation, or the seed, or what it reads from outside")
 _OTHER = _Family("other", "compare this place with the accepted version")
 
 
@@ -132,6 +133,9 @@ _REWRITES = {
     "tail": _Words("other elements beyond the last full block", _INDEX),
     "shifted": _Words("elements moved along an axis", _INDEX, "elements moved by {by} along axis {axis}"),
     "reversed": _Words("reversed last axis", _INDEX),
+    "other_option": _Words("another option", _FORMULA, "{option} {value}"),
+    "left_by_earlier_call": _Words("value that an earlier call left", _BUFFER),
+    "differs_between_runs": _Words("other result in another run", _REPEATS),
     "one_index": _Words("one index altered", _INDEX, "index {index} of axis {axis} altered"),
 }
 # By the option `way` of a rewrite of a tail or of an index.
@@ -163,7 +167,12 @@ _FAMILY_PARTS = {
 }
 
 # The form that the rewrite of a product or of a quotient makes.
-_SWAPS = {"multiply": "multiply before divide", "divide": "divide before multiply"}
+_SWAPS = {
+    **dict.fromkeys(("multiply", "aten.mul.Tensor", "aten.mul.Scalar"), "multiply before divide"),
+    **dict.fromkeys(("divide", "aten.div.Tensor", "aten.div.Scalar"), "divide before multiply"),
+}
+# A cause of these names is the operation at which a second run begins to differ. Nothing was rewritten.
+_OF_REPEATS = frozenset({"left_by_earlier_call", "differs_between_runs"})
 
 # Targets that have a name in place of a line.
 _NAMED = frozenset({"input", "param", "output"})
@@ -258,7 +267,7 @@ _ERROR_KINDS = {
 _REMARKS = {
     "several": "no single cause explains the errors; each figure is that of a cause and all before it",
     "partial": "the best cause explains a part of the errors only",
-    "nondeterministic": "repeats differ, so equal bits are no evidence; causes explain the sizes of errors alone",
+    "nondeterministic": "repeats differ, so no rewrite can reproduce the errors",
 }
 
 
@@ -309,12 +318,21 @@ def _sentence(cause: Cause, most: int | None) -> str:
 
 
 def _joined(cause: Cause, place: str) -> str:
+    if cause.rewrite in _OF_REPEATS:
+        return f"second run differs at {place}: {_difference(cause)}"
     evidence = _evidence(cause)
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
     # The accepted version has the same files. A line of a reference is no line of the subject.
     of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
     return f"{cause_phrase(cause)} {'in' if cause.place.target in _NAMED else 'at'} {place}{of}: {evidence}"
+
+
+def _difference(cause: Cause) -> str:
+    if "operand" not in cause.options:
+        return "equal operands give another result"
+    way = "is left from an earlier call" if cause.rewrite == "left_by_earlier_call" else "differs"
+    return f"operand {_figure(cause.options['operand'])} {way}"
 
 
 def _origin(cause: Cause) -> str:
