@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic
 from precreg.diagnose.engine import ComputedPlace, Engine, NumpyEngine, PlainEngine, UnwidenedArithmetic, widens
 from precreg.diagnose.evidence import ErrorToExplain, error_to_explain
+from precreg.diagnose.locations import error_locations
 from precreg.diagnose.places import PlaceKey
-from precreg.diagnose.rewrites import Params
+from precreg.diagnose.rewrites import Hypothesis, Params, all_hypotheses, located_hypotheses
 from precreg.diagnose.search import Base
 from precreg.run import Arrays, arithmetic_of, draw_inputs, run_oracle, run_subject_once, suite_folder
 from precreg.subject import Call, Observer, blame_failures, is_recorded
@@ -66,6 +67,15 @@ class PreparedBase(NamedTuple):
 def subject_base(name: DiagnosisBase, case: Case, call: Call) -> Base:
     """Return the base that runs the subject of a case in the call's project."""
     return Base(name, _engine(case, call), call.inputs, call.params, os.path.realpath(call.project) + os.sep)
+
+
+def hypotheses_of(prepared: PreparedBase) -> list[Hypothesis]:
+    """Return all rewrites of a base, the likely ones first."""
+    base, outputs = prepared.base, prepared.outputs
+    locations = error_locations(prepared.error)
+    of_places = base.engine.hypotheses(prepared.places.values(), base.inputs, locations)
+    located = located_hypotheses((), base.inputs, outputs, locations)
+    return all_hypotheses(of_places, base.inputs, base.params, outputs, base.is_touched, located)
 
 
 def _engine(case: Case, call: Call) -> Engine:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from precreg.arithmetic.devices import Arithmetic, is_floating
+from precreg.diagnose.locations import ErrorLocation
 from precreg.diagnose.places import PlacedLayer, PlaceKey, PlaceRecorder, SourcePlace
-from precreg.diagnose.rewrites import Hypothesis, Params, place_hypotheses
+from precreg.diagnose.rewrites import Hypothesis, Params, located_hypotheses, place_hypotheses
 from precreg.run import Arrays
 from precreg.types import RewrittenPlace
 
@@ -41,8 +42,10 @@ class Engine(Protocol):
     def run(self, inputs: Arrays, params: Params, hypotheses: Sequence[Hypothesis]) -> Arrays:
         """Return the outputs with the operations of all hypotheses altered."""
 
-    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
-        """Return every rewrite of every place."""
+    def hypotheses(
+        self, places: Iterable[ComputedPlace], inputs: Arrays, locations: Sequence[ErrorLocation]
+    ) -> list[Hypothesis]:
+        """Return every rewrite of every place; `locations` are the parts of axes that errors touch."""
 
 
 class NumpyEngine(NamedTuple):
@@ -66,9 +69,13 @@ class NumpyEngine(NamedTuple):
                 arithmetic = PlacedLayer(arithmetic, each.layer, frozenset(each.keys))
         return self.compute(inputs, params, arithmetic)
 
-    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
-        """Return every rewrite of every place."""
-        return [each for place in places if isinstance(place, SourcePlace) for each in place_hypotheses(place)]
+    def hypotheses(
+        self, places: Iterable[ComputedPlace], inputs: Arrays, locations: Sequence[ErrorLocation]
+    ) -> list[Hypothesis]:
+        """Return every rewrite of every place; `locations` are the parts of axes that errors touch."""
+        known = [place for place in places if isinstance(place, SourcePlace)]
+        found = [each for place in known for each in place_hypotheses(place, inputs)]
+        return [*found, *located_hypotheses(known, {}, {}, locations)]
 
 
 class PlainEngine(NamedTuple):
@@ -84,7 +91,9 @@ class PlainEngine(NamedTuple):
         """Return the outputs."""
         return self.compute(inputs, params, None)
 
-    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
+    def hypotheses(
+        self, places: Iterable[ComputedPlace], inputs: Arrays, locations: Sequence[ErrorLocation]
+    ) -> list[Hypothesis]:
         """Return no rewrite."""
         return []
 

@@ -57,6 +57,8 @@ class SourcePlace(NamedTuple):
     scalars: dict[int, float]
     options: dict[str, Any]
     executions: int = 1
+    # An operand of a later execution has the bits of the former result: a loop adds to a running sum.
+    is_running: bool = False
 
     @property
     def is_sum(self) -> bool:
@@ -124,6 +126,7 @@ class PlaceRecorder(ArithmeticLayer):
     def __init__(self, inner: Arithmetic) -> None:
         super().__init__(inner)
         self.places: dict[PlaceKey, SourcePlace] = {}
+        self._last: dict[PlaceKey, bytes] = {}
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note the operation, and pass it on."""
@@ -155,8 +158,10 @@ class PlaceRecorder(ArithmeticLayer):
             return
         key = place_key(operation_name(function, method, result.dtype), 3)
         known = self.places.get(key)
+        is_running = function in _RUNNING and method == "__call__" and self._continues(key, inputs, result)
         if known is not None:
-            self.places[key] = known._replace(executions=known.executions + 1)
+            is_running |= known.is_running
+            self.places[key] = known._replace(executions=known.executions + 1, is_running=is_running)
             return
         self.places[key] = SourcePlace(
             key,
@@ -169,6 +174,18 @@ class PlaceRecorder(ArithmeticLayer):
             {at: float(each) for at, each in enumerate(inputs) if _is_scalar(each)},
             options,
         )
+
+    def _continues(self, key: PlaceKey, inputs: tuple[Any, ...], result: Any) -> bool:
+        """Return whether an operand is the former result at a place, and remember the present one."""
+        former, self._last[key] = self._last.get(key), result.tobytes()
+        arrays = (
+            each for each in inputs if isinstance(each, np.ndarray) and each.ndim and each.nbytes == result.nbytes
+        )
+        return former is not None and any(each.tobytes() == former for each in arrays)
+
+
+# Operations that continue a running result from one step of a loop to the next.
+_RUNNING: frozenset[Any] = frozenset({np.add, np.subtract, np.maximum, np.minimum, np.multiply})
 
 
 def _is_numeric(value: Any) -> bool:

@@ -19,6 +19,7 @@ from precreg.diagnose.bases import (
     CaseRun,
     PreparedBase,
     case_call,
+    hypotheses_of,
     oracle_base,
     prepare_base,
     run_case_at,
@@ -29,7 +30,6 @@ from precreg.diagnose.engine import NumpyEngine
 from precreg.diagnose.evidence import error_to_explain, measure_evidence
 from precreg.diagnose.places import described_key
 from precreg.diagnose.repeats import first_difference
-from precreg.diagnose.rewrites import all_hypotheses
 from precreg.diagnose.search import Base, Search, SearchResult
 from precreg.errors import UserError
 from precreg.measure import share_of_tolerance
@@ -203,9 +203,7 @@ def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
 
 def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
     base = prepared.base
-    of_places = base.engine.hypotheses(prepared.places.values())
-    hypotheses = all_hypotheses(of_places, base.inputs, base.params, prepared.outputs, base.is_touched)
-    found = Search(base, prepared.error, prepared.places, hypotheses, deadline).run()
+    found = Search(base, prepared.error, prepared.places, hypotheses_of(prepared), deadline).run()
     tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
 

@@ -6,9 +6,8 @@ from time import monotonic
 import numpy as np
 
 from precreg.arithmetic.devices import NumpyArithmetic, simulate_array
-from precreg.diagnose.bases import prepare_base
+from precreg.diagnose.bases import hypotheses_of, prepare_base
 from precreg.diagnose.engine import NumpyEngine
-from precreg.diagnose.rewrites import all_hypotheses
 from precreg.diagnose.search import Base, Search
 from precreg.subject import name_outputs
 
@@ -30,9 +29,7 @@ def search(good, bad, inputs, params=None, seconds=300):
     target = name_outputs(bad(**{key: array.copy() for key, array in inputs.items()}, **(params or {})))
     base = base_of(good, inputs, params)
     prepared = prepare_base(base, target)
-    of_places = base.engine.hypotheses(prepared.places.values())
-    hypotheses = all_hypotheses(of_places, inputs, base.params, prepared.outputs)
-    return Search(base, prepared.error, prepared.places, hypotheses, monotonic() + seconds).run()
+    return Search(base, prepared.error, prepared.places, hypotheses_of(prepared), monotonic() + seconds).run()
 
 
 def normal(*shape, seed=0, dtype=np.float32):

@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .fault import ArithmeticLayer as ArithmeticLayer
 from .fault import Fault as Fault
+from .orders import RememberingLayer as RememberingLayer
 from .planting import OperationRecorder as OperationRecorder
 from .planting import alter_inputs as alter_inputs
 from .planting import alter_params as alter_params

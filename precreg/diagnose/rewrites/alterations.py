@@ -94,6 +94,53 @@ def scaled_result(executed: Executed, *, factor: float) -> Array:
     return np.asarray(result * result.dtype.type(factor))
 
 
+def offset_result(executed: Executed, *, value: float) -> Array:
+    """Add a constant to the result."""
+    result = executed.compute()
+    return np.asarray(result + result.dtype.type(value))
+
+
+def other_operand(executed: Executed, *, array: Array, operands: tuple[int, ...]) -> Array:
+    """Compute with another array in the place of some operands."""
+    inputs = executed.inputs
+    for at in operands:
+        inputs = (*inputs[:at], array, *inputs[at + 1 :])
+    return executed.compute(*inputs)
+
+
+def on_grid(values: Array, *, bits: int) -> Array:
+    """Return values rounded to multiples of 2^-bits."""
+    return np.asarray(np.rint(values * values.dtype.type(2.0**bits)) * values.dtype.type(2.0**-bits))
+
+
+def result_on_grid(executed: Executed, *, bits: int) -> Array:
+    """Round the result to multiples of 2^-bits, as fixed-point numbers are."""
+    return on_grid(executed.compute(), bits=bits)
+
+
+def power_of_two(executed: Executed, *, way: str) -> Array:
+    """Round the size of the result to a power of two: the next one above, below, or the nearest."""
+    result = executed.compute()
+    with np.errstate(all="ignore"):
+        exponents = np.log2(np.abs(result))
+    rounded = {"above": np.ceil, "below": np.floor, "nearest": np.rint}[way](exponents)
+    return np.asarray(np.copysign(np.exp2(rounded), result)).astype(result.dtype)
+
+
+def flushed_below(executed: Executed, *, least: float) -> Array:
+    """Replace results that are smaller than a number by zero."""
+    result = executed.compute()
+    return np.where(np.abs(result) < result.dtype.type(least), result.dtype.type(0), result)
+
+
+def clipped(executed: Executed, *, largest: float, way: str) -> Array:
+    """Limit the result from above, from below, or in size."""
+    result = executed.compute()
+    limit = result.dtype.type(largest)
+    limits = {"above": (None, limit), "below": (limit, None), "size": (-abs(limit), abs(limit))}[way]
+    return np.asarray(np.clip(result, *limits))
+
+
 def other_function(executed: Executed, *, function: str) -> Array:
     """Call another function of numpy with the same operands."""
     found: np.ufunc = getattr(np, function)
@@ -143,6 +190,14 @@ def other_axis(executed: Executed, *, axis: int) -> Array:
     result = executed.compute()
     moved = Executed.compute(executed._replace(options={**executed.options, "axis": axis}))
     return np.broadcast_to(moved, result.shape) if moved.shape != result.shape and moved.ndim == result.ndim else moved
+
+
+def all_axes(executed: Executed) -> Array:
+    """Reduce along all axes at once, and give each element that one result."""
+    result = executed.compute()
+    options = {name: value for name, value in executed.options.items() if name not in ("axis", "keepdims")}
+    total = Executed.compute(executed._replace(options={**options, "axis": None}))
+    return np.broadcast_to(total, result.shape).copy()
 
 
 def fewer_summed(executed: Executed, *, start: int, stop: int) -> Array:
@@ -236,13 +291,6 @@ def _slice(values: Array, axis: int, start: int, length: int) -> Array:
     index[axis] = slice(start, start + length)
     chosen: Array = values[tuple(index)]
     return chosen
-
-
-def one_index_altered(values: Array, *, axis: int, index: int, way: str) -> Array:
-    """Alter one index along an axis: zeros, the values of its neighbour, or values that were not scaled."""
-    moved = np.moveaxis(values, axis, 0).copy()
-    moved[index] = 0 if way == "zero" else moved[index - 1]
-    return np.moveaxis(moved, 0, axis)
 
 
 def finite_only(values: NDArray[Any], format: str) -> Array:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from precreg.arithmetic import format_of
+from precreg.arithmetic import Format, format_of, numpy_dtype
 from precreg.arithmetic.devices import is_floating
 from precreg.diagnose.rewrites.alterations import (
     cut_bits,
-    one_index_altered,
     tail_altered,
     tail_of,
     through_format,
@@ -22,9 +21,6 @@ from precreg.diagnose.rewrites.hypothesis import Hypothesis, Params
 from precreg.diagnose.rewrites.operations import BLOCKS, HOP_FORMATS, TAIL_WAYS
 from precreg.run import Arrays
 from precreg.storage import Array
-
-# An axis with more indices than this is no axis of channels that a rewrite tries one by one.
-MAX_INDICES = 64
 
 
 def input_hypotheses(inputs: Arrays) -> Iterator[Hypothesis]:
@@ -45,7 +41,7 @@ def input_hypotheses(inputs: Arrays) -> Iterator[Hypothesis]:
 def output_hypotheses(outputs: Arrays) -> Iterator[Hypothesis]:
     """Yield the rewrites of each output."""
     for name, array in outputs.items():
-        for rewrite, rank, options, alter in (*_array_rewrites(array), *_index_rewrites(array)):
+        for rewrite, rank, options, alter in _array_rewrites(array):
             yield Hypothesis(rewrite, options, "output", rank, name=name, outputs=partial(_altered, (name,), alter))
 
 
@@ -58,6 +54,8 @@ def param_hypotheses(params: Params) -> Iterator[Hypothesis]:
             others = other_numbers(float(value))
             yield from (_param(name, 1, _like(value, each)) for each in others if _fits(value, each))
             if isinstance(value, float):
+                for format in ("float16", "bfloat16"):
+                    yield _param(name, 1, float(np.asarray(value).astype(numpy_dtype(format))))
                 same = _param(name, 2, value)
                 yield same._replace(number=value, refit=partial(_param, name, 2))
 
@@ -86,16 +84,10 @@ def _array_rewrites(array: Array) -> _Rewrites:
     """Yield rewrites of one array: name, rank, options and function."""
     own = format_of(array.dtype.name) if is_floating(array.dtype) else None
     if own is not None:
-        for format in HOP_FORMATS:
-            narrow = format_of(format)
-            if narrow is not None and narrow.precision < own.precision:
-                yield "hop", 0, {"format": format}, partial(through_format, format=format)
-                options: dict[str, float | str] = {"format": format, "rounding": "toward_zero"}
-                yield "hop", 2, options, partial(through_format, format=format, rounding="toward_zero")
-        if array.dtype.itemsize <= 8:
-            for bits in (3, 1, 2, 13):
-                yield "truncated", 2, {"bits": bits}, partial(cut_bits, bits=bits)
-        yield "flushed", 2, {}, partial(_flushed, least=own.smallest_normal)
+        yield from _of_numbers(array, own)
+    elif array.dtype.kind in "iu":
+        for step in (1, -1):
+            yield "moved_by_one", 2, {"value": step}, partial(_moved, step=step)
     yield from _tails(array)
     if array.ndim > 1 and array.shape[-1] == array.shape[-2]:
         yield "transposed", 1, {}, lambda values: np.swapaxes(values, -1, -2)
@@ -104,6 +96,21 @@ def _array_rewrites(array: Array) -> _Rewrites:
             yield "shifted", 2, {"axis": axis, "by": by}, partial(np.roll, shift=by, axis=axis)
     if array.ndim:
         yield "reversed", 3, {}, lambda values: values[..., ::-1]
+
+
+def _of_numbers(array: Array, own: Format) -> _Rewrites:
+    """Yield rewrites that round floating-point numbers in another way."""
+    for format in HOP_FORMATS:
+        narrow = format_of(format)
+        if narrow is not None and narrow.precision < own.precision:
+            yield "hop", 0, {"format": format}, partial(through_format, format=format)
+            options: dict[str, float | str] = {"format": format, "rounding": "toward_zero"}
+            yield "hop", 2, options, partial(through_format, format=format, rounding="toward_zero")
+    if array.dtype.itemsize <= 8:
+        for bits in (3, 1, 2, 13):
+            yield "truncated", 2, {"bits": bits}, partial(cut_bits, bits=bits)
+    for least in (own.smallest_normal, 2.0**-14):
+        yield "flushed", 2, {"least": least}, partial(_flushed, least=least)
 
 
 def _tails(array: Array) -> _Rewrites:
@@ -115,14 +122,12 @@ def _tails(array: Array) -> _Rewrites:
                     yield "tail", 1, options, partial(tail_altered, block=block, way=way, axis=axis)
 
 
-def _index_rewrites(array: Array) -> _Rewrites:
-    for axis in range(array.ndim):
-        if 1 < array.shape[axis] <= MAX_INDICES:
-            for index in range(array.shape[axis]):
-                for way in ("zero", "neighbour"):
-                    options: dict[str, float | str] = {"axis": axis, "index": index, "way": way}
-                    yield "one_index", 3, options, partial(one_index_altered, axis=axis, index=index, way=way)
-
-
 def _flushed(values: Array, least: float) -> Array:
     return np.where(np.abs(values) < values.dtype.type(least), values.dtype.type(0), values)
+
+
+def _moved(values: Array, step: int) -> Array:
+    """Move integers, such as labels, by one within their range."""
+    if not values.size:
+        return values
+    return np.clip(values.astype(np.int64) + step, values.min(), values.max()).astype(values.dtype)

@@ -48,11 +48,15 @@ Alter = Callable[[Executed], Any]
 
 
 class AlteredOperation(ArithmeticLayer):
-    """Compute every operation by a function of its execution."""
+    """Compute operations by a function of their execution: all of them, or one by its number."""
 
-    def __init__(self, inner: Arithmetic, alter: Alter) -> None:
+    def __init__(self, inner: Arithmetic, alter: Alter, only: int | None = None) -> None:
         super().__init__(inner)
-        self._alter = alter
+        self._always, self._only, self._count = alter, only, 0
+
+    def _alter(self, executed: Executed) -> Any:
+        number, self._count = self._count, self._count + 1
+        return self._always(executed) if self._only in (None, number) else executed.compute()
 
     def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return the altered result of a method of a ufunc."""

@@ -15,6 +15,8 @@ from precreg.diagnose.places import SourcePlace
 from precreg.diagnose.rewrites import alterations
 from precreg.diagnose.rewrites.constants import other_numbers
 from precreg.diagnose.rewrites.hypothesis import Alter, AlteredOperation, Hypothesis
+from precreg.diagnose.rewrites.orders import FORMS, Reassociated
+from precreg.run import Arrays
 
 # Formats that copies pass through, the most frequent first.
 HOP_FORMATS = ("float16", "bfloat16", "float32", "tf32", "float8_e4m3fn", "float8_e5m2")
@@ -25,6 +27,7 @@ TAIL_WAYS = ("early", "zero", "stale", "repeated")
 # Functions that kernels take for each other.
 _TAKEN_FOR_EACH_OTHER = (
     ("maximum", "minimum"),
+    ("maximum", "add"),
     ("maximum", "fmax"),
     ("minimum", "fmin"),
     ("add", "subtract"),
@@ -48,6 +51,10 @@ for _first, _second in _TAKEN_FOR_EACH_OTHER:
     _OTHERS[_first] = (*_OTHERS.get(_first, ()), _second)
     _OTHERS[_second] = (*_OTHERS.get(_second, ()), _first)
 
+# Fraction bits of fixed-point weights and coordinates, and the smallest normal numbers of float16 and float8 formats.
+_GRID_BITS = (8, 7, 4, 10, 12, 15, 16)
+_FLUSHED_BELOW = (2.0**-14, 2.0**-6, 2.0**-8)
+
 _ELEMENTWISE_PAIRS = frozenset({np.add, np.subtract, np.multiply, np.divide})
 _APPROXIMATED: frozenset[Any] = frozenset(
     {
@@ -60,8 +67,8 @@ _APPROXIMATED: frozenset[Any] = frozenset(
 class PlaceRewrites:
     """Make the hypotheses of one place. Each carries a rank: the causes that occur most often have the lowest."""
 
-    def __init__(self, place: SourcePlace) -> None:
-        self.place = place
+    def __init__(self, place: SourcePlace, inputs: Arrays) -> None:
+        self.place, self.inputs = place, inputs
         self.function = place.function
         self.is_call = isinstance(place.function, np.ufunc) and place.method == "__call__"
         self.is_elementwise = self.is_call and getattr(place.function, "signature", None) is None
@@ -75,6 +82,9 @@ class PlaceRewrites:
             return
         yield from self._precision()
         yield from self._of_faults()
+        yield from self._of_orders()
+        if self.place.executions > 1:
+            yield from self._of_executions()
         if self.place.is_sum:
             yield from self._of_sums()
         if self.is_elementwise:
@@ -85,6 +95,13 @@ class PlaceRewrites:
     def _made(self, rewrite: str, rank: int, alter: Callable[..., Any], **options: Any) -> Hypothesis:
         bound: Alter = partial(alter, **options) if options else alter
         return self._layered(rewrite, rank, lambda inner: AlteredOperation(inner, bound), options)
+
+    def _once(self, rewrite: str, alter: Callable[..., Any], which: str, **options: Any) -> Hypothesis:
+        """Alter the first or the last execution alone."""
+        bound: Alter = partial(alter, **options) if options else alter
+        number = 0 if which == "first" else self.place.executions - 1
+        named = {**options, "execution": which}
+        return self._layered(rewrite, 3, lambda inner: AlteredOperation(inner, bound, number), named)
 
     def _layered(
         self, rewrite: str, rank: int, layer: Callable[[Any], ArithmeticLayer], options: dict[str, Any]
@@ -109,10 +126,29 @@ class PlaceRewrites:
         for bits in (1, 2, 3, 8):
             yield self._planted_with("double_rounding", 1, extra_bits=bits)
 
+    def _of_orders(self) -> Iterator[Hypothesis]:
+        if self.is_call and self.function in (np.add, np.multiply, np.divide):
+            for form in FORMS:
+                layer = partial(Reassociated, form=form)
+                yield self._layered("reassociated", 1, layer, {"form": form})
+
+    def _of_executions(self) -> Iterator[Hypothesis]:
+        """Yield rewrites of the first or the last step of a loop: a step is missing, or its block is another one."""
+        for which in ("last", "first"):
+            if self.place.is_running:
+                for operand in (0, 1):
+                    yield self._once("only_operand", alterations.only_operand, which, operand=operand)
+            for format in self._narrower(self.place.dtype):
+                yield self._once("hop_result", alterations.result_through, which, format=format)
+                for operand in self.place.operands:
+                    yield self._once("hop_operand", alterations.operand_through, which, operand=operand, format=format)
+
     def _precision(self) -> Iterator[Hypothesis]:
         place = self.place
+        # A result that the next step of a loop adds to is an accumulator.
+        name = "narrow_accumulator" if place.is_running else "hop_result"
         for format in self._narrower(place.dtype):
-            yield self._made("hop_result", 1, alterations.result_through, format=format)
+            yield self._made(name, 1, alterations.result_through, format=format)
             yield self._made("hop_result", 3, alterations.result_through, format=format, rounding="toward_zero")
         for operand, dtype in place.operands.items():
             if is_floating(dtype):
@@ -123,6 +159,10 @@ class PlaceRewrites:
                 yield self._made("hop_operand", 2, alterations.operand_through, operand=operand, format=format)
         for bits in _cut_bits(place.dtype):
             yield self._made("truncated", 2, alterations.bits_cut, bits=bits)
+        for bits in _GRID_BITS:
+            yield self._made("fixed_point", 3, alterations.result_on_grid, bits=bits)
+        for least in _FLUSHED_BELOW:
+            yield self._made("flushed", 2, alterations.flushed_below, least=least)
         yield self._made("exact", 4, alterations.exact)
 
     def _of_faults(self) -> Iterator[Hypothesis]:
@@ -180,8 +220,14 @@ class PlaceRewrites:
         terms = len(self.place.shapes[0])
         for axis in range(-terms, 0):
             yield self._made("other_axis", 3, alterations.other_axis, axis=axis)
+        if terms > 1:
+            yield self._made("all_axes", 3, alterations.all_axes)
         for start, stop in ((1, 0), (0, -1), (1, -1)):
             yield self._made("fewer_summed", 2, alterations.fewer_summed, start=start, stop=stop)
+        length = self._summed_length()
+        for stop in dict.fromkeys([*(length % block for block in BLOCKS), *BLOCKS, length // 2]):
+            if 1 < stop < length:
+                yield self._made("fewer_summed", 3, alterations.fewer_summed, start=0, stop=-stop)
 
     def _of_products(self) -> Iterator[Hypothesis]:
         shapes = self.place.shapes
@@ -194,22 +240,42 @@ class PlaceRewrites:
     def _of_functions(self) -> Iterator[Hypothesis]:
         function, place = self.function, self.place
         name = getattr(function, "__name__", "")
-        if function is np.divide:
-            yield self._made("by_reciprocal", 1, alterations.by_reciprocal)
-        if function is np.multiply and place.scalars:
-            yield self._made("by_division", 1, alterations.by_division)
-        if function in (np.subtract, np.divide):
-            yield self._made("exchanged", 3, alterations.exchanged_operands)
         if function in _ELEMENTWISE_PAIRS:
-            for operand in (0, 1):
-                yield self._made("only_operand", 2, alterations.only_operand, operand=operand)
-                yield self._made("operand_twice", 3, alterations.operand_twice, operand=operand)
+            yield from self._of_pairs()
         if len(place.shapes) == 1 and place.operands:
             yield self._made("only_operand", 3, alterations.only_operand, operand=0)
+        yield from self._of_operands()
         if name in ("rint", "floor", "round"):
             yield self._made("ties_away", 1, alterations.away_from_zero)
         for other in _OTHERS.get(name, ()):
             yield self._made("other_function", 3, alterations.other_function, function=other)
+
+    def _of_pairs(self) -> Iterator[Hypothesis]:
+        function = self.function
+        if function is np.divide:
+            yield self._made("by_reciprocal", 1, alterations.by_reciprocal)
+        if function is np.multiply and self.place.scalars:
+            yield self._made("by_division", 1, alterations.by_division)
+        if function in (np.subtract, np.divide):
+            yield self._made("exchanged", 3, alterations.exchanged_operands)
+        for operand in (0, 1):
+            yield self._made("only_operand", 2, alterations.only_operand, operand=operand)
+            yield self._made("operand_twice", 3, alterations.operand_twice, operand=operand)
+        if function in (np.divide, np.multiply):
+            for way in ("above", "nearest", "below"):
+                yield self._made("power_of_two", 4, alterations.power_of_two, way=way)
+
+    def _of_operands(self) -> Iterator[Hypothesis]:
+        """Yield other inputs of one shape and dtype in the place of operands."""
+        operands = tuple(self.place.operands)
+        for name, array in self.inputs.items():
+            same = tuple(
+                at for at in operands if (self.place.shapes[at], self.place.operands[at]) == (array.shape, array.dtype)
+            )
+            for chosen in dict.fromkeys((each,) for each in same) | ({same: None} if len(same) > 1 else {}):
+                alter = partial(alterations.other_operand, array=array, operands=chosen)
+                options = {"operand": chosen[0] if len(chosen) == 1 else "both", "input": name}
+                yield self._layered("other_operand", 3, partial(AlteredOperation, alter=alter), options)
 
     def _constants(self) -> Iterator[Hypothesis]:
         for operand, value in self.place.scalars.items():
@@ -238,6 +304,10 @@ class PlaceRewrites:
         for axis in range(-min(len(shape), 2), 0):
             for by in (1, -1):
                 yield self._made("shifted", 3, alterations.shifted, axis=axis, by=by)
+        offset = self._made("offset", 4, alterations.offset_result, value=0.0)
+        yield offset._replace(
+            number=0.0, refit=lambda value: self._made("offset", 4, alterations.offset_result, value=value)
+        )
         scaled = self._made("scaled", 4, alterations.scaled_result, factor=1.0)
         yield scaled._replace(
             number=1.0, refit=lambda factor: self._made("scaled", 4, alterations.scaled_result, factor=factor)

@@ -20,15 +20,16 @@ def all_hypotheses(
     params: Params,
     outputs: Arrays,
     is_touched: Callable[[PlaceKey], bool] = lambda _: False,
+    located: Iterable[Hypothesis] = (),
 ) -> list[Hypothesis]:
     """Return the rewrites of places, inputs, params and outputs, those of the lowest rank first.
 
-    Within a rank, places are in the order of their execution.
+    `located` are those of the parts of arrays that errors touch. Within a rank, places are in the order of execution.
     """
     found = [
         *input_hypotheses(inputs),
         *param_hypotheses(params),
-        *(_ranked(each, is_touched) for each in of_places),
+        *(_ranked(each, is_touched) for each in (*of_places, *located)),
         *output_hypotheses(outputs),
     ]
     return sorted(found, key=lambda each: each.rank)
@@ -39,6 +40,6 @@ def _ranked(hypothesis: Hypothesis, is_touched: Callable[[PlaceKey], bool]) -> H
     return hypothesis._replace(rank=hypothesis.rank + _TOUCHED) if touched else hypothesis
 
 
-def place_hypotheses(place: SourcePlace) -> list[Hypothesis]:
-    """Return every rewrite of an operation of numpy."""
-    return list(PlaceRewrites(place).all())
+def place_hypotheses(place: SourcePlace, inputs: Arrays) -> list[Hypothesis]:
+    """Return every rewrite of an operation of numpy; an input may take the place of an operand."""
+    return list(PlaceRewrites(place, inputs).all())

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.arithmetic.devices import Arithmetic
 from precreg.diagnose.engine import ComputedPlace
+from precreg.diagnose.locations import ErrorLocation
 from precreg.diagnose.places import PlaceKey, place_key
 from precreg.diagnose.rewrites import Hypothesis, Params
 from precreg.diagnose.torch.alterations import TorchExecution
@@ -42,7 +43,9 @@ class TorchRewriting(NamedTuple):
         """Return the outputs of altered operators."""
         return self.compute(inputs, params, _Rewriter(hypotheses))
 
-    def hypotheses(self, places: Iterable[ComputedPlace]) -> list[Hypothesis]:
+    def hypotheses(
+        self, places: Iterable[ComputedPlace], inputs: Arrays, locations: Sequence[ErrorLocation]
+    ) -> list[Hypothesis]:
         """Return every rewrite of every place."""
         return [each for place in places if isinstance(place, TorchPlace) for each in torch_hypotheses(place)]
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from precreg.diagnose.bases import prepare_base
-from precreg.diagnose.rewrites import all_hypotheses
+from precreg.diagnose.bases import hypotheses_of, prepare_base
 from precreg.diagnose.search import Base, Search
 from precreg.diagnose.torch import TorchRewriting
 from precreg.subject import name_outputs
@@ -50,8 +49,7 @@ def search(good, bad, x):
         target = name_outputs(bad(torch.from_numpy(x.copy())))
     base = Base("accepted", TorchRewriting(compute(good)), {"x": x}, {}, FOLDER)
     prepared = prepare_base(base, target)
-    hypotheses = all_hypotheses(base.engine.hypotheses(prepared.places.values()), base.inputs, {}, prepared.outputs)
-    return Search(base, prepared.error, prepared.places, hypotheses, monotonic() + 300).run()
+    return Search(base, prepared.error, prepared.places, hypotheses_of(prepared), monotonic() + 300).run()
 
 
 CHANGES = {
