@@ -17,7 +17,6 @@ from .escalation import Announcement as Announcement
 from .escalation import DiagnosisAnnouncement as DiagnosisAnnouncement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
-from .explanation import DIAGNOSE_SECONDS as DIAGNOSE_SECONDS
 from .explanation import count_diagnoses as count_diagnoses
 from .oracle import run_oracle as run_oracle
 from .other_version import checked_out_version as checked_out_version

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.command import PATIENCE_S, accept_on_main, change, environ, precreg, repository, started
+from tests.e2e.command import PATIENCE_S, accept_on_main, change, environ, git, precreg, repository, started
 
 KERNELS = """\
 import numpy as np
@@ -203,6 +203,26 @@ def test_a_resumed_run_and_merged_shards_have_the_causes(changed):
     counts = record_of(changed, "merged")["diagnosed"]
     assert (counts["seconds"], counts["diagnosed"], counts["not_reached"]) == (300.0, 2, 0)
     assert "causes    2 failed cases diagnosed" in merged.stdout
+
+
+def test_a_push_waits_for_no_causes(changed):
+    git(changed, "init", "-q", "--bare", "../remote.git")
+    git(changed, "remote", "add", "origin", "../remote.git")
+    assert precreg(changed, "hook", "install").returncode == 0
+    git(changed, "commit", "-qam", "changed")
+    pushed = subprocess.run(
+        ["git", "push", "origin", "main"],
+        cwd=changed,
+        env=environ(PRECREG_DIAGNOSE="300"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert pushed.returncode != 0
+    assert "FAILED   unit/adam/default   regressed" in pushed.stderr + pushed.stdout
+    assert "cause" not in (pushed.stderr + pushed.stdout).replace("because", "")
+    assert record_of(changed)["diagnosed"] is None
 
 
 def test_pytest_searches_if_asked(changed):
