@@ -8,7 +8,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.command import PATIENCE_S, accept_on_main, change, environ, git, precreg, repository, started
+from tests.e2e.command import (
+    PATIENCE_S,
+    accept_on_main,
+    change,
+    environ,
+    git,
+    precreg,
+    repository,
+    started,
+    with_suite,
+)
+from tests.processes import is_alive, wait_until
 
 KERNELS = """\
 import numpy as np
@@ -173,6 +184,35 @@ def test_cases_beyond_the_budget_are_counted(changed):
     assert "2 not reached: allow more than 1e-09 s with --diagnose SECONDS" in done.stdout
     assert record_of(changed)["diagnosed"]["not_reached"] == 2
     assert "2 not reached" in (changed / "reports/summary.md").read_text()
+
+
+HANGS = """\
+import os, pathlib, time
+
+
+def hangs(x):
+    calls = pathlib.Path(__file__).with_name("calls.txt")
+    with calls.open("a") as stream:
+        stream.write(f"{os.getpid()}\\n")
+    if len(calls.read_text().splitlines()) > 1:
+        time.sleep(3600)
+    return x * x.dtype.type(1.5)
+
+
+def exact(x):
+    return x
+"""
+
+
+def test_a_subject_that_hangs_in_a_diagnosis_ends_with_its_time(tmp_path):
+    suite = f"suite: s\nsubject: k:hangs\nreference: k:exact\nseeds: 1\ntimeout: 3600\n{X(shape=[32])}"
+    folder = repository(with_suite(tmp_path, suite, HANGS))
+    done = started(folder, "run", "--jobs", "1", "--diagnose", "2", "--pair", "off")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "cause: not found: the time was up before the search gave an answer" in done.stdout
+    pids = [int(line) for line in (folder / "suites/unit/calls.txt").read_text().split()]
+    assert len(pids) == 2
+    wait_until(lambda: not any(map(is_alive, pids)))
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "soon", "inf", "1e7"])
