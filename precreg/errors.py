@@ -23,6 +23,7 @@ ADVICE: dict[str, str] = {
     "unknown-device": "name a device that precreg ships, or add suites/devices/NAME.yaml (docs/devices.md)",
     "bad-device": "correct the table of the device at the place named (docs/devices.md)",
     "idle-device": "compute with numpy's functions on the floating-point inputs, or remove device (docs/devices.md)",
+    "idle-noise": "choose the other noise:, or remove stochastic (docs/significant_digits.md)",
     "unknown-fault": "name a fault that precreg faults --list shows",
     "unknown-dtype": "use a dtype that precreg knows",
     "unknown-distribution": "use one of the distributions that precreg knows",
@@ -121,6 +122,8 @@ ADVICE: dict[str, str] = {
     "unknown-anchor": "name the commit of a run (precreg history list), or add a run of it to the history",
     "empty-history": "add runs with precreg history add, or name another environment",
     "bad-watch": "name an operation, variable, FILE:LINE, module, probe or output, as the example does (docs/trace.md)",
+    "bad-bisection": "name a good version and a later one that made the case worse (docs/bisect.md)",
+    "no-releases": "name a package and releases that pip finds: pip index versions NAME shows them (docs/bisect.md)",
     "nested-trace": "end the running trace first: its block or its traced function",
 }
 

@@ -98,6 +98,12 @@ def with_an_idle_device(project):
     return project.run("run", "--jobs", "0")
 
 
+def with_idle_noise(project):
+    project.write("suites/unit/kernels.py", IDLE_KERNELS)
+    project.change("subject: kernels:mean", "stochastic: {samples: 3}\nsubject: kernels:by_list")
+    return project.run("run", "--jobs", "0")
+
+
 def taken_name(project):
     project.write("suites/unit/statistics.py", KERNELS)
     project.change("subject: kernels", "subject: statistics")
@@ -134,6 +140,11 @@ def written(path, content, *arguments):
 def command(*arguments):
     """Return the scenario in which the command itself is the mistake."""
     return lambda project: project.run(*arguments)
+
+
+def without_an_index(project):
+    project.monkeypatch.setenv("PIP_NO_INDEX", "1")
+    return project.run("bisect", "mean/float16", "--package", "numpy==1.0..2.0")
 
 
 def inside_a_trace(_project):
@@ -461,6 +472,7 @@ SCENARIOS = {
     "unknown-device": added("device: asend"),
     "bad-device": with_a_broken_device,
     "idle-device": with_an_idle_device,
+    "idle-noise": with_idle_noise,
     "unknown-fault": command("faults", "--fault", "naive"),
     "unknown-dtype": changed("float16", "flaot16"),
     "unknown-distribution": changed("normal: {mean: 0, std: 1}", "gaussian: {}"),
@@ -574,6 +586,8 @@ SCENARIOS = {
     "unknown-anchor": with_one_run("drift", "--anchor", "v1.0"),
     "empty-history": with_one_run("drift", "--environment", "npu-910b"),
     "bad-watch": command(*TRACE, "--watch", "scores[first]"),
+    "bad-bisection": command("bisect", "mean/float16"),
+    "no-releases": without_an_index,
     "nested-trace": inside_a_trace,
 }
 """By slug, in the order of ADVICE."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.diagnosis.plant import KERNELS, Plant, good_source, planted_source
+from precreg.run.case_run import draw_inputs
 from precreg.storage import temporary_folder
 from precreg.suite import load_cases
 
@@ -50,8 +51,6 @@ def _outputs(source: str, function: str, inputs: Arrays, params: dict[str, Any])
 @cache
 def _arguments(kernel: str) -> tuple[Arrays, dict[str, Any]]:
     """Return the inputs of a kernel's case at seed 0, as a run draws them, and its params."""
-    from precreg.run.case_run import draw_inputs
-
     with temporary_folder() as project:
         folder = project / "suites" / "unit"
         folder.mkdir(parents=True)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from benchmarks.diagnosis.kinds import KIND_OF_FINGERPRINT, CauseKind, kinds_of_rewrite
 from benchmarks.diagnosis.plant import Plant, PlantedCause, guilty_lines
-from precreg.types.diagnosis import Cause, Diagnosis, RewrittenPlace
+from precreg.types import Cause, Diagnosis, RewrittenPlace
 
 # - first: the first cause is right
 # - first_three: another one of the first three is right
@@ -97,7 +97,9 @@ def classify(right: Sequence[bool], confident: bool) -> ScoreClass:
 
 def names_cause(answer: Cause, plant: Plant, cause: PlantedCause) -> bool:
     """Return whether an answer has the kind and the place of a planted cause."""
-    return bool(kinds_of_rewrite(answer.rewrite) & cause.kinds) and is_guilty(answer.place, plant, cause)
+    # Reports print the present line of a cause in the accepted version.
+    present = answer.present is not None and answer.present.code.strip() in guilty_lines(plant, cause)
+    return bool(kinds_of_rewrite(answer.rewrite) & cause.kinds) and (present or is_guilty(answer.place, plant, cause))
 
 
 def is_guilty(place: RewrittenPlace, plant: Plant, cause: PlantedCause) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.diagnosis.plant import KERNELS, good_source
-from precreg.types.diagnosis import Diagnosis
+from precreg.types import Diagnosis
 
 # Beside the seconds of a diagnosis: the start of the command, its workers, and a busy machine.
 PATIENCE_S = 300

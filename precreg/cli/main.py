@@ -30,6 +30,7 @@ COMMANDS = {
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
     "trace": CommandEntry("trace", "Show where a case loses precision: operation by operation, beside a shadow."),
     "diagnose": CommandEntry("diagnose", "Find the cause of a case's errors: hypotheses are executed, not guessed."),
+    "bisect": CommandEntry("bisect", "Find the commit, release or setting that made a case worse, and prove it."),
     "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
     "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),

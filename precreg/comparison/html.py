@@ -40,7 +40,6 @@ from precreg.report import (
     position_rows,
     strip_controls,
     tolerance_rows,
-    unravel_index,
     verdict_rank,
 )
 from precreg.report.charts import (
@@ -67,6 +66,7 @@ from precreg.types import (
     format_duration,
     format_number,
     read_facts,
+    unravel_index,
 )
 
 

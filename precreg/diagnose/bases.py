@@ -75,7 +75,8 @@ def hypotheses_of(prepared: PreparedBase) -> list[Hypothesis]:
     locations = error_locations(prepared.error)
     of_places = base.engine.hypotheses(prepared.places.values(), base.inputs, locations)
     located = located_hypotheses((), base.inputs, outputs, locations)
-    return all_hypotheses(of_places, base.inputs, base.params, outputs, base.is_touched, located)
+    is_changed = any(base.is_in_changed_file(key) for key in prepared.places)
+    return all_hypotheses(of_places, base.inputs, base.params, outputs, base.is_touched, located, is_changed=is_changed)
 
 
 def _engine(case: Case, call: Call) -> Engine:

@@ -136,6 +136,6 @@ def _quality(causes: tuple[Cause, ...]) -> tuple[bool, float, int]:
 
 
 def _status(causes: tuple[Cause, ...]) -> DiagnosisStatus:
-    if not explains_most(causes[-1].evidence):
+    if not explains_most(causes[-1]):
         return "partial"
     return "found" if len(causes) == 1 else "several"

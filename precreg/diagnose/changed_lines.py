@@ -13,7 +13,8 @@ from precreg.types import Site
 class FileChange(NamedTuple):
     """Hold the changed lines of one file, and the present line for each line of the accepted version.
 
-    A line beside an insertion counts as changed, because the inserted line may alter its operands. Lines count from 1.
+    A line beside an insertion counts as changed, because the inserted line may alter its operands. Its present line is
+    the inserted one. Lines count from 1.
     """
 
     changed: frozenset[int]
@@ -59,14 +60,15 @@ def compare_lines(accepted: list[str], present: list[str]) -> FileChange:
     """Return the changed lines of an accepted text, and the present line for each of them that remains."""
     changed: set[int] = set()
     lines: dict[int, int] = {}
+    inserted: dict[int, int] = {}
     for code, low, high, start, end in SequenceMatcher(None, accepted, present, autojunk=False).get_opcodes():
         if code == "equal":
             lines |= {low + step + 1: start + step + 1 for step in range(high - low)}
-            continue
-        # An insertion has no line of its own in the accepted version.
-        changed |= set(range(low + 1, high + 1)) or {low, low + 1}
-        if end > start:
-            lines |= {low + step + 1: min(start + step, end - 1) + 1 for step in range(high - low)}
-            if low == high:
-                lines.setdefault(low + 1, start + 1)
-    return FileChange(frozenset(changed), lines)
+        elif low == high:
+            # An insertion has no line of its own in the accepted version.
+            inserted |= {low: start + 1, low + 1: start + 1}
+        else:
+            changed |= set(range(low + 1, high + 1))
+            if end > start:
+                lines |= {low + step + 1: min(start + step, end - 1) + 1 for step in range(high - low)}
+    return FileChange(frozenset(changed | set(inserted)), lines | inserted)

@@ -12,9 +12,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from precreg.arithmetic.devices import Arithmetic, is_floating
+from precreg.diagnose.created_arrays import created_arrays_watched
 from precreg.diagnose.locations import ErrorLocation
 from precreg.diagnose.places import PlacedLayer, PlaceKey, PlaceRecorder, SourcePlace
-from precreg.diagnose.rewrites import Hypothesis, Params, located_hypotheses, place_hypotheses
+from precreg.diagnose.rewrites import (
+    Hypothesis,
+    Params,
+    group_hypotheses,
+    index_hypotheses,
+    located_hypotheses,
+    place_hypotheses,
+)
 from precreg.run import Arrays
 from precreg.types import RewrittenPlace
 
@@ -57,7 +65,7 @@ class NumpyEngine(NamedTuple):
     def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
         """Return the outputs and the places."""
         recorder = PlaceRecorder(self.arithmetic)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), created_arrays_watched(recorder):
             outputs = self.compute(inputs, params, recorder)
         return outputs, recorder.places
 
@@ -67,7 +75,8 @@ class NumpyEngine(NamedTuple):
         for each in hypotheses:
             if each.layer is not None:
                 arithmetic = PlacedLayer(arithmetic, each.layer, frozenset(each.keys))
-        return self.compute(inputs, params, arithmetic)
+        with created_arrays_watched(arithmetic):
+            return self.compute(inputs, params, arithmetic)
 
     def hypotheses(
         self, places: Iterable[ComputedPlace], inputs: Arrays, locations: Sequence[ErrorLocation]
@@ -75,7 +84,8 @@ class NumpyEngine(NamedTuple):
         """Return every rewrite of every place; `locations` are the parts of axes that errors touch."""
         known = [place for place in places if isinstance(place, SourcePlace)]
         found = [each for place in known for each in place_hypotheses(place, inputs)]
-        return [*found, *located_hypotheses(known, {}, {}, locations)]
+        located = located_hypotheses(known, {}, {}, locations)
+        return [*found, *group_hypotheses(known), *located, *index_hypotheses(known)]
 
 
 class PlainEngine(NamedTuple):

@@ -66,9 +66,9 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
     """
     names = [name for name in error.target if _is_comparable(error.target[name], rewritten.get(name))]
     if len(names) < len(error.target):
-        return Evidence(_elements(error.target), 0, error.differing, 0, 0.0, float("inf"))
+        return Evidence(_elements(error.target), 0, error.differing, 0, remaining=float("inf"))
     rounded = rounded_to(rewritten, error.target, names)
-    reproduced = explained = differing = 0
+    reproduced = explained = differing = nearer = 0
     rests = []
     for name in names:
         target, base, made = error.target[name], error.base[name], rounded[name]
@@ -76,6 +76,7 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
         reproduced += int(np.count_nonzero(same))
         differing += int(np.count_nonzero(~unchanged))
         explained += int(np.count_nonzero(same & ~unchanged))
+        nearer += int(np.count_nonzero(~unchanged & _is_nearer(target, base, made)))
         if not (same & unchanged).all():
             rests.append(_rest_of(target, base, made))
     return Evidence(
@@ -83,9 +84,21 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
         reproduced=reproduced,
         differing=differing,
         explained=explained,
+        nearer=nearer,
         correlation=_correlation(rests),
         remaining=float(np.sqrt(np.mean([each.rest**2 for each in rests]))) if rests else 0.0,
     )
+
+
+def _is_nearer(target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return the elements whose error a rewrite at least halves."""
+    kind = np.complex128 if target.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        wanted = np.abs(target.astype(kind) - base.astype(kind))
+        left = np.abs(target.astype(kind) - made.astype(kind))
+    # A NaN or infinity in the place of a number is nearer only if it is the same.
+    found: NDArray[np.bool_] = same_numbers(target, made) | (left <= 0.5 * wanted) & np.isfinite(wanted)
+    return found
 
 
 def _is_comparable(target: NDArray[Any], made: NDArray[Any] | None) -> bool:

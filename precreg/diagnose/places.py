@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic.devices import Arithmetic, is_floating
+from precreg.arithmetic.devices import Arithmetic
 from precreg.arithmetic.faults import ArithmeticLayer
 from precreg.shadow import is_library_file
 from precreg.storage import Array
@@ -154,6 +154,8 @@ class PlaceRecorder(ArithmeticLayer):
         options: dict[str, Any],
         result: Any,
     ) -> None:
+        # The method `at` writes into its first operand.
+        result = inputs[0] if method == "at" else result
         if not isinstance(result, np.ndarray | np.generic):
             return
         key = place_key(operation_name(function, method, result.dtype), 3)
@@ -193,8 +195,10 @@ def _is_numeric(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return not value.ndim and is_floating(value.dtype)
+    """Return whether an operand is a number that the code made of none of the inputs.
+
+    An array without dimensions is a computed value: any error of it could be described as another constant.
+    """
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 

@@ -68,6 +68,10 @@ class Base(NamedTuple):
             outputs = each.outputs(outputs) if each.outputs else outputs
         return outputs
 
+    def is_in_changed_file(self, key: PlaceKey) -> bool:
+        """Return whether the file of a place changed since this version."""
+        return self.changes is not None and bool(self.changes.of(key.file).changed)
+
     def is_touched(self, key: PlaceKey) -> bool:
         """Return whether a change since this version touched a place."""
         return self.changes is not None and self.changes.has_changed(key.file, key.line, key.end_line)
@@ -154,11 +158,12 @@ class Search:
             chosen = fit_number(hypothesis, error, lambda each: self._outputs((*before, each)))
             if chosen is None:
                 return None
-            hypothesis = chosen
+            hypothesis = chosen._replace(number=chosen.number or 0.0)
         made = self._outputs((*before, hypothesis))
         if made is None or not changes_something(error, made):
             return None
-        if not before:
+        # A fitted number on top of another cause would fit what is left of it.
+        if not before and hypothesis.number is None:
             self._effective.append(hypothesis)
         return Tried((*before, hypothesis), measure_evidence(error, made))
 
@@ -271,11 +276,20 @@ def _is_far_better(longer: Tried, best: Tried) -> bool:
     return is_exact(longer.evidence) or longer.evidence.remaining <= _NEXT * best.evidence.remaining
 
 
-def explains_nearly_all(evidence: Evidence) -> bool:
-    """Return whether the bits are those of the result to explain, or the rest is that of another rounding."""
-    return is_exact(evidence) or evidence.remaining <= NEARLY_ALL
+def explains_most(cause: Cause) -> bool:
+    """Return whether a cause explains the errors: all bits, or nearly all of the errors of most elements.
+
+    A reference rounds in another way than the subject, so it leaves more. A fitted number leaves little of any error
+    with one degree of freedom, so it has to leave nearly nothing.
+    """
+    evidence = cause.evidence
+    if is_exact(evidence):
+        return True
+    limit = MOST if cause.base == "reference" or cause.reverses else NEARLY_ALL
+    limit = limit if cause.rewrite not in FITTED else FITTED_REST
+    return evidence.remaining <= limit and evidence.nearer >= 0.5 * evidence.differing
 
 
-def explains_most(evidence: Evidence) -> bool:
-    """Return whether a rewrite leaves less than a half of the errors."""
-    return is_exact(evidence) or evidence.remaining <= MOST
+# Rewrites whose number a search fits, and the rest that one of them may leave.
+FITTED = frozenset({"scaled", "offset", "other_constant", "other_param"})
+FITTED_REST = 0.02

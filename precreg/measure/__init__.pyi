@@ -41,6 +41,8 @@ from .metrics import view_metrics as view_metrics
 from .plain import tally_reference as tally_reference
 from .seed_figures import measure_pair as measure_pair
 from .seed_figures import measure_seed as measure_seed
+from .significant_digits import add_digits as add_digits
+from .significant_digits import has_digits as has_digits
 from .tally import Groups as Groups
 from .tally import MeasureRules as MeasureRules
 from .tally import Sums as Sums

@@ -36,11 +36,14 @@ SOURCE_COMMON = "common statistics"
 SOURCE_PRECREG = "precreg"
 SOURCE_MLU = "Cambricon mlu-ops"
 SOURCE_POLYGRAPHY = "Polygraphy"
+SOURCE_SOHIER = "Sohier et al., Confidence intervals for stochastic arithmetic, 2021"
 SOURCE_DYNAMO = "torch._dynamo.utils.same"
 _LARGEST = float_info.max
 _DECIBELS = MetricRange(-_LARGEST, _LARGEST, "a finite number of decibels")
 # A float64 has 53 significant bits, so that effective_bits ends there.
 _BITS = MetricRange(-_LARGEST, 53.0, "a number of bits up to 53")
+# A binary128 longdouble has 113 significant bits, 34.02 decimal digits.
+_DIGITS = MetricRange(0.0, 34.0, "a number of decimal digits from 0 to 34")
 # log2(U* + 1/4) of an exact element is -2.
 _LOG2_ULP = MetricRange(-2.0, _LARGEST, "a finite number that is at least -2")
 _COSINE = MetricRange(-1.0, 1.0, "a cosine from -1 to 1")
@@ -189,6 +192,10 @@ _TABLE = (
            family="relative", range=_BITS),
     Metric("error_magnitude_correlation", "1", "Pearson correlation of |d| with |r|", "lower", SOURCE_COMMON,
            range=_CORRELATION, sizeless=True),
+    Metric("min_significant_digits", "digit", "smallest number of significant decimal digits of an element", "higher",
+           SOURCE_SOHIER, range=_DIGITS, views=("terminal",), needs_samples=True),
+    Metric("median_significant_digits", "digit", "median number of significant decimal digits", "higher",
+           SOURCE_SOHIER, range=_DIGITS, views=("terminal",), needs_samples=True),
     *map(_plain_ratio, ("max_abs_error", "mean_abs_error", "rms_error", "mare", "mere")),
     # Only msprobe's standards bound these: the floor hides a loss of any nearly exact result.
     *map(_floored_ratio, ("mare", "mere", "rms_error")),
@@ -351,6 +358,8 @@ infinity. A metric that is not defined on the data, or is infinite, is absent; a
   the benchmark's own error, in every dtype. It is 1 where both errors are 0. Where the benchmark's alone is 0 the ratio
   is infinite, and so absent. In a `floored_` ratio an error of the benchmark counts as at least 2^-11 (float16),
   2^-8 (bfloat16) or 2^-14 (float32); it is absent for other dtypes. Only msprobe's standards bound floored ratios.
+- *Significant digits* are measured in a case with `stochastic:` ([significant_digits.md](significant_digits.md)). An
+  element without a finite value in some sample has 0 of them.
 - Complex numbers: |d|, |r| and |a| are sqrt(re^2 + im^2), each operation rounded, and the ulp is that of the real
   component's format at |r|. Where a sign is asked for (bias, outward_bias, above, below) it is that of |a| - |r|, and
   no other sign counts; r*d is the real

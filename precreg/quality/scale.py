@@ -27,7 +27,7 @@ def metric_loss(metric: Metric, value: float) -> float | None:
     """Return the loss of a metric's value, or of a limit on it; None if the metric has no scale of losses.
 
     The loss of a bias is its size, and the loss of a share or a cosine that should be 1 is the difference from 1.
-    Decibels give 10^(-dB / 20), bits 2^-bits, and a mean log2 ULP 2^value.
+    Decibels give 10^(-dB / 20), bits 2^-bits, digits 10^-digits, and a mean log2 ULP 2^value.
     """
     # Beyond the limits below, powers overflow float64, which has about 308 decades and 1023 doublings.
     if metric.scale == "log2":
@@ -36,6 +36,8 @@ def metric_loss(metric: Metric, value: float) -> float | None:
         return float(10 ** (-value / 20)) if value > -6000 else inf
     if metric.scale == "bit":
         return float(2.0**-value) if value > -1000 else inf
+    if metric.scale == "digit":
+        return float(10**-value)
     # Analyzers do not declare the best value of a metric.
     if metric.name not in METRICS or metric.sizeless:
         return None
@@ -54,6 +56,8 @@ def limit_for_loss(metric: Metric, size: float) -> float | None:
         return floor(-200 * log10(size)) / 10
     if metric.scale == "bit":
         return floor(-10 * log2(size)) / 10
+    if metric.scale == "digit":
+        return max(floor(-10 * log10(size)) / 10, 0.0)
     upward = round_limit(size, up=True)
     if metric.better == "higher":
         return float(1 - Decimal(repr(upward))) if upward < 1 else None

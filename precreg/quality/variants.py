@@ -114,6 +114,10 @@ class VariantComputation:
             return unfaulted
         return run(with_fault(call, fault))
 
+    def run_sample(self, call: Call, run: Callable[[Call], _T]) -> _T:
+        """Run a sample under random noise with the variant's fault."""
+        return run(call if self._variant.fault is None else with_fault(call, fault_named(self._variant.fault)))
+
     def observe(self, runs: list[Arrays], oracle: Arrays) -> None:
         """Note for each output the largest share of its tolerance that an element of any run takes."""
         if self._variant.replicate is None:

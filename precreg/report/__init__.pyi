@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .bisection import bisection_json as bisection_json
+from .bisection import describe_bisection_step as describe_bisection_step
+from .bisection import render_bisection as render_bisection
 from .calibration import calibration_json as calibration_json
 from .calibration import calibration_yaml as calibration_yaml
 from .calibration import describe_uncalibrated as describe_uncalibrated
@@ -40,7 +43,6 @@ from .html import json_for_script as json_for_script
 from .html import page_script as page_script
 from .html import position_rows as position_rows
 from .html import tolerance_rows as tolerance_rows
-from .html import unravel_index as unravel_index
 from .monitor import render_monitor_html as render_monitor_html
 from .pairs import describe_no_version as describe_no_version
 from .record import read_merged_run as read_merged_run

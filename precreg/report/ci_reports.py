@@ -43,6 +43,7 @@ from precreg.report.sections import (
     finding_standing,
     group_run_findings,
 )
+from precreg.report.significant_digits import describe_digits, digits_properties
 from precreg.types import TIERS, CaseResult, Location, Orphan, Reason, RunFinding, RunRecord, Status, ToleranceWarning
 from precreg.verdict import UnseenKind, unseen_cases, unseen_kind
 
@@ -113,7 +114,19 @@ def _suite(tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: J
         for kind, found in unseen.items():
             ElementTree.SubElement(properties, "property", name=f"precreg.{kind}", value=str(len(found)))
         element.insert(0, properties)
+    if dialect == "gitlab":
+        for test, case in zip(element.findall("testcase"), cases, strict=True):
+            _add_properties(test, digits_properties(case))
     return element
+
+
+def _add_properties(test: ElementTree.Element, named: Sequence[tuple[str, str]]) -> None:
+    if not named:
+        return
+    properties = ElementTree.Element("properties")
+    for name, value in named:
+        ElementTree.SubElement(properties, "property", name=strip_controls(name), value=value)
+    test.insert(0, properties)
 
 
 def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Mapping[UnseenKind, str]) -> TestCase:
@@ -140,7 +153,8 @@ def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Ma
             test.add_skipped_info(f"{verdict.reason}: {message}", _body(case, record))
         # The test passes, and its details show that it is wrong.
         case Status.PASSED:
-            lines = filter(None, (_passed_output(case, advice), *explain_process_changes(case)))
+            given = (_passed_output(case, advice), *describe_digits(case), *explain_process_changes(case))
+            lines = filter(None, given)
             test.stdout = strip_controls("\n".join(lines)) or None
     return test
 
@@ -199,6 +213,7 @@ def _body(case: CaseResult, record: RunRecord) -> str:
         [] if case.diagnosis is None else describe_diagnosis(case.diagnosis, diagnoses_of(record)),
         finding_table(finding_rows(verdict, case.outcome.described)),
         failure_tail(case),
+        describe_digits(case),
         explain_process_changes(case),
         describe_provenance(case),
     ]

@@ -270,6 +270,8 @@ def _describe_broken_bound(fact: BrokenBound | NoAlternative, finding: Finding) 
 def _describe_limit(broken: BrokenLimit) -> str:
     infinite = bool(broken.error) and broken.benchmark_error == 0
     unknown = "is infinite" if infinite else "is not defined on this data"
+    if (metric := METRICS.get(broken.metric)) is not None and metric.needs_samples:
+        unknown = "needs an output of real numbers and stochastic: in the suite"
     unknown = "needs a benchmark" if broken.lacks_benchmark else unknown
     got = unknown if broken.current is None else f"is {broken.current:.7g}"
     relation = "at least" if broken.at_least else "at most"

@@ -48,6 +48,7 @@ from precreg.report.sections import (
     format_finding_factor,
     sort_run_findings,
 )
+from precreg.report.significant_digits import describe_digits
 from precreg.report.studies import studies_for_html
 from precreg.types import (
     TIERS,
@@ -70,6 +71,7 @@ from precreg.types import (
     format_distinct,
     format_duration,
     format_number,
+    unravel_index,
 )
 from precreg.verdict import allowed_ratio, seed_means
 
@@ -223,15 +225,6 @@ def position_rows(comparison: Comparison, positions: Positions | None) -> Iterat
         yield [str(comparison.seed), f"[{place}]", *_pair(actual, reference)]
 
 
-def unravel_index(index: int, shape: Sequence[int]) -> list[int]:
-    """Return the indices along each axis of an element, from its position in C order."""
-    indices: list[int] = []
-    for length in reversed(shape):
-        index, along = divmod(index, length)
-        indices.append(along)
-    return indices[::-1]
-
-
 def _pair(actual: Scalar, reference: Scalar) -> list[str]:
     """Write two values and their distance; a value that JSON stores as text, such as "nan", has no distance."""
     # JSON has no NaN and no infinity, so records store them as text.
@@ -252,6 +245,7 @@ def _facts(result: CaseResult) -> Iterator[list[str]]:
     if result.tags:
         yield ["tags", ", ".join(result.tags)]
     yield ["definition", result.definition]
+    yield from (["digits", line.removeprefix("digits").strip()] for line in describe_digits(result))
     yield ["subject's time", format_duration(result.outcome.execution.duration_s)]
     yield from ([name, fact] for name, fact in result.outcome.execution.facts.items())
     yield from ([f"{result.role}'s {name}", fact] for name, fact in result.outcome.execution.oracle_facts.items())
@@ -273,6 +267,7 @@ def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
     yield ["fingerprint", entry.fingerprint]
     if baseline.change:
         yield ["different here", baseline.change]
+    yield from (["digits", line.removeprefix("digits").strip()] for line in describe_digits(result))
     yield ["subject's time", format_duration(entry.duration_s)]
 
 

@@ -53,6 +53,7 @@ from precreg.report.sections import (
     format_finding_factor,
     sort_run_findings,
 )
+from precreg.report.significant_digits import COLUMNS, describe_digits, digits_rows
 from precreg.report.studies import StudyTable, describe_studies
 from precreg.types import (
     CaseResult,
@@ -110,7 +111,7 @@ def render_run_markdown(record: RunRecord) -> str:
     if record.warnings:
         texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])
         parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
-    parts += [_markdown_study(study) for study in describe_studies(record)]
+    parts += [*_markdown_digits(record), *(_markdown_study(study) for study in describe_studies(record))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -189,6 +190,16 @@ def _markdown_finding(finding: RunFinding) -> str:
     at = f" ({finding.source})" if finding.source else ""
     what = f"{finding.message}{at}" + (f"; allowed: {finding.allowed}" if finding.allowed is not None else "")
     return _line([finding_standing(finding), markdown_code(finding.about), finding.kind, times, escape_markdown(what)])
+
+
+def _markdown_digits(record: RunRecord) -> list[str]:
+    """Return the table of the significant digits of stochastic cases."""
+    rows = digits_rows(record.results)
+    if not rows:
+        return []
+    lines = [_line([markdown_code(case), *map(escape_markdown, cells)]) for case, *cells in rows[:MAX_MARKDOWN_ROWS]]
+    more = [f"And {len(rows) - MAX_MARKDOWN_ROWS} more in the report."] if len(rows) > MAX_MARKDOWN_ROWS else []
+    return ["## Significant digits", "\n".join([_line(COLUMNS), "|" + "---|" * len(COLUMNS), *lines]), *more]
 
 
 def _markdown_study(study: StudyTable) -> str:
@@ -275,7 +286,8 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
     listed += [_unavailable_line(message, group) for message, group in together.items()]
     paragraphs = [[_heading(record), *describe_accelerators(record)], listed, _terminal_findings(record)]
-    paragraphs += [*map(_terminal_study, describe_studies(record)), _ending(record, results, reports)]
+    paragraphs += [_terminal_digits(record), *map(_terminal_study, describe_studies(record))]
+    paragraphs.append(_ending(record, results, reports))
     # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
@@ -336,6 +348,17 @@ def _terminal_case(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[s
     return [first, *(RUN_INDENT + line for line in explain_result(result, known))]
 
 
+def _terminal_digits(record: RunRecord) -> list[str]:
+    """Return the table of the significant digits of stochastic cases."""
+    rows = digits_rows(record.results)
+    if not rows:
+        return []
+    return [
+        "digits   under random noise",
+        *(RUN_INDENT + line for line in format_columns(COLUMNS, rows, MAX_STUDY_LINES)),
+    ]
+
+
 def _terminal_study(study: StudyTable) -> list[str]:
     table = format_columns(*study.measured(), MAX_STUDY_LINES)
     return [f"study    {study.suite}   {study.title}", *(RUN_INDENT + line for line in table)]
@@ -350,7 +373,7 @@ def explain_result(result: CaseResult, known: Mapping[str, Diagnosis] | None = N
     texts = [verdict.message, *brief_diagnosis(result, known or {}), *finding_notes(verdict)]
     texts += [f"rule      {rule}" for rule in failing_rules(verdict)]
     texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
-    texts += explain_process_changes(result)
+    texts += [*describe_digits(result), *explain_process_changes(result)]
     # Provenance explains a change against the baseline. Errors and proposals have no figures to compare.
     if verdict.status is Status.FAILED:
         texts += describe_provenance(result)

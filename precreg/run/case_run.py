@@ -37,6 +37,7 @@ from precreg.run.computation import (
     run_on_device,
 )
 from precreg.run.oracle import OracleRun, copy_inputs, run_oracle
+from precreg.run.stochastic import add_sample_digits, draw_samples
 from precreg.storage import array_digest, element_bytes
 from precreg.subject import (
     Activity,
@@ -157,11 +158,12 @@ class _Started(NamedTuple):
     actual: _Actual
     # Of all outputs.
     digest: str
+    samples: list[Arrays]
 
     @property
     def size(self) -> int:
         """Return the bytes of inputs and outputs."""
-        runs = (self.call.inputs, *self.actual.runs)
+        runs = (self.call.inputs, *self.actual.runs, *self.samples)
         return sum(array.nbytes for arrays in runs for array in arrays.values())
 
 
@@ -185,7 +187,12 @@ def _start_seed(case: Case, seed: int, project: Path, computation: CaseComputati
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
         actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
-        return _Started(seed, call, actual, combine_digests(actual.digests))
+
+        def sample(call: Call) -> Arrays:
+            return computation.run_sample(call, lambda call: run_subject_once(case, call)).arrays
+
+        samples = draw_samples(case, seed, call, actual.runs[-1], sample)
+        return _Started(seed, call, actual, combine_digests(actual.digests), samples)
 
 
 def _finish_seeds(
@@ -223,7 +230,7 @@ def _finish_seed(
     computation: CaseComputation,
     compute_oracle: Callable[[], _Judge],
 ) -> _Sample:
-    seed, call, actual, actual_digest = started
+    seed, call, actual, actual_digest, samples = started
     # Tolerances name the match that is measured, and those of an accelerator differ.
     chain = case_chain(chain, actual.facts)
     with blame_failures(Reason.REFERENCE_ERROR):
@@ -236,6 +243,7 @@ def _finish_seed(
             seed,
             lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
         )
+        comparisons = add_sample_digits(case, comparisons, actual.runs[-1], samples, oracle)
         computation.observe(actual.runs, oracle)
         # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.
         recorded = oracle if is_recorded(case.oracle) else {}

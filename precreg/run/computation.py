@@ -51,6 +51,9 @@ class CaseComputation(Protocol):
     def run_subject(self, call: Call, seed: int, run: Callable[[Call], _T]) -> _T:
         """Return `run(call)`, or the result of a changed call."""
 
+    def run_sample(self, call: Call, run: Callable[[Call], _T]) -> _T:
+        """Return `run(call)`, or the result of a changed call: a sample under random noise, which nothing reuses."""
+
     def observe(self, runs: list[Arrays], oracle: Arrays) -> None:
         """Take the outputs of one seed, from each measured run of the subject and from the oracle."""
 
@@ -69,6 +72,10 @@ class PlainComputation:
         return inputs
 
     def run_subject(self, call: Call, seed: int, run: Callable[[Call], _T]) -> _T:
+        """Return `run(call)`."""
+        return run(call)
+
+    def run_sample(self, call: Call, run: Callable[[Call], _T]) -> _T:
         """Return `run(call)`."""
         return run(call)
 

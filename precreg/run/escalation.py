@@ -147,7 +147,7 @@ class CaseTest:
         """Return the judged outputs with their first seeds."""
         of_first = self.figures[:seeds]
         return [
-            _paired_output(name, self.result, tolerance, of_first)
+            paired_output(name, self.result, tolerance, of_first)
             for name, tolerance in self.result.tolerances.items()
             if PAIRED_LOSS in tolerance.regression and any(name in of_seed for of_seed in of_first)
         ]
@@ -158,9 +158,10 @@ class CaseTest:
         self.planned = max(looks(int(affordable)), default=0)
 
 
-def _paired_output(
+def paired_output(
     name: str, result: CaseResult, tolerance: Tolerance, figures: Sequence[Mapping[str, PairOfFigures]]
 ) -> PairedOutput:
+    """Return one output with the figures of each seed; `result` is that of the case's own seeds."""
     dtype = next(each.dtype for each in result.outcome.comparisons if each.output == name)
     # A subject may give an output for some inputs only.
     found = [of_seed[name] for of_seed in figures if name in of_seed]

@@ -155,7 +155,7 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
             unsteady = _unsteady(batch, drawn, outputs, project)
         with blame_failures(Reason.REFERENCE_ERROR):
             (oracle,) = run_oracle(batch.case, [batch.first + place], [drawn], directory, project).outputs
-            figures.append({name: _measure(former[name], outputs[name], oracle[name]) for name in outputs})
+            figures.append({name: pair_figures(former[name], outputs[name], oracle[name]) for name in outputs})
     # Outputs may be large, and a look has many batches. Last, because a batch whose worker is lost runs again.
     batch.file.unlink()
     return BatchAnswer(batch.key, tuple(inputs), tuple(figures), unsteady)
@@ -198,7 +198,8 @@ def _unlike(accepted: Arrays, present: Arrays) -> str:
     return ""
 
 
-def _measure(accepted: Any, present: Any, oracle: Any) -> PairOfFigures:
+def pair_figures(accepted: Any, present: Any, oracle: Any) -> PairOfFigures:
+    """Return the figures of one output by both versions, measured by one oracle."""
     from precreg.measure import measure_pair, measure_seed
 
     if _same_bits(accepted, present):

@@ -29,7 +29,7 @@ from precreg.suite.computations import (
     locate_target,
 )
 from precreg.suite.figure_layers import require_recorded, with_own_figures_off
-from precreg.suite.files import CaseEntry
+from precreg.suite.files import CaseEntry, StochasticEntry
 from precreg.suite.inputs import PYTHON_KEY, File, PythonInput, gather_arguments, is_drawn, parse_input, resolve_pick
 from precreg.suite.load import Suite, depends_patterns, load_suites
 from precreg.suite.matrix import (
@@ -45,10 +45,11 @@ from precreg.suite.matrix import (
 from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.reference_dtype import read_reference_dtype
+from precreg.suite.roles import read_stochastic
 from precreg.suite.select import list_names
 from precreg.suite.table import table_points
 from precreg.tolerance import free_monitored_layers, read_layers, require_analyzers
-from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role
+from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role, Stochastic
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
 # and none matches by accident.
@@ -265,7 +266,14 @@ def _make_case(
         benchmark=point.benchmark,
         reference_dtype=dtype,
         empty_passes=file.onnx_tests is not None,
+        stochastic=_stochastic(suite, file.stochastic, point.subject, "stochastic"),
     )
+
+
+def _stochastic(
+    suite: Suite, entry: StochasticEntry | None, subject: Computation, *path: str | int
+) -> Stochastic | None:
+    return None if entry is None else read_stochastic(suite.source, entry, subject.kind, *path)
 
 
 def _requirements(given: tuple[str, ...], point: RecordedPoint, dtype: ReferenceDtype | None) -> tuple[str, ...]:
@@ -317,6 +325,8 @@ def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
         indices = tuple(index for index, names in enumerate(matching) if case.name in names)
         for index in indices:
             case = _apply_entry(case, entries[index])
+            samples = _stochastic(suite, entries[index].stochastic, case.subject, "cases", index, "stochastic")
+            case = case if samples is None else replace(case, stochastic=samples)
         return replace(case, layers=layers(indices)) if indices else case
 
     return [override(case) for case in cases]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from precreg.measure import ANALYZER_NAME_PATTERN
-from precreg.types import DEFAULT_SEEDS
+from precreg.types import DEFAULT_SEEDS, DigitsCentre, DigitsError, DigitsMethod, StochasticNoise
 
 Text = Annotated[str, Meta(pattern=r"\S")]
 # Names become parts of case ids and file names, so they have no slash and no blank. In Python `$` also matches before
@@ -67,6 +67,31 @@ class BudgetEntry(Struct, frozen=True, forbid_unknown_fields=True):
     time_ratio: Annotated[Positive | None, Meta(description="Subject time as a multiple of the baseline's")] = None
 
 
+# Between 0 and 1, without the ends: certainty needs infinitely many samples.
+Chance = Annotated[float, Meta(gt=0, lt=1)]
+
+
+class StochasticEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """Count the digits of the results that stay the same under random noise, in further runs of the subject."""
+
+    # Two samples have one degree of freedom, whose spread says next to nothing.
+    samples: Annotated[int, Meta(ge=3, le=10_000, description="Further runs for each seed")] = 30
+    noise: Annotated[
+        StochasticNoise | None,
+        Meta(description="rounding: of each operation of a Python subject; inputs: moved last bits; default: by kind"),
+    ] = None
+    method: Annotated[DigitsMethod, Meta(description="The distribution of errors: normal, or general for any")] = (
+        "normal"
+    )
+    against: Annotated[DigitsCentre, Meta(description="The samples' mean, or the reference or golden")] = "mean"
+    error: Annotated[DigitsError, Meta(description="relative, or absolute in units of a power of two")] = "relative"
+    probability: Annotated[Chance, Meta(description="The share of results that have the digits")] = 0.95
+    confidence: Annotated[Chance, Meta(description="The confidence of this statement")] = 0.95
+
+
+ABOUT_STOCHASTIC = "Significant digits of the results under random noise: {samples: 30}"
+
+
 class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """Override settings of the suite for the cases whose names match a pattern."""
 
@@ -78,6 +103,7 @@ class CaseEntry(Struct, frozen=True, forbid_unknown_fields=True):
     deterministic: Annotated[
         bool | None, Meta(description="Repeats must give the same bits; replaces the suite's setting")
     ] = None
+    stochastic: Annotated[StochasticEntry | None, Meta(description=ABOUT_STOCHASTIC)] = None
     expect: Annotated[
         Literal["fail", "pass"] | None, Meta(description="fail: a known failure; pass: passes, unlike the suite")
     ] = None
@@ -151,6 +177,7 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
     deterministic: Annotated[
         bool, Meta(description="false: repeats may give other bits; all of them together are judged by statistics")
     ] = True
+    stochastic: Annotated[StochasticEntry | None, Meta(description=ABOUT_STOCHASTIC)] = None
     timeout: Annotated[Positive, Meta(description="Seconds per case")] = 300.0
     exact: Annotated[bool, Meta(description="Any bit that differs from the baseline is a regression")] = False
     analyzers: Annotated[

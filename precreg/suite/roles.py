@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from precreg.storage import Source
-from precreg.suite.files import SuiteFile
+from precreg.suite.files import CaseEntry, StochasticEntry, SuiteFile
+from precreg.types import Stochastic
 
 
 def check_roles(source: Source, file: SuiteFile) -> None:
@@ -49,6 +50,7 @@ def _check_recorded(source: Source, file: SuiteFile) -> None:
         if entry.seeds is not None:
             message = f"expected no seeds for recorded files but got seeds={entry.seeds}"
             raise source.error("bad-value", message, "cases", index, "seeds")
+        _refuse_samples(source, entry, index)
 
 
 def _check_table(source: Source, file: SuiteFile) -> None:
@@ -60,11 +62,44 @@ def _check_table(source: Source, file: SuiteFile) -> None:
             if getattr(entry, key) is not None:
                 message = f"expected no {key} for recorded figures but got {key}={getattr(entry, key)}"
                 raise source.error("bad-value", message, "cases", index, key)
+        _refuse_samples(source, entry, index)
+
+
+def _refuse_samples(source: Source, entry: CaseEntry, index: int) -> None:
+    if entry.stochastic is not None:
+        message = "expected a subject that precreg runs beside stochastic but got recorded results"
+        raise source.error("bad-value", message, "cases", index, "stochastic")
+
+
+def read_stochastic(source: Source, entry: StochasticEntry, kind: str, *path: str | int) -> Stochastic:
+    """Return the samples of a case whose subject has this kind; `path` leads to the entry.
+
+    Raises UserError (bad-value) for noise that cannot reach the subject, and for a statement that the samples do not
+    support.
+    """
+    is_python = kind == "python"
+    noise = entry.noise or ("rounding" if is_python else "inputs")
+    if noise == "rounding" and not is_python:
+        message = f"expected noise: inputs, because only a Python subject rounds at random, but got subject={kind}"
+        raise source.error("bad-value", f"{message} with noise=rounding", *path, "noise")
+    if entry.against == "oracle" and entry.method == "normal":
+        message = (
+            "expected method: general beside against: oracle, because a spread shows no bias, but got method=normal"
+        )
+        raise source.error("bad-value", message, *path, "against")
+    settings = Stochastic(
+        entry.samples, noise, entry.method, entry.against, entry.error, entry.probability, entry.confidence
+    )
+    if entry.method == "general" and entry.samples < settings.min_general_samples:
+        statement = f"probability {entry.probability:g} and confidence {entry.confidence:g}"
+        message = f"expected samples: {settings.min_general_samples} or more for {statement} by method: general"
+        raise source.error("bad-value", f"{message} but got samples={entry.samples}", *path, "samples")
+    return settings
 
 
 # Keys of suites that draw inputs and compute.
 _ORACLE_KEYS = ("reference", "reference_dtype", "golden", "benchmark")
-_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "device", "study", "seeds")
+_COMPUTING_KEYS = ("subject", *_ORACLE_KEYS, "inputs", "params", "device", "study", "seeds", "stochastic")
 
 
 def _refuse_keys(source: Source, beside: str, keys: Sequence[str]) -> None:

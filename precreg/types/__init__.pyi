@@ -1,4 +1,16 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .bisection import Bisection as Bisection
+from .bisection import BisectionKind as BisectionKind
+from .bisection import BisectionRule as BisectionRule
+from .bisection import BisectionStatus as BisectionStatus
+from .bisection import BisectionStep as BisectionStep
+from .bisection import ChangeLevel as ChangeLevel
+from .bisection import CodeChange as CodeChange
+from .bisection import GuiltyCommit as GuiltyCommit
+from .bisection import GuiltyRelease as GuiltyRelease
+from .bisection import NarrowingLevel as NarrowingLevel
+from .bisection import VersionEvidence as VersionEvidence
+from .bisection import VersionVerdict as VersionVerdict
 from .case import CUMULATIVE_LOSS as CUMULATIVE_LOSS
 from .case import DEFAULT_SEEDS as DEFAULT_SEEDS
 from .case import GAIN as GAIN
@@ -12,6 +24,9 @@ from .case import Bound as Bound
 from .case import Budget as Budget
 from .case import Case as Case
 from .case import Computation as Computation
+from .case import DigitsCentre as DigitsCentre
+from .case import DigitsError as DigitsError
+from .case import DigitsMethod as DigitsMethod
 from .case import Fact as Fact
 from .case import Growth as Growth
 from .case import Layer as Layer
@@ -23,6 +38,8 @@ from .case import Override as Override
 from .case import ReferenceDtype as ReferenceDtype
 from .case import Role as Role
 from .case import Scalar as Scalar
+from .case import Stochastic as Stochastic
+from .case import StochasticNoise as StochasticNoise
 from .case import Study as Study
 from .case import Tier as Tier
 from .case import Tolerance as Tolerance
@@ -86,14 +103,17 @@ from .oracle import OracleResultsChanged as OracleResultsChanged
 from .oracle import OracleUncompared as OracleUncompared
 from .outcome import AxisGroups as AxisGroups
 from .outcome import Comparison as Comparison
+from .outcome import ElementDigits as ElementDigits
 from .outcome import Execution as Execution
 from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
 from .outcome import SeedFigures as SeedFigures
+from .outcome import SignificantDigits as SignificantDigits
 from .outcome import StateChange as StateChange
 from .outcome import StateKind as StateKind
+from .outcome import unravel_index as unravel_index
 from .pair import AverageRatio as AverageRatio
 from .pair import BenchmarkDifference as BenchmarkDifference
 from .pair import BetterOnFreshInputs as BetterOnFreshInputs

@@ -7,6 +7,7 @@ in the output dtype. `baseline` is the accepted result. They are never synonyms.
 
 from __future__ import annotations
 
+from math import ceil, log
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -184,6 +185,40 @@ class Budget(Struct, frozen=True):
     time_ratio: float | None = None
 
 
+# The noise of a sample: each result of an operation rounded up or down at random, or moved last bits of the inputs.
+StochasticNoise = Literal["rounding", "inputs"]
+# The formula of significant digits: of errors with a normal distribution around the centre, or of any distribution.
+DigitsMethod = Literal["normal", "general"]
+# The centre of the samples' errors: their own mean, or the result of the reference or golden.
+DigitsCentre = Literal["mean", "oracle"]
+# The unit of the samples' errors: the centre itself, or the power of two at or below it.
+DigitsError = Literal["relative", "absolute"]
+
+
+class Stochastic(Struct, frozen=True):
+    """The runs of a subject under random noise, and the statement about the digits that they support.
+
+    With confidence `confidence`, a result under the same noise agrees with the centre in the stated digits with
+    probability `probability`.
+    """
+
+    samples: int = 30
+    noise: StochasticNoise = "rounding"
+    method: DigitsMethod = "normal"
+    against: DigitsCentre = "mean"
+    error: DigitsError = "relative"
+    probability: float = 0.95
+    confidence: float = 0.95
+
+    @property
+    def min_general_samples(self) -> int:
+        """Return the number n of samples that the general formula needs: probability^n <= 1 - confidence.
+
+        Sohier et al., Confidence intervals for stochastic arithmetic, ACM TOMS 47(2), 2021, section 4.
+        """
+        return ceil(log(1 - self.confidence) / log(self.probability))
+
+
 class Case(Struct, frozen=True):
     """One point of a suite's matrix: everything needed to run it, measure it, and find its baseline.
 
@@ -234,3 +269,5 @@ class Case(Struct, frozen=True):
     depends: tuple[str, ...] = ()
     # An output without a finite element passes if the golden has the same: empty, or infinite in the same places.
     empty_passes: bool = False
+    # Further runs under random noise; None for none. The definition leaves them out, because they change no result.
+    stochastic: Stochastic | None = None

@@ -81,13 +81,15 @@ class Evidence(Struct, frozen=True):
     """The agreement of a rewritten base with the result to explain, over all outputs.
 
     Bits decide about the elements: `reproduced` elements of the rewritten base equal those of the result to explain,
-    `differing` elements of the unaltered base do not, and `explained` of these do after the rewrite.
+    `differing` elements of the unaltered base do not, and `explained` of these do after the rewrite. For `nearer` of
+    them at least a half of the error is explained.
     """
 
     elements: int
     reproduced: int
     differing: int
     explained: int
+    nearer: int = 0
     # Correlation of the errors that the rewrite makes with the errors to explain, -1 to 1; 0 where it is not defined.
     correlation: float = 0.0
     # Root mean square of what the rewrite leaves over root mean square of the errors to explain. 0 explains all.

@@ -57,8 +57,9 @@ Family = Literal["absolute", "relative", "ulp", "share", "statistic"]
 # "signed mean" is a difference of large sums. "maximum" is the error of one element, which a comparison names.
 Aggregate = Literal["mean", "signed mean", "maximum", "percentile", "other"]
 
-# How a value maps to a size of error: as it is, by its absolute value, as 2^value, 10^(-value / 20) or 2^-value.
-Scale = Literal["linear", "signed", "log2", "dB", "bit"]
+# How a value maps to a size of error: as it is, by its absolute value, as 2^value, 10^(-value / 20), 2^-value or
+# 10^-value.
+Scale = Literal["linear", "signed", "log2", "dB", "bit", "digit"]
 
 # The sums of AxisGroups; "" where groups have no sum for a metric.
 GroupSum = Literal["", "absolute", "signed", "outward", "squared", "ulps", "squared_ulps", "logs"]
@@ -98,8 +99,8 @@ class Metric(Struct, frozen=True):
 
     # Letters, digits and _ - .
     name: str
-    # "value" (the output's own unit), "value^2", "ULP", "log2 ULP", "dB", "bit", "1" (a ratio), or "benchmark" (a
-    # multiple of a benchmark's figure). Analyzers may have other units.
+    # "value" (the output's own unit), "value^2", "ULP", "log2 ULP", "dB", "bit", "digit" (decimal), "1" (a ratio), or
+    # "benchmark" (a multiple of a benchmark's figure). Analyzers may have other units.
     unit: str
     formula: str
     better: Direction
@@ -124,6 +125,8 @@ class Metric(Struct, frozen=True):
     environment_factor: int = 1
     # Absent unless a second implementation, the benchmark, was compared with the same reference.
     needs_benchmark: bool = False
+    # Absent unless the case has samples under random noise.
+    needs_samples: bool = False
     # The metric whose ratio to the benchmark's this is; a floored one divides by at least a floor.
     ratio_of: str = ""
     floored: bool = False
@@ -159,7 +162,7 @@ class Metric(Struct, frozen=True):
         return MetricDescription(self.name, self.unit, self.formula, self.better, self.source)
 
 
-_SCALES: dict[str, Scale] = {"log2 ULP": "log2", "dB": "dB", "bit": "bit"}
+_SCALES: dict[str, Scale] = {"log2 ULP": "log2", "dB": "dB", "bit": "bit", "digit": "digit"}
 
 
 def described_metric(description: MetricDescription) -> Metric:

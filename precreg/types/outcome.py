@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
-from precreg.types.case import Noise, Scalar
+from precreg.types.case import Noise, Scalar, Stochastic
 from precreg.types.metric import MetricDescription
 from precreg.types.recorded import RecordedFigures
 from precreg.types.verdict import Reason, RepeatDifference
@@ -104,6 +105,15 @@ def _is_too_long(value: Scalar) -> bool:
     return isinstance(value, int) and abs(value) >= 2**64
 
 
+def unravel_index(index: int, shape: Sequence[int]) -> list[int]:
+    """Return the indices along each axis of an element, from its position in C order."""
+    indices: list[int] = []
+    for length in reversed(shape):
+        index, along = divmod(index, length)
+        indices.append(along)
+    return indices[::-1]
+
+
 class Histogram(Struct, frozen=True):
     """Counts of |actual - reference| on a log axis, four bins an octave; zero errors are counted apart.
 
@@ -139,6 +149,32 @@ class AxisGroups(Struct, frozen=True):
     squared_ulps: list[float | None] = field(default_factory=list)
 
 
+class ElementDigits(Struct, frozen=True):
+    """The significant decimal digits of one element: flat C-order index, digits, smallest and largest finite sample.
+
+    `least` and `largest` are None if no sample is finite.
+    """
+
+    index: int
+    digits: float
+    least: float | None
+    largest: float | None
+
+
+class SignificantDigits(Struct, frozen=True):
+    """The significant decimal digits of the elements of one output over the samples of a stochastic case.
+
+    `counts` has the number of elements by whole digits: counts[3] elements have at least 3 digits and fewer than 4.
+    `worst` are the elements with the fewest digits, worst first. `non_finite` counts the elements with a NaN or an
+    infinity in some sample: they have no digits, unless all samples and the oracle agree on it.
+    """
+
+    settings: Stochastic
+    counts: tuple[int, ...]
+    worst: tuple[ElementDigits, ...]
+    non_finite: int = 0
+
+
 class Comparison(Struct, frozen=True):
     """The measurements of one output at one seed, without judgement. docs/metrics.md has every formula and unit.
 
@@ -171,6 +207,8 @@ class Comparison(Struct, frozen=True):
     benchmark: dict[str, float] | None = None
     # The place of recorded figures; None where arrays were compared.
     figures: RecordedFigures | None = None
+    # The digits under random noise; unset without `stochastic:`, so that the records of other cases keep their bytes.
+    digits: SignificantDigits | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse positions outside the output. Raises ValueError."""

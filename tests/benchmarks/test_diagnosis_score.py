@@ -18,7 +18,7 @@ from benchmarks.diagnosis.project import CommandError, Project, read_diagnosis
 from benchmarks.diagnosis.table import score_table
 from benchmarks.diagnosis.tables import plants
 from precreg.comparison import advice as advice_rules
-from precreg.types.diagnosis import Diagnosis
+from precreg.types import Diagnosis
 from tests.e2e.command import git, precreg
 
 PLANTS = plants()
@@ -171,6 +171,7 @@ def test_plants_are_chosen_by_half_kind_and_id(capsys):
     assert chosen("--only", "adam/multiply_first") >= {"adam/multiply_first"}
     assert {PLANTS[name].half for name in chosen("--half", "held_out")} == {"held_out"}
     assert {PLANTS[name].kind for name in chosen("--kinds", "sign", "two causes")} == {"sign", "two causes"}
+    assert len(chosen("--every", "10")) == -(-len(PLANTS) // 10)
     assert score.main(["--only", "no such plant"]) == 2
     assert "no plant matches" in capsys.readouterr().err
 

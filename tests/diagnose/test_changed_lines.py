@@ -14,7 +14,7 @@ def test_a_replaced_line_changed_and_has_a_present_line():
 def test_an_inserted_line_touches_its_neighbours():
     found = compare_lines(BEFORE, ["a", "b", "new", "c", "d"])
     assert found.changed == {2, 3}
-    assert found.present[4] == 5
+    assert found.present == {1: 1, 2: 3, 3: 3, 4: 5}
 
 
 def test_a_removed_line_changed_and_is_nowhere():

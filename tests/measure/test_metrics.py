@@ -19,6 +19,7 @@ def test_the_page_is_up_to_date():
 def test_names_are_keys_and_only_measures_of_agreement_are_better_when_higher():
     assert all(name == metric.name for name, metric in metrics.METRICS.items())
     higher = {"match_ratio", "equal_share", "cosine", "snr", "psnr", "effective_bits"}
+    higher |= {"min_significant_digits", "median_significant_digits"}
     assert {m.name for m in metrics.METRICS.values() if m.better == "higher"} == higher
 
 

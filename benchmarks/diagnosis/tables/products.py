@@ -9,6 +9,7 @@ PLANTS = (
         "accumulator",
         ("out = np.zeros((a.shape[0], b.shape[1]), f32)", "out = np.zeros((a.shape[0], b.shape[1]), np.float16)"),
         also=("out += part", "return a @ b"),
+        accepts=("intermediate_cast",),
     ),
     plant(
         "matmul",
@@ -128,7 +129,7 @@ PLANTS = (
         "tail",
         ("    shifted = product", "    product[-3:] = 0\n    shifted = product"),
         also=("product = x", "return np.maximum"),
-        names=("out",),
+        names=("out", "x"),
         beyond=True,
     ),
     plant(
@@ -182,6 +183,7 @@ PLANTS = (
             "out = np.zeros((len(x), len(weight), length), np.float16)",
         ),
         also=("out += part", "np.correlate"),
+        accepts=("intermediate_cast",),
     ),
     plant(
         "conv1d",
@@ -202,6 +204,7 @@ PLANTS = (
         ("for tap in range(taps):", "for tap in range(taps - 1):"),
         also=("out += part", "np.correlate"),
         accepts=("tail", "term"),
+        names=("weight",),
     ),
     plant(
         "conv1d",
@@ -210,6 +213,7 @@ PLANTS = (
         ("weight[:, :, tap] @ window", "weight[:, :-1, tap] @ window[:, :-1]"),
         also=("np.correlate",),
         accepts=("channel",),
+        names=("x", "weight"),
         beyond=True,
     ),
     plant(
@@ -404,6 +408,7 @@ PLANTS = (
             "total = x[:, :240].astype(np.int32) @ weight[:240].astype(np.int32)",
         ),
         also=("return numbers @",),
+        names=("x",),
         beyond=True,
     ),
     plant(
@@ -427,6 +432,15 @@ PLANTS = (
         also=("right = b[start", "return a @ b"),
         accepts=("tail",),
         names=("b",),
+        beyond=True,
+    ),
+    plant(
+        "conv1d",
+        "fixed_point_range",
+        "saturation",
+        ("return out + bias[:, None]", "return np.clip(out + bias[:, None], f32(-2), f32(2 - 2**-6))"),
+        also=("np.correlate",),
+        names=("out",),
         beyond=True,
     ),
 )

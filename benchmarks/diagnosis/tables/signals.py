@@ -27,6 +27,7 @@ PLANTS = (
         ("range(len(taps))", "range(1, len(taps))"),
         also=("out = out + product",),
         accepts=("term", "index_shift"),
+        names=("taps",),
     ),
     plant(
         "fir",

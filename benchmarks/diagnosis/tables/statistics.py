@@ -97,7 +97,7 @@ PLANTS = (
         "cosine",
         "sum_of_magnitudes",
         "library",
-        ("np.sqrt(np.sum(b * b, axis=-1))", "np.sum(np.abs(b), axis=-1) / f32(7.8)"),
+        ("np.sqrt(np.sum(b * b, axis=-1))", "np.sum(np.abs(b), axis=-1)"),
         also=("norms = np.linalg",),
         accepts=("approximation",),
         beyond=True,
@@ -116,7 +116,7 @@ PLANTS = (
         "dot_misses_tail",
         "tail",
         ("product.sum(axis=-1)", "product[:, :-8].sum(axis=-1)"),
-        also=("return np.einsum",),
+        also=("product = a * b", "return np.einsum"),
         beyond=True,
     ),
     plant(

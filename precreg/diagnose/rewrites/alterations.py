@@ -43,6 +43,43 @@ def _like(executed: Executed, narrowed: Array) -> Any:
     return narrowed if given is None else float(narrowed)
 
 
+def computed_in(executed: Executed, *, format: str) -> Array:
+    """Convert the operands to a narrower format, compute in it, and return the result in its own dtype."""
+    narrow = numpy_dtype(format)
+    result = executed.compute()
+    if executed.function is None:
+        return through_format(result, format)
+    operands = [_narrowed(each, narrow) for each in executed.inputs]
+    options = {**executed.options, "dtype": narrow} if executed.options.get("dtype") else executed.options
+    with np.errstate(all="ignore"):
+        return executed._replace(options=options).compute(*operands).astype(result.dtype)
+
+
+def added_at(executed: Executed, *, format: str) -> None:
+    """Add at indices in a narrower format, and write the sums into the first operand."""
+    totals, *others = executed.inputs
+    narrow = np.asarray(totals).astype(numpy_dtype(format))
+    executed.compute_at(narrow, *(_narrowed(each, narrow.dtype) for each in others))
+    totals[...] = narrow.astype(totals.dtype)
+
+
+def _narrowed(value: Any, narrow: np.dtype[Any]) -> Any:
+    is_array = isinstance(value, np.ndarray | np.generic) and is_floating(value.dtype)
+    return np.asarray(value).astype(narrow) if is_array else value
+
+
+def operand_offset(executed: Executed, *, operand: int, value: float) -> Array:
+    """Add a constant to one operand."""
+    given = np.asarray(executed.inputs[operand])
+    return executed.compute(*executed.with_operand(operand, given + given.dtype.type(value)))
+
+
+def operand_scaled(executed: Executed, *, operand: int, factor: float) -> Array:
+    """Multiply one operand by a constant."""
+    given = np.asarray(executed.inputs[operand])
+    return executed.compute(*executed.with_operand(operand, given * given.dtype.type(factor)))
+
+
 def exact(executed: Executed) -> Array:
     """Compute in float64, and round the result once to the dtype that it has."""
     if executed.function is None:

@@ -49,7 +49,10 @@ def fit_number(
         for place, each in enumerate(candidates)
         if (evidence := _evidence(refit(each), error, run))
     ]
-    return refit(candidates[min(judged)[1]]) if judged else None
+    if not judged:
+        return None
+    best = candidates[min(judged)[1]]
+    return refit(best)._replace(number=best)
 
 
 def _evidence(

@@ -38,6 +38,11 @@ class Executed(NamedTuple):
             return np.asarray(self.inner.ufunc(self.function, self.method, tuple(given), self.options))
         return np.asarray(self.inner.contraction(self.function, tuple(given), self.options))
 
+    def compute_at(self, *inputs: Any) -> None:
+        """Run the method `at`, which writes into its first operand."""
+        assert isinstance(self.function, np.ufunc)
+        self.inner.ufunc(self.function, self.method, inputs, self.options)
+
     def with_operand(self, at: int, value: Any) -> tuple[Any, ...]:
         """Return the operands with another one at a position."""
         return (*self.inputs[:at], value, *self.inputs[at + 1 :])

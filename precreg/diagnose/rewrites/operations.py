@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,9 @@ from precreg.run import Arrays
 
 # Formats that copies pass through, the most frequent first.
 HOP_FORMATS = ("float16", "bfloat16", "float32", "tf32", "float8_e4m3fn", "float8_e5m2")
+# So coarse a format has the effect of other causes, too, such as a dropped small term: it is tried after them.
+COARSE = frozenset({"float8_e4m3fn", "float8_e5m2"})
+COARSE_RANK = 4
 # Lengths of vectors and tiles of units: a tail is what remains beyond full blocks.
 BLOCKS = (16, 8, 32, 64, 128, 256, 4, 2)
 TAIL_WAYS = ("early", "zero", "stale", "repeated")
@@ -80,6 +83,10 @@ class PlaceRewrites:
             return
         if not is_floating(self.place.dtype):
             return
+        if self.place.method == "at":
+            for format in self.narrower():
+                yield self._made("narrow_accumulator", 1, alterations.added_at, format=format)
+            return
         yield from self._precision()
         yield from self._of_faults()
         yield from self._of_orders()
@@ -87,6 +94,8 @@ class PlaceRewrites:
             yield from self._of_executions()
         if self.place.is_sum:
             yield from self._of_sums()
+        if self.place.method == "reduce":
+            yield from self._of_reductions()
         if self.is_elementwise:
             yield from self._of_functions()
             yield from self._constants()
@@ -94,6 +103,7 @@ class PlaceRewrites:
 
     def _made(self, rewrite: str, rank: int, alter: Callable[..., Any], **options: Any) -> Hypothesis:
         bound: Alter = partial(alter, **options) if options else alter
+        rank += COARSE_RANK if options.get("format") in COARSE else 0
         return self._layered(rewrite, rank, lambda inner: AlteredOperation(inner, bound), options)
 
     def _once(self, rewrite: str, alter: Callable[..., Any], which: str, **options: Any) -> Hypothesis:
@@ -101,12 +111,17 @@ class PlaceRewrites:
         bound: Alter = partial(alter, **options) if options else alter
         number = 0 if which == "first" else self.place.executions - 1
         named = {**options, "execution": which}
-        return self._layered(rewrite, 3, lambda inner: AlteredOperation(inner, bound, number), named)
+        rank = 3 + (COARSE_RANK if options.get("format") in COARSE else 0)
+        return self._layered(rewrite, rank, lambda inner: AlteredOperation(inner, bound, number), named)
 
     def _layered(
         self, rewrite: str, rank: int, layer: Callable[[Any], ArithmeticLayer], options: dict[str, Any]
     ) -> Hypothesis:
         return Hypothesis(rewrite, dict(options), "operation", rank, (self.place.key,), self.place.key.name, layer)
+
+    def narrower(self) -> Iterator[str]:
+        """Yield the formats with less precision than the result."""
+        yield from self._narrower(self.place.dtype)
 
     def _narrower(self, dtype: np.dtype[Any]) -> Iterator[str]:
         own = format_of(dtype.name)
@@ -135,7 +150,7 @@ class PlaceRewrites:
     def _of_executions(self) -> Iterator[Hypothesis]:
         """Yield rewrites of the first or the last step of a loop: a step is missing, or its block is another one."""
         for which in ("last", "first"):
-            if self.place.is_running:
+            if self.is_elementwise and self.function in _ELEMENTWISE_PAIRS:
                 for operand in (0, 1):
                     yield self._once("only_operand", alterations.only_operand, which, operand=operand)
             for format in self._narrower(self.place.dtype):
@@ -145,18 +160,7 @@ class PlaceRewrites:
 
     def _precision(self) -> Iterator[Hypothesis]:
         place = self.place
-        # A result that the next step of a loop adds to is an accumulator.
-        name = "narrow_accumulator" if place.is_running else "hop_result"
-        for format in self._narrower(place.dtype):
-            yield self._made(name, 1, alterations.result_through, format=format)
-            yield self._made("hop_result", 3, alterations.result_through, format=format, rounding="toward_zero")
-        for operand, dtype in place.operands.items():
-            if is_floating(dtype):
-                for format in self._narrower(dtype):
-                    yield self._made("hop_operand", 1, alterations.operand_through, operand=operand, format=format)
-        for operand in place.scalars:
-            for format in self._narrower(place.dtype):
-                yield self._made("hop_operand", 2, alterations.operand_through, operand=operand, format=format)
+        yield from self._of_formats()
         for bits in _cut_bits(place.dtype):
             yield self._made("truncated", 2, alterations.bits_cut, bits=bits)
         for bits in _GRID_BITS:
@@ -164,6 +168,20 @@ class PlaceRewrites:
         for least in _FLUSHED_BELOW:
             yield self._made("flushed", 2, alterations.flushed_below, least=least)
         yield self._made("exact", 4, alterations.exact)
+
+    def _of_formats(self) -> Iterator[Hypothesis]:
+        place = self.place
+        # A result that the next step of a loop adds to is an accumulator.
+        name = "narrow_accumulator" if place.is_running else "hop_result"
+        for format in self.narrower():
+            yield self._made(name, 1, alterations.result_through, format=format)
+            yield self._made("computed_in", 1, alterations.computed_in, format=format)
+            yield self._made("hop_result", 3, alterations.result_through, format=format, rounding="toward_zero")
+            for operand in place.scalars:
+                yield self._made("hop_operand", 2, alterations.operand_through, operand=operand, format=format)
+        for operand, dtype in place.operands.items():
+            for format in self._narrower(dtype) if is_floating(dtype) else ():
+                yield self._made("hop_operand", 1, alterations.operand_through, operand=operand, format=format)
 
     def _of_faults(self) -> Iterator[Hypothesis]:
         function = self.function
@@ -205,8 +223,6 @@ class PlaceRewrites:
                 yield self._made("summed_in_blocks", 2, alterations.summed_in_blocks, block=block)
                 for format in self._narrower(self.place.dtype):
                     yield self._made("summed_in_blocks", 3, alterations.summed_in_blocks, block=block, format=format)
-        if self.place.method == "reduce":
-            yield from self._of_reductions()
         if self.place.function is np.matmul or self.place.method == "":
             yield from self._of_products()
 
@@ -248,7 +264,7 @@ class PlaceRewrites:
         if name in ("rint", "floor", "round"):
             yield self._made("ties_away", 1, alterations.away_from_zero)
         for other in _OTHERS.get(name, ()):
-            yield self._made("other_function", 3, alterations.other_function, function=other)
+            yield self._made("other_function", 2, alterations.other_function, function=other)
 
     def _of_pairs(self) -> Iterator[Hypothesis]:
         function = self.function
@@ -279,19 +295,9 @@ class PlaceRewrites:
 
     def _constants(self) -> Iterator[Hypothesis]:
         for operand, value in self.place.scalars.items():
-            yield self._fitted(operand, value)
+            yield self._fit("other_constant", 2, alterations.other_constant, "value", value, operand=operand)
             for other in other_numbers(value):
                 yield self._made("other_constant", 2, alterations.other_constant, operand=operand, value=other)
-
-    def _fitted(self, operand: int, value: float) -> Hypothesis:
-        """Return a hypothesis without an alteration, whose number a search fits to the errors."""
-        same = self._made("other_constant", 2, alterations.other_constant, operand=operand, value=value)
-        return same._replace(
-            number=value,
-            refit=lambda number: self._made(
-                "other_constant", 2, alterations.other_constant, operand=operand, value=number
-            ),
-        )
 
     def _of_indices(self) -> Iterator[Hypothesis]:
         shape = self.place.shape
@@ -304,13 +310,36 @@ class PlaceRewrites:
         for axis in range(-min(len(shape), 2), 0):
             for by in (1, -1):
                 yield self._made("shifted", 3, alterations.shifted, axis=axis, by=by)
-        offset = self._made("offset", 4, alterations.offset_result, value=0.0)
-        yield offset._replace(
-            number=0.0, refit=lambda value: self._made("offset", 4, alterations.offset_result, value=value)
-        )
-        scaled = self._made("scaled", 4, alterations.scaled_result, factor=1.0)
-        yield scaled._replace(
-            number=1.0, refit=lambda factor: self._made("scaled", 4, alterations.scaled_result, factor=factor)
+        for operand in self.place.operands if self.is_elementwise else ():
+            yield self._fit("offset", 4, alterations.operand_offset, "value", 0.0, operand=operand)
+            yield self._fit("scaled", 4, alterations.operand_scaled, "factor", 1.0, operand=operand)
+        yield self._fit("offset", 4, alterations.offset_result, "value", 0.0)
+        yield self._fit("scaled", 4, alterations.scaled_result, "factor", 1.0)
+
+    def _fit(
+        self, rewrite: str, rank: int, alter: Callable[..., Any], option: str, start: float, **options: Any
+    ) -> Hypothesis:
+        """Return a hypothesis that alters nothing yet: a search fits the number of one option to the errors."""
+
+        def with_number(number: float) -> Hypothesis:
+            return self._made(rewrite, rank, alter, **options, **{option: number})
+
+        return with_number(start)._replace(number=start, refit=with_number)
+
+
+def narrower_together(group: Sequence[SourcePlace]) -> Iterator[Hypothesis]:
+    """Yield hypotheses that compute several operations in one narrower format; the last one names the place."""
+    keys = tuple(place.key for place in reversed(group))
+    for format in PlaceRewrites(group[-1], {}).narrower():
+        alter = partial(alterations.computed_in, format=format)
+        yield Hypothesis(
+            "computed_in",
+            {"format": format},
+            "operations",
+            2,
+            keys,
+            keys[0].name,
+            partial(AlteredOperation, alter=alter),
         )
 
 

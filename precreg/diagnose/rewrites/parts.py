@@ -21,6 +21,8 @@ _HOPS = ("float16", "bfloat16")
 _WAYS = ("zero", "before", "after")
 # An array with one index of the axis is altered there; a part with more indices may also be narrower.
 _RANK = 3
+# Every index of an axis with up to so many, after all other rewrites: these are many runs.
+MAX_INDICES, _LAST_RANK = 128, 9
 
 _Part = tuple[str, dict[str, float | str], Callable[[Array], Array]]
 
@@ -43,12 +45,23 @@ def located_hypotheses(
                 yield Hypothesis(rewrite, options, "output", _RANK, name=name, outputs=change)
 
 
+def index_hypotheses(places: Sequence[SourcePlace]) -> Iterator[Hypothesis]:
+    """Yield one altered index at a time, for axes that may be channels: an early one may spread errors everywhere."""
+    for place in places:
+        for axis, length in enumerate(place.shape):
+            if is_floating(place.dtype) and 1 < length <= MAX_INDICES:
+                for index in range(length):
+                    at = ErrorLocation(length, index, index + 1, 1)
+                    found = _of_place(place, at, axis)
+                    yield from (each._replace(rank=_LAST_RANK) for each in found if each.rewrite == "one_index")
+
+
 def _with_altered(name: str, alter: Callable[[Array], Array], arrays: Arrays) -> Arrays:
     return {key: alter(array) if key == name else array for key, array in arrays.items()}
 
 
-def _of_place(place: SourcePlace, location: ErrorLocation) -> Iterator[Hypothesis]:
-    for rewrite, options, alter in _of_array(place.shape, place.dtype, location):
+def _of_place(place: SourcePlace, location: ErrorLocation, only: int | None = None) -> Iterator[Hypothesis]:
+    for rewrite, options, alter in _of_array(place.shape, place.dtype, location, only):
         bound = partial(_altered_result, alter)
         layer = partial(AlteredOperation, alter=bound)
         yield Hypothesis(rewrite, options, "operation", _RANK, (place.key,), place.key.name, layer)
@@ -58,10 +71,12 @@ def _altered_result(alter: Callable[[Array], Array], executed: Executed) -> Arra
     return alter(executed.compute())
 
 
-def _of_array(shape: tuple[int, ...], dtype: np.dtype[Any], location: ErrorLocation) -> Iterator[_Part]:
+def _of_array(
+    shape: tuple[int, ...], dtype: np.dtype[Any], location: ErrorLocation, only: int | None = None
+) -> Iterator[_Part]:
     own = format_of(dtype.name)
     for axis, length in enumerate(shape):
-        if length != location.length:
+        if length != location.length or only not in (None, axis):
             continue
         part: dict[str, float | str] = {"axis": axis, "indices": location.text}
         for way in _WAYS:

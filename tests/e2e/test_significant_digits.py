@@ -1,0 +1,122 @@
+"""A bound on significant digits gates: a naive sum fails it, a compensated one passes, and every report says so."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.e2e.command import change, git, precreg
+
+KERNELS = """\
+import numpy as np
+
+
+def summed(x):
+    total, lost = x[0], x[0] * 0
+    for term in x[1:]:
+        term = term - lost
+        following = total + term
+        lost = (following - total) - term
+        total = following
+    return total
+
+
+def exact(x):
+    return np.sum(x)
+"""
+SUITE = """\
+suite: sum
+subject: kernels:summed
+reference: kernels:exact
+inputs:
+  x: {shape: [400], dtype: float32, uniform: {low: 0, high: 1}}
+seeds: 3
+stochastic: {samples: 20}
+tolerance: {rtol: 1e-3, min_significant_digits: 6.2}
+"""
+KERNEL = "suites/unit/kernels.py"
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A repository with an accepted case that sums with compensation."""
+    (tmp_path / "suites/unit").mkdir(parents=True)
+    (tmp_path / KERNEL).write_text(KERNELS)
+    (tmp_path / "suites/unit/sum.yaml").write_text(SUITE)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "a compensated sum")
+    assert precreg(tmp_path, "run").returncode == 2
+    assert precreg(tmp_path, "baseline", "accept", "--all", "--reason", "first").returncode == 0
+    return tmp_path
+
+
+def record_of(project):
+    (result,) = json.loads((project / "reports/record.json").read_text())["results"]
+    return result
+
+
+def fewest(project):
+    return min(each["metrics"]["min_significant_digits"] for each in record_of(project)["outcome"]["comparisons"])
+
+
+def test_the_gate_passes_the_compensated_sum_and_fails_the_naive_one(project):
+    assert precreg(project, "run").returncode == 0
+    compensated = fewest(project)
+    change(project / KERNEL, "term = term - lost", "term = term - 0 * lost")
+    done = precreg(project, "run", "--pair", "off")
+    assert done.returncode == 1, done.stdout
+    assert record_of(project)["verdict"]["reason"] == "out_of_tolerance"
+    assert "min_significant_digits is 5." in done.stdout
+    assert fewest(project) < 6.2 < compensated
+
+
+def test_every_report_has_the_digits_of_a_case_that_passes(project):
+    done = precreg(project, "run")
+    assert done.returncode == 0, done.stderr
+    shown = f"{fewest(project):.3g}"
+    assert re.search(rf"^ +unit/sum/\S+ +out +{re.escape(shown)} ", done.stdout, re.MULTILINE)
+    (test,) = ElementTree.parse(project / "reports/junit.xml").getroot().iter("testcase")
+    properties = {each.get("name"): float(each.get("value")) for each in test.iter("property")}
+    assert properties["precreg.min_significant_digits.out"] == pytest.approx(fewest(project), rel=1e-5)
+    assert f"at least {shown} significant digits" in test.findtext("system-out")
+    assert f"| {shown} |" in (project / "reports/summary.md").read_text().partition("## Significant digits")[2]
+    html = (project / "reports/report.html").read_text()
+    assert f"at least {shown} significant digits" in html
+    assert "min_significant_digits" in html
+    (digits,) = {json.dumps(each["digits"]["settings"]) for each in record_of(project)["outcome"]["comparisons"]}
+    assert json.loads(digits)["samples"] == 20
+    again = precreg(project, "report", "reports", "--output", "again")
+    assert again.returncode == 0, again.stderr
+    for name in ("junit.xml", "summary.md"):
+        assert (project / "again" / name).read_text() == (project / "reports" / name).read_text()
+
+
+@pytest.mark.parametrize("jobs", ["0", "2"])
+def test_two_runs_have_the_same_digits(project, jobs):
+    precreg(project, "run")
+    before = [each["digits"] for each in record_of(project)["outcome"]["comparisons"]]
+    precreg(project, "run", "--jobs", jobs)
+    assert [each["digits"] for each in record_of(project)["outcome"]["comparisons"]] == before
+
+
+def test_a_bound_without_samples_is_broken_and_the_message_says_why(project):
+    change(project / "suites/unit/sum.yaml", "stochastic: {samples: 20}\n", "")
+    done = precreg(project, "run", "--pair", "off")
+    assert done.returncode == 1
+    assert "min_significant_digits needs an output of real numbers and stochastic: in the suite" in done.stdout
+    assert all("digits" not in each for each in record_of(project)["outcome"]["comparisons"])
+
+
+def test_noise_that_meets_nothing_is_an_error_without_a_traceback(project):
+    change(project / KERNEL, "total, lost = x[0], x[0] * 0", "x = np.asarray(x)\n    total, lost = x[0], x[0] * 0")
+    done = precreg(project, "run", "--pair", "off")
+    assert done.returncode == 2
+    assert "error[idle-noise]: expected floating-point operations on the inputs" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_baselines_do_not_keep_digits(project):
+    (file,) = (project / "baselines").rglob("sum.json")
+    assert "significant_digits" not in file.read_text()
