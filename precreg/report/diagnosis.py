@@ -136,7 +136,16 @@ _REWRITES = {
     "other_option": _Words("another option", _FORMULA, "{option} {value}"),
     "left_by_earlier_call": _Words("value that an earlier call left", _BUFFER),
     "differs_between_runs": _Words("other result in another run", _REPEATS),
-    "one_index": _Words("one index altered", _INDEX, "index {index} of axis {axis} altered"),
+    "one_index": _Words("other values at an index", _INDEX, "other values at index {indices} of axis {axis}"),
+    "hop_of_part": _Words("cast of a part", _CONVERSION, "cast of index {indices} of axis {axis} to {format}"),
+    "moved_by_one": _Words("integers moved by one", _INDEX, "integers moved by {value}"),
+    "computed_in": _Words("computation in a narrower format", _CONVERSION, "computation in {format}"),
+    "fixed_point": _Words("fixed-point grid", _SCALE, "fixed-point grid of {bits} bits"),
+    "reassociated": _Words("other order of the terms", _ORDER),
+    "all_axes": _Words("reduction along all axes", _INDEX),
+    "other_operand": _Words("another operand", _FORMULA, "{input} in place of operand {operand}"),
+    "power_of_two": _Words("size rounded to a power of two", _SCALE, "size rounded to a power of two, {way}"),
+    "offset": _Words("constant offset", _CONSTANT, "offset {value}"),
 }
 # By the option `way` of a rewrite of a tail or of an index.
 _WAYS = {
@@ -144,8 +153,9 @@ _WAYS = {
     ("tail", "zero"): "zeros beyond the last full block of {block}",
     ("tail", "stale"): "elements of the block before, beyond the last full block of {block}",
     ("tail", "repeated"): "one element repeated beyond the last full block of {block}",
-    ("one_index", "zero"): "zeros at index {index} of axis {axis}",
-    ("one_index", "neighbour"): "values of the neighbour at index {index} of axis {axis}",
+    ("one_index", "zero"): "zeros at index {indices} of axis {axis}",
+    ("one_index", "before"): "values of the index before at index {indices} of axis {axis}",
+    ("one_index", "after"): "values of the index after at index {indices} of axis {axis}",
 }
 # The family of a rewrite without an entry, by the first part of its name that is known.
 _FAMILY_PARTS = {

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
-from precreg.diagnose.bases import prepare_base
-from precreg.diagnose.rewrites import all_hypotheses
+from precreg.diagnose.bases import hypotheses_of, prepare_base
+from precreg.diagnose.rewrites.edges import param_hypotheses
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.diagnosis import (
     _FAMILY_PARTS,
@@ -183,9 +183,10 @@ def many_operations(x, w):
 
 def test_every_rewrite_has_words():
     inputs = {"x": normal(33, 33), "w": normal(33, 33, seed=1)}
-    prepared = prepare_base(base_of(many_operations, inputs), {"out": many_operations(**inputs) + 1})
-    of_places = prepared.base.engine.hypotheses(prepared.places.values())
-    hypotheses = all_hypotheses(of_places, inputs, {"steps": 3}, prepared.outputs)
+    wrong = many_operations(**inputs)
+    wrong[3] = 0
+    prepared = prepare_base(base_of(many_operations, inputs), {"out": wrong})
+    hypotheses = [*hypotheses_of(prepared), *param_hypotheses({"steps": 3})]
     made = {each.rewrite for each in hypotheses}
     assert {"hop", "hop_operand", "other_constant", "other_param", "tail", "one_index", "narrow_accumulator"} <= made
     assert made | set(FAULTS) | set(HARMLESS_CHANGES) <= set(_REWRITES)
@@ -225,7 +226,7 @@ def test_different_numbers_never_read_the_same(counts, remaining, correlation):
     """What is not all of the elements or errors is not written as all of them."""
     elements, differing, explained = counts
     reproduced = elements - differing + explained
-    evidence = Evidence(elements, reproduced, differing, explained, correlation, remaining)
+    evidence = Evidence(elements, reproduced, differing, explained, correlation=correlation, remaining=remaining)
     line = describe_diagnosis(diagnosis("found", replace(CAST, evidence=evidence)))[0]
     text = line.rpartition("reference: ")[2]
     if 2 * explained >= differing:
