@@ -90,6 +90,19 @@ KIND_OF_REWRITE: dict[str, frozenset[CauseKind]] = {
     "moved_by_one": frozenset({"index_shift"}),
     "clipped": frozenset({"clip", "saturation"}),
     "operand_twice": frozenset({"term"}),
+    # A changed statement is named by what differs in its source.
+    "changed_constant": frozenset(
+        {"constant", "epsilon", "divisor", "clip", "quantization_scale", "fewer_terms", "index_shift", "sum_order"}
+    ),
+    "changed_conversion": frozenset({"input_cast", "intermediate_cast", "output_cast", "accumulator", "rounding_mode"}),
+    "changed_order": frozenset({"operation_order", "sum_order", "operand"}),
+    "changed_operator": frozenset({"sign", "term", "operation_order", "epsilon"}),
+    "changed_function": frozenset({"library", "approximation", "rounding_mode", "axis"}),
+    "changed_index": frozenset({"index_shift", "tail", "boundary", "channel", "stale", "transpose", "fewer_terms"}),
+    "changed_operand": frozenset({"operand", "stale", "sign", "term"}),
+    "changed_dropped": frozenset({"term", "epsilon", "clip", "fewer_terms", "stale", "unstable_formula"}),
+    "changed_added": frozenset({"term", "epsilon", "clip", "flush", "saturation", "channel", "tail", "stale"}),
+    "changed_expression": frozenset(),
     "exchanged": frozenset({"operand", "sign"}),
     "transposed": frozenset({"transpose"}),
     "reversed": frozenset({"transpose"}),

@@ -9,15 +9,18 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from precreg.diagnose.search import explains_most
+from precreg.diagnose.search import SearchResult, explains_most
 from precreg.diagnose.tasks import BaseResult, DiagnosisTask, SearchAnswer, with_commit
+from precreg.diagnose.undone import undo_changes
 from precreg.errors import UserError
 from precreg.run import checked_out_version, prepare_cases, run_in_workers
 from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, TriedBase
 from precreg.vcs import git_state, unset_hook_variables
 
 # Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
-_ACCEPTED_SHARE = 0.6
+_ACCEPTED_SHARE = 0.5
+# Statements of the change are undone in this part of the time, each in a process of its own.
+_UNDO_SHARE = 0.3
 # This order decides between equally good causes: the accepted version is most like the subject, and a place in the
 # subject itself is where its author looks.
 _ORDER: tuple[DiagnosisBase, ...] = ("accepted", "subject", "golden", "reference")
@@ -74,6 +77,11 @@ def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measure
             return results
     if any(_is_settled(each) for each in results):
         return results
+    if accepted is not None and not results[0].is_same and not results[0].tried.problem:
+        undone = _undo(case, task, accepted)
+        results += undone
+        if undone and undone[0].found.causes:
+            return results
     oracle: DiagnosisBase = "golden" if case.role == "golden" else "reference"
     bases: tuple[DiagnosisBase, ...] = (oracle, "subject")
     if accepted is None and measured.is_accurate and case.role == "golden":
@@ -100,6 +108,20 @@ def _search_accepted(case: Case, task: DiagnosisTask, commit: str) -> BaseResult
     if answer.problem or not answer.bases:
         return BaseResult(TriedBase("accepted", commit, problem=answer.problem))
     return with_commit(answer.bases[0], commit)
+
+
+def _undo(case: Case, task: DiagnosisTask, accepted: str) -> list[BaseResult]:
+    """Undo the changed statements one by one; return the result of the subject that is rewritten so."""
+    try:
+        found = undo_changes(case, task, accepted, _UNDO_SHARE * task.seconds)
+    except UserError as problem:
+        if problem.slug != "no-checkout":
+            raise
+        return []
+    if not found.causes:
+        return []
+    tried = TriedBase("subject", places=len(found.causes), tried=found.runs, hypotheses=found.runs)
+    return [BaseResult(tried, SearchResult(causes=found.causes, tried=found.runs, hypotheses=found.runs))]
 
 
 def _is_settled(result: BaseResult) -> bool:

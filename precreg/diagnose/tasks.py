@@ -33,12 +33,12 @@ from precreg.diagnose.repeats import first_difference
 from precreg.diagnose.search import Base, Search, SearchResult
 from precreg.errors import UserError
 from precreg.measure import share_of_tolerance
-from precreg.run import Arrays, array_digests, combine_digests
+from precreg.run import Arrays, array_digests, combine_digests, run_subject_once
 from precreg.shadow import Detail, Recorder, TraceSettings, is_formula_dominant, trace_case
 from precreg.storage import read_npz, write_npz
-from precreg.subject import CaseFailed, TreePair, redirect_imports
+from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports
 from precreg.tolerance import resolve_tolerance
-from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, TriedBase
+from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Reason, TriedBase
 
 ACTUAL_FILE = "actual.npz"
 # The results of the accepted version, which rewrites of the subject should restore.
@@ -181,6 +181,52 @@ class DiagnosisTask(NamedTuple):
     def timeout_s(self, case: Case) -> float:
         """Return the time of the search and of the runs before it."""
         return self.seconds + 10 * case.timeout_s
+
+    def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
+        """Return the answer of a worker that died."""
+        return SearchAnswer(case.id, problem=failure.message)
+
+
+class OutputsTask(NamedTuple):
+    """Run the subject of a case once in a checkout, and store its outputs in a file."""
+
+    project: Path
+    seed: int
+    file: Path
+    trees: TreePair
+
+    def prepare(self) -> None:
+        """Lead imports to the checkout."""
+        redirect_imports(self.trees)
+
+    def run(self, case: Case, printed: Callable[[], str]) -> SearchAnswer:
+        """Store the outputs, or return the reason why there are none."""
+        try:
+            with np.errstate(all="ignore"), blame_failures(Reason.SUBJECT_ERROR):
+                outputs = run_subject_once(case, case_call(case, self.project, self.seed)).arrays
+            with open(self.file, "wb") as stream:
+                write_npz(stream, outputs)
+        except CaseFailed as failed:
+            return SearchAnswer(case.id, problem=failed.failure.message)
+        except UserError as error:
+            return SearchAnswer(case.id, problem=error.message)
+        return SearchAnswer(case.id)
+
+    def decoder(self) -> msgpack.Decoder[SearchAnswer]:
+        """Return the decoder of answers."""
+        return msgpack.Decoder(SearchAnswer)
+
+    def item_key(self, case: Case) -> str:
+        """Return the id of a case."""
+        return case.id
+
+    def answer_key(self, answer: SearchAnswer) -> str:
+        """Return the id of an answer's case."""
+        return answer.case
+
+    def timeout_s(self, case: Case) -> float:
+        """Return the timeout of a case."""
+        return case.timeout_s
 
     def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
         """Return the answer of a worker that died."""

@@ -18,8 +18,9 @@ DIAGNOSIS_SCHEMA = "precreg-diagnosis/1"
 # of the subject's dtypes) reproduce the subject's result. Rewrites of the subject restore the result of the oracle.
 DiagnosisBase = Literal["accepted", "golden", "reference", "subject"]
 
-# The part of a computation that a rewrite alters. "operations" are all operations of a kind.
-RewriteTarget = Literal["operation", "operations", "input", "param", "output"]
+# The part of a computation that a rewrite alters: one operation of the source or several, a named array or param, or a
+# changed statement that is undone.
+RewriteTarget = Literal["operation", "operations", "input", "param", "output", "statement"]
 
 # - found: one cause reproduces the result, or most of its errors
 # - several: two or more causes together do

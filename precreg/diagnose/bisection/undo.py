@@ -62,6 +62,13 @@ def changed_between(root: Path, good: str, bad: str) -> list[ChangedFile]:
     return found
 
 
+def file_content(root: Path, commit: str, file: str) -> bytes | None:
+    """Return the bytes of a file at a commit; None for a link, a submodule and a file that is not there."""
+    shown = run_git(root, "ls-tree", "-z", commit, "--", file).stdout
+    # Links and submodules have no lines.
+    return run_git_bytes(root, "cat-file", "blob", f"{commit}:{file}") if shown.startswith("100") else None
+
+
 class Undoing:
     """The bad commit in a checkout, with parts undone."""
 
@@ -135,9 +142,7 @@ class Undoing:
         return found
 
     def _content(self, commit: str, file: str) -> bytes | None:
-        shown = run_git(self._tree, "ls-tree", "-z", commit, "--", file).stdout
-        # Links and submodules have no lines.
-        return run_git_bytes(self._tree, "cat-file", "blob", f"{commit}:{file}") if shown.startswith("100") else None
+        return file_content(self._tree, commit, file)
 
     def _restores(self, parts: Sequence[SourcePart]) -> bool:
         """Run the bad version with parts undone, and return whether it is good."""
