@@ -68,6 +68,7 @@ _SCALE = _Family("scale", "check the scale and the zero point of this step")
 _FORMULA = _Family("formula", "compare the expression with the formula of the reference")
 _CONSTANT = _Family("constant", "put the former number back")
 _TIES = _Family("ties", "round ties as the reference does")
+_REPEATS = _Family("nondeterminism", "fix the order of this operation, or the seed, or what it reads from outside")
 _OTHER = _Family("other", "compare this place with the accepted version")
 
 
@@ -132,7 +133,19 @@ _REWRITES = {
     "tail": _Words("other elements beyond the last full block", _INDEX),
     "shifted": _Words("elements moved along an axis", _INDEX, "elements moved by {by} along axis {axis}"),
     "reversed": _Words("reversed last axis", _INDEX),
-    "one_index": _Words("one index altered", _INDEX, "index {index} of axis {axis} altered"),
+    "other_option": _Words("another option", _FORMULA, "{option} {value}"),
+    "left_by_earlier_call": _Words("value that an earlier call left", _BUFFER),
+    "differs_between_runs": _Words("other result in another run", _REPEATS),
+    "one_index": _Words("other values at an index", _INDEX, "other values at index {indices} of axis {axis}"),
+    "hop_of_part": _Words("cast of a part", _CONVERSION, "cast of index {indices} of axis {axis} to {format}"),
+    "moved_by_one": _Words("integers moved by one", _INDEX, "integers moved by {value}"),
+    "computed_in": _Words("computation in a narrower format", _CONVERSION, "computation in {format}"),
+    "fixed_point": _Words("fixed-point grid", _SCALE, "fixed-point grid of {bits} bits"),
+    "reassociated": _Words("other order of the terms", _ORDER),
+    "all_axes": _Words("reduction along all axes", _INDEX),
+    "other_operand": _Words("another operand", _FORMULA, "{input} in place of operand {operand}"),
+    "power_of_two": _Words("size rounded to a power of two", _SCALE, "size rounded to a power of two, {way}"),
+    "offset": _Words("constant offset", _CONSTANT, "offset {value}"),
 }
 # By the option `way` of a rewrite of a tail or of an index.
 _WAYS = {
@@ -140,8 +153,9 @@ _WAYS = {
     ("tail", "zero"): "zeros beyond the last full block of {block}",
     ("tail", "stale"): "elements of the block before, beyond the last full block of {block}",
     ("tail", "repeated"): "one element repeated beyond the last full block of {block}",
-    ("one_index", "zero"): "zeros at index {index} of axis {axis}",
-    ("one_index", "neighbour"): "values of the neighbour at index {index} of axis {axis}",
+    ("one_index", "zero"): "zeros at index {indices} of axis {axis}",
+    ("one_index", "before"): "values of the index before at index {indices} of axis {axis}",
+    ("one_index", "after"): "values of the index after at index {indices} of axis {axis}",
 }
 # The family of a rewrite without an entry, by the first part of its name that is known.
 _FAMILY_PARTS = {
@@ -163,7 +177,12 @@ _FAMILY_PARTS = {
 }
 
 # The form that the rewrite of a product or of a quotient makes.
-_SWAPS = {"multiply": "multiply before divide", "divide": "divide before multiply"}
+_SWAPS = {
+    **dict.fromkeys(("multiply", "aten.mul.Tensor", "aten.mul.Scalar"), "multiply before divide"),
+    **dict.fromkeys(("divide", "aten.div.Tensor", "aten.div.Scalar"), "divide before multiply"),
+}
+# A cause of these names is the operation at which a second run begins to differ. Nothing was rewritten.
+_OF_REPEATS = frozenset({"left_by_earlier_call", "differs_between_runs"})
 
 # Targets that have a name in place of a line.
 _NAMED = frozenset({"input", "param", "output"})
@@ -258,7 +277,7 @@ _ERROR_KINDS = {
 _REMARKS = {
     "several": "no single cause explains the errors; each figure is that of a cause and all before it",
     "partial": "the best cause explains a part of the errors only",
-    "nondeterministic": "repeats differ, so equal bits are no evidence; causes explain the sizes of errors alone",
+    "nondeterministic": "repeats differ, so no rewrite can reproduce the errors",
 }
 
 
@@ -309,12 +328,21 @@ def _sentence(cause: Cause, most: int | None) -> str:
 
 
 def _joined(cause: Cause, place: str) -> str:
+    if cause.rewrite in _OF_REPEATS:
+        return f"second run differs at {place}: {_difference(cause)}"
     evidence = _evidence(cause)
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
     # The accepted version has the same files. A line of a reference is no line of the subject.
     of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
     return f"{cause_phrase(cause)} {'in' if cause.place.target in _NAMED else 'at'} {place}{of}: {evidence}"
+
+
+def _difference(cause: Cause) -> str:
+    if "operand" not in cause.options:
+        return "equal operands give another result"
+    way = "is left from an earlier call" if cause.rewrite == "left_by_earlier_call" else "differs"
+    return f"operand {_figure(cause.options['operand'])} {way}"
 
 
 def _origin(cause: Cause) -> str:

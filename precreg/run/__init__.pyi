@@ -19,7 +19,6 @@ from .escalation import DiagnosisAnnouncement as DiagnosisAnnouncement
 from .escalation import OracleAnnouncement as OracleAnnouncement
 from .escalation import PairProgress as PairProgress
 from .escalation import paired_output as paired_output
-from .explanation import DIAGNOSE_SECONDS as DIAGNOSE_SECONDS
 from .explanation import count_diagnoses as count_diagnoses
 from .oracle import run_oracle as run_oracle
 from .other_version import OtherVersion as OtherVersion

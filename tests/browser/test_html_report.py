@@ -21,6 +21,7 @@ from tests.report.made import (
     run_of,
 )
 from tests.report.studies.made import both
+from tests.report.test_diagnosis import CAST, SWAPPED, diagnosis
 
 
 @pytest.fixture
@@ -239,3 +240,12 @@ def test_what_binds_a_verdict_stands_once_in_its_row(opened):
     shown = detail(opened(run_of(judged_by(STATISTIC)), judged_by(STATISTIC).id))
     assert "rule: statistic" not in shown
     assert "out mean_abs_error 0.1175 0.024 4.9 4.73 to 5.06 1.001 1.02 statistic" in shown
+
+
+def test_the_details_of_a_failed_case_say_why(opened):
+    browser = opened(run_of(regressed("x", diagnosis=diagnosis("found", SWAPPED, runners_up=(CAST,)))))
+    all_of(browser, "#rows a")[0].send_keys("\n")
+    shown = detail(browser)
+    assert "Why" in shown
+    for words in ("multiply before divide at ops/adam.py:49", "runner-up", "cast to float16 in input x", "to do"):
+        assert words in shown

@@ -8,7 +8,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.command import PATIENCE_S, accept_on_main, change, environ, precreg, repository, started
+from tests.e2e.command import (
+    PATIENCE_S,
+    accept_on_main,
+    change,
+    environ,
+    git,
+    precreg,
+    repository,
+    started,
+    with_suite,
+)
+from tests.processes import is_alive, wait_until
 
 KERNELS = """\
 import numpy as np
@@ -175,6 +186,36 @@ def test_cases_beyond_the_budget_are_counted(changed):
     assert "2 not reached" in (changed / "reports/summary.md").read_text()
 
 
+HANGS = """\
+import os, pathlib, time
+
+
+def hangs(x):
+    calls = pathlib.Path(__file__).with_name("calls.txt")
+    with calls.open("a") as stream:
+        stream.write(f"{os.getpid()}\\n")
+    if len(calls.read_text().splitlines()) > 1:
+        time.sleep(3600)
+    return x * x.dtype.type(1.5)
+
+
+def exact(x):
+    return x
+"""
+
+
+def test_a_subject_that_hangs_in_a_diagnosis_ends_with_its_time(tmp_path):
+    suite = f"suite: s\nsubject: k:hangs\nreference: k:exact\nseeds: 1\ntimeout: 3600\n{X(shape=[32])}"
+    folder = repository(with_suite(tmp_path, suite, HANGS))
+    done = started(folder, "run", "--jobs", "1", "--diagnose", "5", "--pair", "off")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "cause: not found: the time was up before the search gave an answer" in done.stdout
+    pids = [int(line) for line in (folder / "suites/unit/calls.txt").read_text().split()]
+    # The run's own worker, and that of the diagnosis, which may not get so far on a busy machine.
+    assert len(pids) in (1, 2)
+    wait_until(lambda: not any(map(is_alive, pids)))
+
+
 @pytest.mark.parametrize("seconds", ["-1", "nan", "soon", "inf", "1e7"])
 def test_a_budget_that_is_no_time_is_refused(accepted, seconds):
     done = precreg(accepted, "run", "--diagnose", seconds)
@@ -203,6 +244,26 @@ def test_a_resumed_run_and_merged_shards_have_the_causes(changed):
     counts = record_of(changed, "merged")["diagnosed"]
     assert (counts["seconds"], counts["diagnosed"], counts["not_reached"]) == (300.0, 2, 0)
     assert "causes    2 failed cases diagnosed" in merged.stdout
+
+
+def test_a_push_waits_for_no_causes(changed):
+    git(changed, "init", "-q", "--bare", "../remote.git")
+    git(changed, "remote", "add", "origin", "../remote.git")
+    assert precreg(changed, "hook", "install").returncode == 0
+    git(changed, "commit", "-qam", "changed")
+    pushed = subprocess.run(
+        ["git", "push", "origin", "main"],
+        cwd=changed,
+        env=environ(PRECREG_DIAGNOSE="300"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert pushed.returncode != 0
+    assert "FAILED   unit/adam/default   regressed" in pushed.stderr + pushed.stdout
+    assert "cause:" not in pushed.stderr + pushed.stdout
+    assert record_of(changed)["diagnosed"] is None
 
 
 def test_pytest_searches_if_asked(changed):

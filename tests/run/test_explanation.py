@@ -19,7 +19,13 @@ from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.report.made import comparison, crashed, improved, nondeterministic, passed, proposed, regressed, skipped
 
 CHAIN = ("cpu-test", "generic")
-CAUSE = Cause("hop", {"format": "float16"}, RewrittenPlace("input", "x"), "reference", Evidence(8, 8, 8, 8, 1.0, 0.0))
+CAUSE = Cause(
+    "hop",
+    {"format": "float16"},
+    RewrittenPlace("input", "x"),
+    "reference",
+    Evidence(8, 8, 8, 8, correlation=1.0, remaining=0.0),
+)
 
 
 def found(case, project, *, seed, chain, seconds, accepted):
