@@ -373,8 +373,10 @@ def releases(tmp_path):
     """A project of two packages, with nine and five releases. beta loses precision in 1.3, and 1.2 cannot be used."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
+    wheel(wheels, "gone", "0.1", "ANY = 1\n")
     for minor in range(9):
-        wheel(wheels, "alpha", f"1.{minor}", GOOD_EXP.format(name="alpha") + f"\n\nRELEASE = {minor}\n")
+        needed = ["gone", "numpy>=1"] if minor < 5 else ()
+        wheel(wheels, "alpha", f"1.{minor}", GOOD_EXP.format(name="alpha") + f"\n\nRELEASE = {minor}\n", needed)
     for minor in range(7):
         code = (BAD_EXP if minor >= 3 else GOOD_EXP).format(name="beta")
         wheel(wheels, "beta", f"1.{minor}", code, ["numpy>=99"] if minor == 2 else ())
