@@ -91,7 +91,8 @@ class _Commands(click.Group):
         except UserError as mistake:
             click.echo(str(mistake), err=True)
         except KeyboardInterrupt:
-            goes_on = "; precreg run --resume goes on" if context.invoked_subcommand == "run" else ""
+            name = context.invoked_subcommand
+            goes_on = f"; precreg {name} --resume goes on" if name in ("run", "bisect") else ""
             click.echo(f"interrupted{goes_on}", err=True)
             sys.exit(130)  # as shells report a process that SIGINT ended: 128 + 2
         except OSError as problem:

@@ -113,7 +113,8 @@ def _changes(found: Bisection) -> Iterator[str]:
 
 def _level_line(level: NarrowingLevel) -> str:
     noun = level.level if level.level == "lines" else f"{level.level}s"
-    return f"{noun}: {len(level.kept)} of {level.parts} to blame, after {level.runs} runs"
+    runs = "1 run" if level.runs == 1 else f"{level.runs} runs"
+    return f"{noun}: {len(level.kept)} of {level.parts} to blame, after {runs}"
 
 
 def _place(change: CodeChange) -> str:
@@ -137,7 +138,8 @@ def _proof(found: Bisection) -> Iterator[str]:
 def _steps(found: Bisection) -> Iterator[str]:
     skipped = sum(step.verdict in ("cannot_run", "unclear") for step in found.steps)
     if found.steps:
-        yield f"{len(found.steps)} steps for {found.versions} versions, {skipped} of them skipped"
+        steps = "1 step" if len(found.steps) == 1 else f"{len(found.steps)} steps"
+        yield f"{steps} for {found.versions} versions, {skipped} skipped"
     if found.log:
         yield f"log: {found.log}"
 

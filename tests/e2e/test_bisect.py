@@ -266,6 +266,29 @@ def test_only_skipped_commits_are_candidates(project):
     assert [each["subject"] for each in found["candidates"]] == ["mended", "worse", "broken"]
 
 
+def test_a_commit_that_crashes_is_skipped(project):
+    first = git(project, "rev-parse", "HEAD")
+    crash = SUBJECT.replace("    e =", "    import os\n\n    os.abort()\n    e =")
+    commit(project, "suites/unit/k.py", SUBJECT, crash, "crashes")
+    commit(project, "suites/unit/k.py", crash, WORSE, "worse")
+    found = bisected(project, "unit/s", "--good", first, code=2)
+    (step,) = found["steps"]
+    assert (step["verdict"], step["reason"], step["message"]) == ("cannot_run", "crashed", "killed by SIGABRT")
+    assert [each["subject"] for each in found["candidates"]] == ["worse", "crashes"]
+
+
+def test_a_version_that_no_paired_test_can_judge_is_skipped_and_counted(project):
+    first = git(project, "rev-parse", "HEAD")
+    commit(project, "suites/unit/k.py", SUM, OTHER_SUM, "harmless")
+    commit(project, "suites/unit/k.py", SUBJECT, WORSE, "worse")
+    done = precreg(project, "bisect", "unit/s", "--good", first, "--max-seeds", "0")
+    assert done.returncode == 2
+    assert "one of 2 commits is to blame, and all but the last were skipped" in done.stdout
+    assert "1 step for 2 versions, 1 skipped" in done.stdout
+    assert "skipped" in done.stderr
+    assert "not_clear" in done.stderr
+
+
 def test_a_suite_that_lacked_the_case_is_judged_by_the_present_definition(project):
     (project / "suites/unit/s.yaml").rename(project / "suites/unit/old.yaml")
     change(project / "suites/unit/old.yaml", "suite: s", "suite: old")
@@ -350,8 +373,10 @@ def releases(tmp_path):
     """A project of two packages, with nine and five releases. beta loses precision in 1.3, and 1.2 cannot be used."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
+    wheel(wheels, "gone", "0.1", "ANY = 1\n")
     for minor in range(9):
-        wheel(wheels, "alpha", f"1.{minor}", GOOD_EXP.format(name="alpha") + f"\n\nRELEASE = {minor}\n")
+        needed = ["gone", "numpy>=1"] if minor < 5 else ()
+        wheel(wheels, "alpha", f"1.{minor}", GOOD_EXP.format(name="alpha") + f"\n\nRELEASE = {minor}\n", needed)
     for minor in range(7):
         code = (BAD_EXP if minor >= 3 else GOOD_EXP).format(name="beta")
         wheel(wheels, "beta", f"1.{minor}", code, ["numpy>=99"] if minor == 2 else ())

@@ -6,6 +6,7 @@ bisection stay as they are. Another worktree has the good commit, for paired tes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ from precreg.vcs import changed_files_since_commit, checkout_commit, commit_of, 
 # The name of the user's files with all changes that are not committed.
 WORKING_TREE = "."
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+# A line of `git rev-list --bisect-all`; names of branches come before the distance.
+_DISTANCE = re.compile(r"^([0-9a-f]+) \(.*dist=(\d+)\)$", re.MULTILINE)
 _UNCOMMITTED = "changes of the working tree that are not committed"
 _WORDS = {"good": "good", "bad": "bad", "cannot_run": "skip", "unclear": "skip"}
 
@@ -117,6 +120,13 @@ def search_commits(
         return replace(found, commit=commit, narrowings=narrowed.levels, changes=narrowed.changes, proof=narrowed.proof)
 
 
+class _Candidate(NamedTuple):
+    """A commit that may be the first bad one; the distance is 0 for the one that is bad."""
+
+    commit: str
+    distance: int
+
+
 class _Checkout(NamedTuple):
     """A temporary worktree, and the project's folder in it."""
 
@@ -144,25 +154,40 @@ class GitBisect:
 
     def run(self, ends: CommitRange) -> list[str]:
         """Return the first bad commit; several if one of them is to blame, and only the last one could be judged."""
-        self._git("start", ends.bad, ends.good)
+        # git moves HEAD to a commit of its own choice, which is far from the middle after a skipped one.
+        self._git("start", "--no-checkout", ends.bad, ends.good)
         while True:
-            candidates = self._commits("refs/bisect/bad", "--not", "--glob=refs/bisect/good-*")
-            skipped = self._refs("refs/bisect/skip-*")
-            if not [commit for commit in candidates[1:] if commit not in skipped]:
-                return candidates
-            (commit,) = self._commits("--max-count=1", "HEAD")
+            candidates, skipped = self._candidates(), self._refs("refs/bisect/skip-*")
+            left = [each for each in candidates if each.distance and each.commit not in skipped]
+            if not left:
+                return [each.commit for each in candidates]
+            # The first one in order of time, so that a search takes the same way again.
+            commit = max(left, key=lambda each: each.distance).commit
             step = self._log.known(commit)
             if step is None:
+                self._check_out(commit)
                 step = self._judge.judge(self._checkout.version(commit))
                 self._log.take(step, f"git bisect {_WORDS[step.verdict]} {commit}")
             self.steps.append(step)
             self._report(step)
-            self._git(_WORDS[step.verdict])
+            self._git(_WORDS[step.verdict], commit)
+
+    def _candidates(self) -> list[_Candidate]:
+        """Return the commits that may be the first bad one, newest first, with git's measure of their balance."""
+        # The distance is the number of commits on the smaller side. The bad commit has no bad side left to judge.
+        bad = self._commits("--max-count=1", "refs/bisect/bad")[0]
+        known = ("refs/bisect/bad", "--not", "--glob=refs/bisect/good-*")
+        order = self._commits("--topo-order", *known)
+        measured = run_git_bytes(self._checkout.tree, "rev-list", "--bisect-all", *known).decode()
+        distances = {commit: int(distance) for commit, distance in _DISTANCE.findall(measured)}
+        return [_Candidate(commit, 0 if commit == bad else max(1, distances[commit])) for commit in order]
+
+    def _check_out(self, commit: str) -> None:
+        # Programs of one commit may have left files in the way of the next one.
+        run_git_bytes(self._checkout.tree, *_NO_HOOKS, "checkout", "--quiet", "--force", "--detach", commit)
+        run_git_bytes(self._checkout.tree, "clean", "--quiet", "--force", "-d")
 
     def _git(self, *words: str) -> None:
-        # Programs of one commit may have left files in the way of the next one.
-        run_git(self._checkout.tree, "checkout", "--quiet", "--force", ".")
-        run_git(self._checkout.tree, "clean", "--quiet", "--force", "-d")
         run_git(self._checkout.tree, *_NO_HOOKS, "bisect", *words)
 
     def _commits(self, *words: str) -> list[str]:

@@ -230,17 +230,22 @@ def environment_python(project: Path, pins: Mapping[str, str]) -> Path:
                 venv.create(folder, symlinks=True, with_pip=False)
                 _install(folder, python, pins)
                 (folder / _READY).touch()
-    _require_consistent(folder, pins)
+    _require_consistent(folder)
     return python
 
 
 def _install(folder: Path, python: Path, pins: Mapping[str, str]) -> None:
-    """Install releases into an environment, and put the present packages behind them."""
-    wanted = [f"{name}=={version}" for name, version in pins.items()]
-    # The dependencies are those of the present environment: another numpy would be another change.
-    ended = _run([*_PIP, "--python", str(python), "install", "--quiet", "--no-deps", *wanted])
-    if ended.returncode:
-        raise _NotInstalled(_last_line(ended))
+    """Install releases and dependencies that are missing, and put the present packages behind them."""
+    wanted, installed = [f"{name}=={version}" for name, version in pins.items()], set[str]()
+    while wanted:
+        if installed.issuperset(wanted):
+            raise _NotInstalled(f"pip installs {wanted[0]} under another name")
+        installed.update(wanted)
+        # Dependencies that are here stay as they are: another numpy would be another change.
+        ended = _run([*_PIP, "--python", str(python), "install", "--quiet", "--no-deps", *wanted])
+        if ended.returncode:
+            raise _NotInstalled(_last_line(ended))
+        wanted = [str(need.requirement) for need in _needs(folder) if need.installed is None]
     # addsitedir also reads the .pth files of editable installs.
     lines = [f"import site; site.addsitedir({place!r})" for place in _package_folders()]
     (_own_packages(folder) / "zz_precreg_present.pth").write_text("\n".join(lines) + "\n")
@@ -255,26 +260,36 @@ def _package_folders() -> list[str]:
     return [str(place) for place in folders if place.name in ("site-packages", "dist-packages") and place.is_dir()]
 
 
-def _require_consistent(folder: Path, pins: Mapping[str, str]) -> None:
+def _require_consistent(folder: Path) -> None:
     """Check that the present packages satisfy what the releases depend on. Raises _NotInstalled."""
-    own = {canonicalize_name(name): version for name, version in pins.items()}
-    for distribution in importlib.metadata.distributions(path=[str(_own_packages(folder))]):
-        for needed in _requirements(distribution):
-            installed = own.get(canonicalize_name(needed.name)) or _present_version(needed.name)
-            if installed is None or not needed.specifier.contains(installed, prereleases=True):
-                has = f"{needed.name} {installed}" if installed else f"no {needed.name}"
-                name = f"{distribution.metadata['Name']} {distribution.version}"
-                raise _NotInstalled(f"{name} needs {needed}, and the present environment has {has}")
+    for need in _needs(folder):
+        if not need.requirement.specifier.contains(need.installed or "0", prereleases=True):
+            has = f"{need.requirement.name} {need.installed}"
+            raise _NotInstalled(f"{need.package} needs {need.requirement}, and the present environment has {has}")
 
 
-def _requirements(distribution: importlib.metadata.Distribution) -> Iterator[Requirement]:
-    for text in distribution.requires or ():
-        try:
-            needed = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
-            yield needed
+class _Need(NamedTuple):
+    """A package with one of its dependencies, and the version that is installed; None without one."""
+
+    package: str
+    requirement: Requirement
+    installed: str | None
+
+
+def _needs(folder: Path) -> Iterator[_Need]:
+    distributions = [*importlib.metadata.distributions(path=[str(_own_packages(folder))])]
+    own = {canonicalize_name(each.metadata["Name"]): each.version for each in distributions}
+    for each in distributions:
+        for text in each.requires or ():
+            try:
+                needed = Requirement(text)
+            except InvalidRequirement:
+                continue
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                # Without its marker, which pip would read again.
+                needed.marker = None
+                installed = own.get(canonicalize_name(needed.name)) or _present_version(needed.name)
+                yield _Need(f"{each.metadata['Name']} {each.version}", needed, installed)
 
 
 def _present_version(name: str) -> str | None:
