@@ -6,6 +6,7 @@ from .export import ONNX_SUFFIX as ONNX_SUFFIX
 from .export import export_nodes as export_nodes
 from .graph import ordered_tensor_names as ordered_tensor_names
 from .graph import parse_model as parse_model
+from .graph import with_outputs as with_outputs
 from .kind import MODEL_FILE as MODEL_FILE
 from .mixed import CAST_MARK as CAST_MARK
 from .mixed import ROUND_NODES as ROUND_NODES
