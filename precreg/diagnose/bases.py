@@ -10,7 +10,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic
-from precreg.diagnose.engine import ComputedPlace, Engine, NumpyEngine, PlainEngine, UnwidenedArithmetic, widens
+from precreg.diagnose.engine import (
+    ArrayRewriting,
+    ComputedPlace,
+    PlainRewriting,
+    Rewriting,
+    UnwidenedArithmetic,
+    widens,
+)
 from precreg.diagnose.evidence import ErrorToExplain, error_to_explain
 from precreg.diagnose.locations import error_locations
 from precreg.diagnose.places import PlaceKey
@@ -79,7 +86,7 @@ def hypotheses_of(prepared: PreparedBase) -> list[Hypothesis]:
     return all_hypotheses(of_places, base.inputs, base.params, outputs, base.is_touched, located, is_changed=is_changed)
 
 
-def _engine(case: Case, call: Call) -> Engine:
+def _engine(case: Case, call: Call) -> Rewriting:
     def run(inputs: Arrays, params: Params, arithmetic: Arithmetic | None) -> Arrays:
         own = replace(call, inputs=inputs, params=params, arithmetic=arithmetic)
         return run_subject_once(case, own).arrays
@@ -89,12 +96,12 @@ def _engine(case: Case, call: Call) -> Engine:
         return run_subject_once(case, own).arrays
 
     if case.subject.kind == "python":
-        return NumpyEngine(run, call.arithmetic or NumpyArithmetic())
+        return ArrayRewriting(run, call.arithmetic or NumpyArithmetic())
     if case.subject.kind == "torch":
         from precreg.diagnose.torch import TorchRewriting
 
         return TorchRewriting(run_observed)
-    return PlainEngine(run)
+    return PlainRewriting(run)
 
 
 def oracle_base(case: Case, call: Call) -> Base | None:
@@ -112,8 +119,8 @@ def prepare_base(base: Base, target: Arrays) -> PreparedBase:
     """Run a base once without an alteration, and note its places. Raises any exception of the computation."""
     outputs, places = base.engine.record(base.inputs, base.params)
     engine = base.engine
-    if base.name == "reference" and isinstance(engine, NumpyEngine) and any(map(widens, places.values())):
+    if base.name == "reference" and isinstance(engine, ArrayRewriting) and any(map(widens, places.values())):
         # A reference that widens its inputs itself has no rounding of the subject's dtype at all.
-        base = base._replace(engine=NumpyEngine(engine.compute, UnwidenedArithmetic(engine.arithmetic)))
+        base = base._replace(engine=ArrayRewriting(engine.compute, UnwidenedArithmetic(engine.arithmetic)))
         outputs, places = base.engine.record(base.inputs, base.params)
     return PreparedBase(base, error_to_explain(target, outputs), places, outputs)

@@ -68,7 +68,7 @@ def _not_repeating(found: Diagnosis, case: Case, task: DiagnosisTask, measured: 
 
 
 def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measured: SearchAnswer) -> list[BaseResult]:
-    """Search the accepted version first, and then the bases of the present version unless the cause is known."""
+    """CauseSearch the accepted version first, and then the bases of the present version unless the cause is known."""
     began = monotonic()
     results = []
     if accepted is not None:
@@ -94,7 +94,7 @@ def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measure
 
 
 def _search_accepted(case: Case, task: DiagnosisTask, commit: str) -> BaseResult:
-    """Search the rewrites of the accepted version, in a worker on its checkout."""
+    """CauseSearch the rewrites of the accepted version, in a worker on its checkout."""
     unset_hook_variables()
     share = _ACCEPTED_SHARE * task.seconds
     try:

@@ -41,7 +41,7 @@ class ComputedPlace(Protocol):
         """Return the place as reports name it, with a file relative to a folder."""
 
 
-class Engine(Protocol):
+class Rewriting(Protocol):
     """Run a computation with rewrites of its operations."""
 
     def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
@@ -56,7 +56,7 @@ class Engine(Protocol):
         """Return every rewrite of every place; `locations` are the parts of axes that errors touch."""
 
 
-class NumpyEngine(NamedTuple):
+class ArrayRewriting(NamedTuple):
     """Run a computation on simulated arrays, whose operations an arithmetic computes."""
 
     compute: RunOnArrays
@@ -88,7 +88,7 @@ class NumpyEngine(NamedTuple):
         return [*found, *group_hypotheses(known), *located, *index_hypotheses(known)]
 
 
-class PlainEngine(NamedTuple):
+class PlainRewriting(NamedTuple):
     """Run a computation whose operations nobody sees."""
 
     compute: RunOnArrays

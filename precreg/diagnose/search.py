@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.diagnose.changed_lines import ChangedLines
-from precreg.diagnose.engine import ComputedPlace, Engine
+from precreg.diagnose.engine import ComputedPlace, Rewriting
 from precreg.diagnose.evidence import (
     MOST,
     NEARLY_ALL,
@@ -48,7 +48,7 @@ class Base(NamedTuple):
     """Hold a computation that rewrites alter, with its inputs and params."""
 
     name: DiagnosisBase
-    engine: Engine
+    engine: Rewriting
     inputs: Arrays
     params: Params
     # The folder of the project, with a separator at its end; files of places are relative to it.
@@ -95,7 +95,7 @@ class SearchResult(Struct, frozen=True):
     out_of_time: bool = False
 
 
-class Search:
+class CauseSearch:
     """Try rewrites of one base until the time is up."""
 
     def __init__(

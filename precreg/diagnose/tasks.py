@@ -26,11 +26,11 @@ from precreg.diagnose.bases import (
     subject_base,
 )
 from precreg.diagnose.changed_lines import ChangedLines
-from precreg.diagnose.engine import NumpyEngine
+from precreg.diagnose.engine import ArrayRewriting
 from precreg.diagnose.evidence import error_to_explain, measure_evidence
 from precreg.diagnose.places import described_key
 from precreg.diagnose.repeats import first_difference
-from precreg.diagnose.search import Base, Search, SearchResult
+from precreg.diagnose.search import Base, CauseSearch, SearchResult
 from precreg.errors import UserError
 from precreg.measure import share_of_tolerance
 from precreg.run import Arrays, array_digests, combine_digests, run_subject_once
@@ -234,7 +234,7 @@ class OutputsTask(NamedTuple):
 
 
 def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
-    """Search the rewrites of one base that give a result. A base that fails says so."""
+    """CauseSearch the rewrites of one base that give a result. A base that fails says so."""
     try:
         prepared = prepare_base(base, target)
     # User code may raise any exception, such as a reference that refuses numbers of float32.
@@ -249,7 +249,7 @@ def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
 
 def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
     base = prepared.base
-    found = Search(base, prepared.error, prepared.places, hypotheses_of(prepared), deadline).run()
+    found = CauseSearch(base, prepared.error, prepared.places, hypotheses_of(prepared), deadline).run()
     tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
 
@@ -276,7 +276,7 @@ def _difference(run: CaseRun) -> Cause | None:
     base = subject_base("subject", run.case, run.call)
     engine = base.engine
     found = None
-    if isinstance(engine, NumpyEngine):
+    if isinstance(engine, ArrayRewriting):
         with suppress(Exception):
             found = first_difference(engine.compute, base.inputs, base.params, engine.arithmetic)
     if found is None:

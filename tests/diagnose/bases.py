@@ -7,8 +7,8 @@ import numpy as np
 
 from precreg.arithmetic.devices import NumpyArithmetic, simulate_array
 from precreg.diagnose.bases import hypotheses_of, prepare_base
-from precreg.diagnose.engine import NumpyEngine
-from precreg.diagnose.search import Base, Search
+from precreg.diagnose.engine import ArrayRewriting
+from precreg.diagnose.search import Base, CauseSearch
 from precreg.subject import name_outputs
 
 FOLDER = f"{Path(__file__).parents[2]}/"
@@ -21,15 +21,15 @@ def base_of(function, inputs, params=None, name="accepted"):
         simulated = {key: simulate_array(array.copy(), arithmetic) for key, array in inputs.items()}
         return name_outputs(function(**simulated, **params))
 
-    return Base(name, NumpyEngine(run, NumpyArithmetic()), inputs, params or {}, FOLDER)
+    return Base(name, ArrayRewriting(run, NumpyArithmetic()), inputs, params or {}, FOLDER)
 
 
 def search(good, bad, inputs, params=None, seconds=300):
-    """Search the rewrites of one function that give the result of another one."""
+    """CauseSearch the rewrites of one function that give the result of another one."""
     target = name_outputs(bad(**{key: array.copy() for key, array in inputs.items()}, **(params or {})))
     base = base_of(good, inputs, params)
     prepared = prepare_base(base, target)
-    return Search(base, prepared.error, prepared.places, hypotheses_of(prepared), monotonic() + seconds).run()
+    return CauseSearch(base, prepared.error, prepared.places, hypotheses_of(prepared), monotonic() + seconds).run()
 
 
 def normal(*shape, seed=0, dtype=np.float32):

@@ -59,17 +59,17 @@ def through(tensor: Any, format: str) -> Any:
     return tensor.to(getattr(torch, format)).to(tensor.dtype)
 
 
-def result_through(executed: TorchExecution, *, format: str) -> Any:
+def tensor_result_through(executed: TorchExecution, *, format: str) -> Any:
     """Pass the result through a narrower dtype."""
     return _each(executed.compute(), lambda each: through(each, format))
 
 
-def operand_through(executed: TorchExecution, *, operand: int, format: str) -> Any:
+def tensor_operand_through(executed: TorchExecution, *, operand: int, format: str) -> Any:
     """Pass one operand through a narrower dtype."""
     return executed.compute(*executed.with_argument(operand, through(executed.args[operand], format)))
 
 
-def exact(executed: TorchExecution) -> Any:
+def tensor_exact(executed: TorchExecution) -> Any:
     """Compute in float64, and round the result once to the dtype that it has."""
     result = executed.compute()
     wide = executed.func(
@@ -89,7 +89,7 @@ def _widened(value: Any) -> Any:
     return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
-def without_rounding(executed: TorchExecution) -> Any:
+def tensor_without_rounding(executed: TorchExecution) -> Any:
     """Return the operand of a conversion in its wider dtype."""
     return executed.args[0].clone()
 
@@ -104,25 +104,25 @@ def other_option(executed: TorchExecution, *, option: str, value: Any) -> Any:
     return executed.compute(**{option: value})
 
 
-def only_operand(executed: TorchExecution, *, operand: int) -> Any:
+def tensor_only_operand(executed: TorchExecution, *, operand: int) -> Any:
     """Return one operand in place of the result."""
     result = executed.compute()
     return executed.args[operand].to(result.dtype).expand_as(result).clone()
 
 
-def operand_twice(executed: TorchExecution, *, operand: int) -> Any:
+def tensor_operand_twice(executed: TorchExecution, *, operand: int) -> Any:
     """Apply the operation to its result and one of its operands once more."""
     return executed.compute(*executed.with_argument(1 - operand, executed.compute()))
 
 
-def exchanged_operands(executed: TorchExecution) -> Any:
+def tensor_exchanged_operands(executed: TorchExecution) -> Any:
     """Exchange both operands."""
     result = executed.compute()
     exchanged = executed.compute(executed.args[1], executed.args[0], *executed.args[2:])
     return exchanged if exchanged.shape == result.shape else result
 
 
-def by_reciprocal(executed: TorchExecution) -> Any:
+def tensor_by_reciprocal(executed: TorchExecution) -> Any:
     """Multiply by a rounded reciprocal in place of dividing."""
     dividend, divisor = executed.args[:2]
     result = executed.compute()
@@ -144,22 +144,22 @@ def swapped_order(executed: TorchExecution) -> Any:
     return executed.compute()
 
 
-def transposed_operand(executed: TorchExecution, *, operand: int) -> Any:
+def tensor_transposed_operand(executed: TorchExecution, *, operand: int) -> Any:
     """Exchange the last two axes of one operand."""
     return executed.compute(*executed.with_argument(operand, executed.args[operand].transpose(-1, -2)))
 
 
-def scaled_result(executed: TorchExecution, *, factor: float) -> Any:
+def tensor_scaled_result(executed: TorchExecution, *, factor: float) -> Any:
     """Multiply the result by a constant."""
     return _each(executed.compute(), lambda each: each * factor)
 
 
-def shifted(executed: TorchExecution, *, axis: int, by: int) -> Any:
+def tensor_shifted(executed: TorchExecution, *, axis: int, by: int) -> Any:
     """Move the elements of the result along an axis."""
     return _each(executed.compute(), lambda each: torch.roll(each, by, axis))
 
 
-def result_tail(executed: TorchExecution, *, block: int, way: str) -> Any:
+def tensor_result_tail(executed: TorchExecution, *, block: int, way: str) -> Any:
     """Alter the elements beyond the last full block along the last axis (see `tail_altered` for numpy)."""
     return _each(executed.compute(), lambda each: _tail(each, block, way))
 
@@ -184,7 +184,7 @@ def is_product(name: str) -> bool:
     return name in _PRODUCTS
 
 
-def summed_in_blocks(executed: TorchExecution, *, block: int, format: str = "") -> Any:
+def tensor_summed_in_blocks(executed: TorchExecution, *, block: int, format: str = "") -> Any:
     """Multiply blocks of the shared axis, and add their products one after another, maybe in a narrower dtype."""
     at = 1 if "addmm" in executed.name else 0
     first, second = executed.args[at : at + 2]

@@ -51,12 +51,12 @@ def torch_hypotheses(place: TorchPlace) -> list[Hypothesis]:
 
 def _rewrites(place: TorchPlace) -> Iterator[Hypothesis]:
     if place.name == alterations.CAST:
-        yield _made(place, "cast_removed", 0, alterations.without_rounding)
+        yield _made(place, "cast_removed", 0, alterations.tensor_without_rounding)
         yield from _hops_of_results(place)
         return
     yield from _hops_of_results(place)
     yield from _hops_of_operands(place)
-    yield _made(place, "exact", 4, alterations.exact)
+    yield _made(place, "exact", 4, alterations.tensor_exact)
     yield from _of_numbers(place)
     if place.name.startswith(_PAIRS):
         yield from _of_pairs(place)
@@ -80,13 +80,13 @@ def _narrower(dtype: str) -> Iterator[str]:
 
 def _hops_of_results(place: TorchPlace) -> Iterator[Hypothesis]:
     for format in _narrower(place.dtype):
-        yield _made(place, "hop_result", 1, alterations.result_through, format=format)
+        yield _made(place, "hop_result", 1, alterations.tensor_result_through, format=format)
 
 
 def _hops_of_operands(place: TorchPlace) -> Iterator[Hypothesis]:
     for operand, (dtype, _) in place.tensors().items():
         for format in _narrower(dtype):
-            yield _made(place, "hop_operand", 1, alterations.operand_through, operand=operand, format=format)
+            yield _made(place, "hop_operand", 1, alterations.tensor_operand_through, operand=operand, format=format)
 
 
 def _of_numbers(place: TorchPlace) -> Iterator[Hypothesis]:
@@ -116,14 +116,14 @@ def _of_pairs(place: TorchPlace) -> Iterator[Hypothesis]:
     if place.name.startswith(("aten.mul.", "aten.div.")):
         yield _made(place, "swapped_order", 0, alterations.swapped_order)
     if place.name.startswith("aten.div."):
-        yield _made(place, "by_reciprocal", 1, alterations.by_reciprocal)
+        yield _made(place, "by_reciprocal", 1, alterations.tensor_by_reciprocal)
     if len(place.tensors()) == 2:
         if place.name.startswith(("aten.sub.", "aten.div.")):
-            yield _made(place, "exchanged", 3, alterations.exchanged_operands)
+            yield _made(place, "exchanged", 3, alterations.tensor_exchanged_operands)
         for operand in (0, 1):
-            yield _made(place, "operand_twice", 3, alterations.operand_twice, operand=operand)
+            yield _made(place, "operand_twice", 3, alterations.tensor_operand_twice, operand=operand)
     for operand in place.tensors():
-        yield _made(place, "only_operand", 2, alterations.only_operand, operand=operand)
+        yield _made(place, "only_operand", 2, alterations.tensor_only_operand, operand=operand)
 
 
 def _of_sums(place: TorchPlace) -> Iterator[Hypothesis]:
@@ -135,12 +135,14 @@ def _of_sums(place: TorchPlace) -> Iterator[Hypothesis]:
     for operand in (first, first + 1):
         shape = tensors[operand][1]
         if shape[-1] == shape[-2]:
-            yield _made(place, "transposed", 1, alterations.transposed_operand, operand=operand)
+            yield _made(place, "transposed", 1, alterations.tensor_transposed_operand, operand=operand)
     for block in (*BLOCKS, 512):
         if tensors[first][1][-1] > block:
-            yield _made(place, "summed_in_blocks", 2, alterations.summed_in_blocks, block=block)
+            yield _made(place, "summed_in_blocks", 2, alterations.tensor_summed_in_blocks, block=block)
             for format in _narrower(place.dtype):
-                yield _made(place, "summed_in_blocks", 2, alterations.summed_in_blocks, block=block, format=format)
+                yield _made(
+                    place, "summed_in_blocks", 2, alterations.tensor_summed_in_blocks, block=block, format=format
+                )
 
 
 def _of_indices(place: TorchPlace) -> Iterator[Hypothesis]:
@@ -149,9 +151,9 @@ def _of_indices(place: TorchPlace) -> Iterator[Hypothesis]:
     for block in BLOCKS:
         if tail_of(place.shape[-1], block)[1]:
             for way in TAIL_WAYS:
-                yield _made(place, "tail", 2, alterations.result_tail, block=block, way=way)
+                yield _made(place, "tail", 2, alterations.tensor_result_tail, block=block, way=way)
     for axis in range(-min(len(place.shape), 2), 0):
         for by in (1, -1):
-            yield _made(place, "shifted", 3, alterations.shifted, axis=axis, by=by)
-    scaled = partial(_made, place, "scaled", 4, alterations.scaled_result)
+            yield _made(place, "shifted", 3, alterations.tensor_shifted, axis=axis, by=by)
+    scaled = partial(_made, place, "scaled", 4, alterations.tensor_scaled_result)
     yield scaled(factor=1.0)._replace(number=1.0, refit=lambda factor: scaled(factor=factor))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from precreg.diagnose.bases import hypotheses_of, prepare_base
-from precreg.diagnose.search import Base, Search
+from precreg.diagnose.search import Base, CauseSearch
 from precreg.diagnose.torch import TorchRewriting
 from precreg.subject import name_outputs
 from tests.diagnose.bases import FOLDER, normal
@@ -49,7 +49,7 @@ def search(good, bad, x):
         target = name_outputs(bad(torch.from_numpy(x.copy())))
     base = Base("accepted", TorchRewriting(compute(good)), {"x": x}, {}, FOLDER)
     prepared = prepare_base(base, target)
-    return Search(base, prepared.error, prepared.places, hypotheses_of(prepared), monotonic() + 300).run()
+    return CauseSearch(base, prepared.error, prepared.places, hypotheses_of(prepared), monotonic() + 300).run()
 
 
 CHANGES = {
