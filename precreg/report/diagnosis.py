@@ -1,17 +1,17 @@
 """Which sentences state a diagnosis: the cause, its place and evidence, the runner-up, and the next step?
 
-A rewrite has a name, and its words are in the tables below. A rewrite without an entry is named by its slug.
+The words of rewrites are in rewrite_words.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import PurePosixPath
 from shlex import quote
-from typing import NamedTuple
 
+from precreg.report.rewrite_words import cause_family, cause_phrase, format_figure, format_figures
 from precreg.types import (
     CaseResult,
     Cause,
@@ -28,7 +28,6 @@ from precreg.types import (
     UnitExplanation,
     format_distinct,
     format_duration,
-    format_number,
 )
 
 # A cause with a short expression fits into so many characters.
@@ -41,146 +40,6 @@ _MAX_SHARED = 3
 _MIN_SHARE_OF_BITS = 0.5
 
 
-class _Family(NamedTuple):
-    """Hold the name of a group of causes, and what to do about one at a place."""
-
-    name: str
-    to_do: str
-    # The result may be as accurate as before, so its bits may be accepted.
-    may_be_accepted: bool = False
-
-
-_CONVERSION = _Family("conversion", "remove the conversion, or compute this step in the wider dtype")
-_ACCUMULATOR = _Family("accumulator", "accumulate in a wider dtype, such as float32 for float16 inputs")
-_SUM = _Family("order of a sum", "sum in the former order", may_be_accepted=True)
-_ORDER = _Family("order of operations", "restore the former order of the operations", may_be_accepted=True)
-_BUFFER = _Family("stale buffer", "initialize the buffer before its first use")
-_INDEX = _Family("index", "check the offset, the stride and the length of the last block")
-_TRUNCATION = _Family("truncation", "round to nearest in place of cutting bits off")
-_FLUSH = _Family("flush", "keep subnormal numbers, or scale the values before this step")
-_EPSILON = _Family("epsilon", "put the epsilon back where the reference has it")
-_APPROXIMATION = _Family("approximation", "take as many terms or steps as the dtype needs")
-_ROUNDING = _Family("double rounding", "round once, from the wide result to the output's dtype")
-_SPECIAL = _Family("special values", "propagate NaN and infinity as the reference does")
-_FUSION = _Family("fused multiply-add", "compile with the former contraction of products", may_be_accepted=True)
-_LIBRARY = _Family("library", "compare the versions of the library in both environments", may_be_accepted=True)
-_SCALE = _Family("scale", "check the scale and the zero point of this step")
-_FORMULA = _Family("formula", "compare the expression with the formula of the reference")
-_CONSTANT = _Family("constant", "put the former number back")
-_TIES = _Family("ties", "round ties as the reference does")
-_REPEATS = _Family("nondeterminism", "fix the order of this operation, or the seed, or what it reads from outside")
-_OTHER = _Family("other", "compare this place with the accepted version")
-
-
-class _Words(NamedTuple):
-    """Hold the noun phrase of a rewrite, without and with its options, and its family."""
-
-    plain: str
-    family: _Family
-    with_options: str = ""
-
-
-# By the name of a rewrite. Phrases name the altered form, so one phrase serves a cause and its reversal.
-_REWRITES = {
-    "hop_float16": _Words("cast to float16", _CONVERSION),
-    "hop_bfloat16": _Words("cast to bfloat16", _CONVERSION),
-    "hop_functions": _Words("cast of the result", _CONVERSION, "cast of the result to {format}"),
-    "hop_sums": _Words("cast of the sum", _CONVERSION, "cast of the sum to {format}"),
-    "naive_sum": _Words("accumulation term after term", _ACCUMULATOR),
-    "stale_buffer": _Words("sum that begins with a part of the previous sum", _BUFFER),
-    "misaligned_tail": _Words("tail that is read one element too early", _INDEX),
-    "narrow_bfloat16": _Words("bfloat16 accumulator", _ACCUMULATOR),
-    "narrow_float16": _Words("float16 accumulator", _ACCUMULATOR),
-    "truncated_results": _Words("results without their last bits", _TRUNCATION, "results without {bits} last bits"),
-    "truncated_casts": _Words("conversion that cuts bits off", _TRUNCATION),
-    "flushed": _Words("subnormal results flushed to zero", _FLUSH),
-    "dropped_epsilon": _Words("dropped epsilon", _EPSILON),
-    "moved_epsilon": _Words("epsilon on the other side of the square root", _EPSILON),
-    "swapped_order": _Words("swapped multiply and divide", _ORDER),
-    "fewer_terms": _Words("series with a term less", _APPROXIMATION),
-    "fewer_newton_steps": _Words("Newton iteration with a step less", _APPROXIMATION),
-    "one_step_less": _Words("one step less", _APPROXIMATION),
-    "double_rounding": _Words("double rounding", _ROUNDING),
-    "swallowed_nan": _Words("skipped NaN", _SPECIAL),
-    "saturated": _Words("largest number in place of infinity", _SPECIAL),
-    "sum_reversed": _Words("sum from the last term to the first", _SUM),
-    "sum_in_halves": _Words("sum in two halves", _SUM),
-    "sum_pairwise": _Words("pairwise sum", _SUM),
-    "sum_in_float64": _Words("float64 accumulator", _ACCUMULATOR),
-    "fused": _Words("fused multiply-add", _FUSION),
-    "another_library": _Words("function that is computed in float64 and rounded once", _LIBRARY),
-    "hop": _Words("cast to another format", _CONVERSION, "cast to {format}"),
-    "hop_result": _Words("cast of the result", _CONVERSION, "cast of the result to {format}"),
-    "hop_operand": _Words("cast of an operand", _CONVERSION, "cast of operand {operand} to {format}"),
-    "cast_removed": _Words("no conversion", _CONVERSION),
-    "truncated": _Words("last bits cut off", _TRUNCATION, "last {bits} bits cut off"),
-    "exact": _Words("exact operation, rounded once", _APPROXIMATION),
-    "narrow_accumulator": _Words("narrow accumulator", _ACCUMULATOR, "{format} accumulator"),
-    "summed_in_blocks": _Words("sum in blocks", _SUM, "sum in blocks of {block}"),
-    "other_axis": _Words("reduction along another axis", _INDEX, "reduction along axis {axis}"),
-    "fewer_summed": _Words("sum without its first or last terms", _INDEX, "sum over terms {start} to {stop}"),
-    "transposed": _Words("transposition", _INDEX, "transposition of operand {operand}"),
-    "exchanged": _Words("exchanged operands", _FORMULA),
-    "by_reciprocal": _Words("multiplication by the rounded reciprocal", _ORDER),
-    "by_division": _Words("division by the rounded reciprocal", _ORDER),
-    "only_operand": _Words("operand in place of the result", _FORMULA, "operand {operand} in place of the result"),
-    "operand_twice": _Words("operand that is applied twice", _FORMULA, "operand {operand} that is applied twice"),
-    "ties_away": _Words("ties away from zero, or to even where they were not", _TIES),
-    "other_function": _Words("another function", _FORMULA, "{function} in place of the function"),
-    "other_constant": _Words("another constant", _CONSTANT, "constant {value}"),
-    "other_param": _Words("another value of the param", _CONSTANT, "value {value}"),
-    "scaled": _Words("constant factor", _SCALE, "factor {factor}"),
-    "tail": _Words("other elements beyond the last full block", _INDEX),
-    "shifted": _Words("elements moved along an axis", _INDEX, "elements moved by {by} along axis {axis}"),
-    "reversed": _Words("reversed last axis", _INDEX),
-    "other_option": _Words("another option", _FORMULA, "{option} {value}"),
-    "left_by_earlier_call": _Words("value that an earlier call left", _BUFFER),
-    "differs_between_runs": _Words("other result in another run", _REPEATS),
-    "one_index": _Words("other values at an index", _INDEX, "other values at index {indices} of axis {axis}"),
-    "hop_of_part": _Words("cast of a part", _CONVERSION, "cast of index {indices} of axis {axis} to {format}"),
-    "moved_by_one": _Words("integers moved by one", _INDEX, "integers moved by {value}"),
-    "computed_in": _Words("computation in a narrower format", _CONVERSION, "computation in {format}"),
-    "fixed_point": _Words("fixed-point grid", _SCALE, "fixed-point grid of {bits} bits"),
-    "reassociated": _Words("other order of the terms", _ORDER),
-    "all_axes": _Words("reduction along all axes", _INDEX),
-    "other_operand": _Words("another operand", _FORMULA, "{input} in place of operand {operand}"),
-    "power_of_two": _Words("size rounded to a power of two", _SCALE, "size rounded to a power of two, {way}"),
-    "offset": _Words("constant offset", _CONSTANT, "offset {value}"),
-}
-# By the option `way` of a rewrite of a tail or of an index.
-_WAYS = {
-    ("tail", "early"): "elements beyond the last full block of {block} read one too early",
-    ("tail", "zero"): "zeros beyond the last full block of {block}",
-    ("tail", "stale"): "elements of the block before, beyond the last full block of {block}",
-    ("tail", "repeated"): "one element repeated beyond the last full block of {block}",
-    ("one_index", "zero"): "zeros at index {indices} of axis {axis}",
-    ("one_index", "before"): "values of the index before at index {indices} of axis {axis}",
-    ("one_index", "after"): "values of the index after at index {indices} of axis {axis}",
-}
-# The family of a rewrite without an entry, by the first part of its name that is known.
-_FAMILY_PARTS = {
-    "cast|hop|through|dtype|convert": _CONVERSION,
-    "narrow|accum|wide|naive": _ACCUMULATOR,
-    "swap|order|reassoc": _ORDER,
-    "sum|pairwise|halves|chunk": _SUM,
-    "stale|buffer": _BUFFER,
-    "eps": _EPSILON,
-    "tail|block|shift|index|transpos|channel|axis|perm": _INDEX,
-    "scale|factor|quant": _SCALE,
-    "flush|subnormal": _FLUSH,
-    "trunc": _TRUNCATION,
-    "term|step|newton|approx": _APPROXIMATION,
-    "satur|nan|inf": _SPECIAL,
-    "round": _ROUNDING,
-    "fuse|fma": _FUSION,
-    "librar": _LIBRARY,
-}
-
-# The form that the rewrite of a product or of a quotient makes.
-_SWAPS = {
-    **dict.fromkeys(("multiply", "aten.mul.Tensor", "aten.mul.Scalar"), "multiply before divide"),
-    **dict.fromkeys(("divide", "aten.div.Tensor", "aten.div.Scalar"), "divide before multiply"),
-}
 # A cause of these names is the operation at which a second run begins to differ. Nothing was rewritten.
 _OF_REPEATS = frozenset({"left_by_earlier_call", "differs_between_runs"})
 
@@ -233,6 +92,11 @@ def brief_diagnosis(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[
     if result.diagnosis is None:
         return []
     return [cause_line(result.diagnosis), *explanation_lines(result.diagnosis, known)]
+
+
+def causes_of(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> list[tuple[str, str]]:
+    """Return the id of each diagnosed case with its lines, as `brief_diagnosis` writes them."""
+    return [(result.id, line) for result in results for line in brief_diagnosis(result, known)]
 
 
 def explanation_lines(diagnosis: Diagnosis, known: Mapping[str, Diagnosis]) -> list[str]:
@@ -315,7 +179,7 @@ def _unknown(diagnosis: Diagnosis) -> str:
         rewrites = f"{every:,} rewrites" if tried >= every else f"{tried:,} of {every:,} rewrites"
         found = f"unknown: none of {rewrites} explains the errors"
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
-    return found if best is None else f"{found}; errors {_SHAPES[best.kind]}{_figures(best.values)}"
+    return found if best is None else f"{found}; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
 
 
 def _sentence(cause: Cause, most: int | None) -> str:
@@ -342,7 +206,7 @@ def _difference(cause: Cause) -> str:
     if "operand" not in cause.options:
         return "equal operands give another result"
     way = "is left from an earlier call" if cause.rewrite == "left_by_earlier_call" else "differs"
-    return f"operand {_figure(cause.options['operand'])} {way}"
+    return f"operand {format_figure(cause.options['operand'])} {way}"
 
 
 def _origin(cause: Cause) -> str:
@@ -358,36 +222,6 @@ def _is_rewritten(cause: Cause) -> bool:
     """Return whether the line of the cause has another source now."""
     present = cause.present
     return cause.is_changed and present is not None and bool(present.code) and present.code != cause.place.site.code
-
-
-def cause_phrase(cause: Cause) -> str:
-    """Name a rewrite by a noun phrase with its options."""
-    if cause.rewrite == "swapped_order" and cause.place.name in _SWAPS:
-        return _SWAPS[cause.place.name]
-    words = _REWRITES.get(cause.rewrite)
-    if words is None:
-        return cause.rewrite.replace("_", " ") + _figures(cause.options)
-    options = {name: _figure(value) for name, value in cause.options.items()}
-    template = _WAYS.get((cause.rewrite, options.get("way", "")), words.with_options)
-    # A record of another version may lack an option.
-    known = set(re.findall(r"{(\w+)}", template)) <= set(options)
-    phrase = (template.format_map(options) if known else "") or words.plain
-    return f"{phrase}, {options['rounding'].replace('_', ' ')}" if "rounding" in options else phrase
-
-
-def _family(cause: Cause) -> _Family:
-    if cause.rewrite in _REWRITES:
-        return _REWRITES[cause.rewrite].family
-    return next((family for parts, family in _FAMILY_PARTS.items() if re.search(parts, cause.rewrite)), _OTHER)
-
-
-def _figures(values: Mapping[str, float | str]) -> str:
-    listed = ", ".join(f"{name} {_figure(value)}" for name, value in values.items())
-    return f" ({listed})" if listed else ""
-
-
-def _figure(value: float | str) -> str:
-    return value if isinstance(value, str) else format_number(value)
 
 
 def _place(place: RewrittenPlace) -> str:
@@ -451,12 +285,13 @@ def _distinct(value: float, digits: int, limit: float = 1.0) -> str:
 
 
 def _shape(found: Fingerprint) -> str:
-    return f"{found.output}: {_SHAPES[found.kind]}{_figures(found.values)}, {_percent(found.certainty)} of the errors"
+    shape = f"{_SHAPES[found.kind]}{format_figures(found.values)}"
+    return f"{found.output}: {shape}, {_percent(found.certainty)} of the errors"
 
 
 def _explanation(found: UnitExplanation, known: Mapping[str, Diagnosis]) -> str:
     of_unit = known.get(found.case)
-    family = f" ({_family(of_unit.causes[0]).name})" if of_unit is not None and of_unit.causes else ""
+    family = f" ({cause_family(of_unit.causes[0]).name})" if of_unit is not None and of_unit.causes else ""
     share = "" if found.share is None else f", {_percent(found.share)} of the loss"
     return f"{found.case}{family}{share}"
 
@@ -464,7 +299,7 @@ def _explanation(found: UnitExplanation, known: Mapping[str, Diagnosis]) -> str:
 def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
     case = quote(diagnosis.case)
     if diagnosis.causes and diagnosis.status != "passed":
-        families = dict.fromkeys(map(_family, diagnosis.causes))
+        families = dict.fromkeys(map(cause_family, diagnosis.causes))
         yield from (family.to_do for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"or accept the new bits, if they are as accurate: precreg baseline accept {case} --reason WHY"

@@ -38,7 +38,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
-from precreg.report.diagnosis import brief_diagnosis, describe_run_diagnoses, diagnoses_of
+from precreg.report.diagnosis import brief_diagnosis, causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.pairs import describe_paired_run
 from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
 from precreg.report.sections import (
@@ -157,12 +157,8 @@ def _markdown_causes(record: RunRecord) -> list[str]:
     """Return the list of the failed cases with their causes."""
     if record.diagnosed is None:
         return []
-    known = diagnoses_of(record)
-    found = [
-        f"- {markdown_code(result.id)}: {escape_markdown(line)}"
-        for result in sort_results(record.results)
-        for line in brief_diagnosis(result, known)
-    ]
+    pairs = causes_of(sort_results(record.results), diagnoses_of(record))
+    found = [f"- {markdown_code(id)}: {escape_markdown(line)}" for id, line in pairs]
     more = (
         [f"- and {len(found) - MAX_MARKDOWN_ROWS} more lines in the report"] if len(found) > MAX_MARKDOWN_ROWS else []
     )
@@ -388,7 +384,7 @@ def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
     if len(waiting) > MAX_CASES:
         listed.append(f"... and {len(waiting) - MAX_CASES} more in the report")
     # Without the exit line: pytest sets the exit code of its own session.
-    causes = [line for result in results for line in _brief_cause(result, diagnoses_of(record))]
+    causes = [f"{id}   {line}" for id, line in causes_of(results, diagnoses_of(record))]
     paragraphs = [
         [_heading(record)],
         listed,
@@ -397,13 +393,6 @@ def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
         _ending(record, results, reports)[:-1],
     ]
     return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
-
-
-def _brief_cause(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[str]:
-    """Return the id of a case with its cause; nothing if it was not diagnosed."""
-    found = brief_diagnosis(result, known)
-    first = f"{STATUS_LABELS[result.verdict.status]:8} {result.id}   {result.verdict.reason}"
-    return [first, *(RUN_INDENT + line for line in found)] if found else []
 
 
 def _noted_cases(record: RunRecord) -> Iterator[str]:

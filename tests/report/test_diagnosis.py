@@ -17,20 +17,17 @@ from precreg.diagnose.bases import hypotheses_of, prepare_base
 from precreg.diagnose.rewrites.edges import param_hypotheses
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.diagnosis import (
-    _FAMILY_PARTS,
-    _REWRITES,
     _SHAPES,
-    _WAYS,
     MAX_CAUSE_LINE,
     cause_line,
     cause_location,
-    cause_phrase,
     describe_diagnosis,
     describe_run_diagnoses,
     explanation_lines,
 )
 from precreg.report.html import describe_case, render_run_html
 from precreg.report.record import merge_run_records
+from precreg.report.rewrite_words import _FAMILY_PARTS, _REWRITES, _WAYS, cause_phrase
 from precreg.report.summaries import render_brief, render_run_markdown, render_run_terminal
 from precreg.types.case import Location
 from precreg.types.diagnosis import (
