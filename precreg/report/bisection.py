@@ -81,7 +81,7 @@ def _headline(found: Bisection) -> Iterator[str]:
     if found.settings:
         yield f"{name}: bad with these settings, and with no fewer: {', '.join(map(strip_controls, found.settings))}"
     if found.rule == "bits":
-        yield "  no loss is proven, so other bits than those of the good version count as bad"
+        yield "  judged by bits: other bits than those of the good version count as bad"
 
 
 def _commit_line(commit: GuiltyCommit) -> str:

@@ -1,6 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .bisection import Bisection as Bisection
-from .bisection import BisectionKind as BisectionKind
 from .bisection import BisectionRule as BisectionRule
 from .bisection import BisectionStatus as BisectionStatus
 from .bisection import BisectionStep as BisectionStep

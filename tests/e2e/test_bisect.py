@@ -289,6 +289,17 @@ def test_a_version_that_no_paired_test_can_judge_is_skipped_and_counted(project)
     assert "not_clear" in done.stderr
 
 
+def test_bounds_on_analyzers_and_on_a_benchmark_do_not_condemn_the_good_version(project):
+    change(project / "suites/unit/s.yaml", "atol: 1e-2}", "atol: 1e-2, classes.kl_divergence: 9, rms_error_ratio: 9}")
+    text = (project / "suites/unit/s.yaml").read_text() + "analyzers: [classes]\nbenchmark: k:exact\n"
+    (project / "suites/unit/s.yaml").write_text(text)
+    git(project, "commit", "-qam", "more bounds")
+    first = git(project, "rev-parse", "HEAD")
+    assert precreg(project, "run", "--ci").stdout.count("out_of_tolerance") == 0
+    commit(project, "suites/unit/k.py", SUBJECT, WORSE)
+    assert bisected(project, "unit/s", "--good", first)["rule"] == "loss"
+
+
 def test_a_suite_that_lacked_the_case_is_judged_by_the_present_definition(project):
     (project / "suites/unit/s.yaml").rename(project / "suites/unit/old.yaml")
     change(project / "suites/unit/old.yaml", "suite: s", "suite: old")

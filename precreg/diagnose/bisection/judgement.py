@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from precreg.baseline import entry_from
 from precreg.diagnose.bisection.process import CodeVersion, SeedRange, VersionRun, read_arrays, run_version
+from precreg.measure import METRICS
 from precreg.run import (
     PairOfFigures,
     compare_with_oracle,
@@ -35,6 +36,7 @@ from precreg.types import (
     Environment,
     Execution,
     Failure,
+    Layer,
     Outcome,
     Reason,
     RepeatDifference,
@@ -78,8 +80,9 @@ class VersionJudge:
     ) -> None:
         """Prepare; without a `rule` the ends choose it."""
         repeats = max(case.repeats, _REPEATS) if case.deterministic else case.repeats
-        # Versions are compared with each other: a time, a benchmark, a plug-in and a declared failure judge nothing.
-        self.case = replace(case, repeats=repeats, budget=Budget(), benchmark=None, analyzers=(), expect_failure=None)
+        # Versions are compared with each other: a time, a benchmark and a declared failure judge nothing.
+        layers = case.layers if case.benchmark is None else tuple(map(_without_benchmark, case.layers))
+        self.case = replace(case, repeats=repeats, layers=layers, budget=Budget(), benchmark=None, expect_failure=None)
         self.runs = 0
         self.rule: BisectionRule = rule or "loss"
         self._wanted_rule = rule
@@ -291,6 +294,16 @@ class VersionJudge:
 
 # The first fresh seed: below 2^31, which every generator of inputs takes, and far above the seeds of suites.
 _FRESH = 1 << 30
+
+
+def _without_benchmark(layer: Layer) -> Layer:
+    """Return a layer without the bounds that need a benchmark; a published standard may need one, too."""
+    bounds = {
+        name: limit
+        for name, limit in layer.bounds.items()
+        if name != "standard" and not (name in METRICS and METRICS[name].needs_benchmark)
+    }
+    return replace(layer, bounds=bounds)
 
 
 def _failed(version: CodeVersion, failure: Failure, seconds: float = 0.0) -> BisectionStep:
