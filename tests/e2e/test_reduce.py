@@ -159,6 +159,18 @@ def test_two_parts_are_two_suites_the_larger_loss_first(project):
     run_reduced(project, 1)
 
 
+def test_tensors_of_bfloat16_are_stored_by_their_name(tmp_path):
+    suite = SUM.replace("[64], dtype: float32", "[2048], dtype: bfloat16")
+    kernel = "import numpy as np\n\n\ndef total(x):\n    return np.add.accumulate(x * x)[-1:]\n"
+    kernel += "\n\ndef exact(x):\n    return (x * x).sum(keepdims=True)\n"
+    project = repository(with_suite(tmp_path, suite, kernel, "total"))
+    found, _ = reduced(project, "total")
+    (part,) = found["parts"]
+    assert [kept["name"] for kept in part["kept"]] == ["add.accumulate"]
+    assert part["tensors"][0]["file"].endswith(".bfloat16.npy")
+    run_reduced(project, 1)
+
+
 def test_a_case_on_a_simulated_device_is_reduced_on_the_device(tmp_path):
     suite = SUM.replace("[64], dtype: float32", "[4096], dtype: float16").replace("1.0e-3", "1.0e-4")
     kernel = "import numpy as np\n\n\ndef total(x):\n    return (x * x).sum() / np.float32(2)\n"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precreg.arithmetic import COMPLEX_PARTS, FORMATS, dtype_name
 from precreg.diagnose.reduction.steps import KeptComputation
 from precreg.errors import UserError
-from precreg.storage import DEVICES_FOLDER, replace_file, report_write_errors, write_npy
+from precreg.storage import DEVICES_FOLDER, dtype_suffix, replace_file, report_write_errors, write_npy
 from precreg.types import BoundaryTensor, Case, Role
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -51,7 +51,7 @@ def write_reduced(
     path = unit / f"{name}.yaml"
     if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
         raise UserError("bad-value", f"expected a folder without {path.name} but got output={folder}")
-    files = {f"{name}/{each}.npy": _npy(array) for each, array in kept.inputs.items()} | {**kept.files}
+    files = {f"{name}/{_file_name(each, array)}": _npy(array) for each, array in kept.inputs.items()} | {**kept.files}
     with report_write_errors(str(folder)):
         for shown, content in files.items():
             (unit / shown).parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,9 @@ def write_reduced(
         replace_file(path, _suite_text(name, case, kept, bounds).encode())
     written = [f"suites/unit/{each}" for each in (f"{name}.yaml", *files)]
     inputs = [
-        BoundaryTensor(each, "input", dtype_name(array.dtype), array.shape, f"suites/unit/{name}/{each}.npy")
+        BoundaryTensor(
+            each, "input", dtype_name(array.dtype), array.shape, f"suites/unit/{name}/{_file_name(each, array)}"
+        )
         for each, array in kept.inputs.items()
     ]
     outputs = [
@@ -83,9 +85,15 @@ def with_stored_oracle(kept: KeptComputation, name: str, role: Role = "reference
         each: array.astype(np.float64) if array.dtype.kind == "f" and role == "reference" else array
         for each, array in kept.exact.items()
     }
-    paths = {each: f"{name}/expected-{each}.npy" for each in stored}
+    paths = {each: f"{name}/expected-{_file_name(each, array)}" for each, array in stored.items()}
     files = {paths[each]: _npy(array) for each, array in stored.items()}
     return kept._replace(oracle=(role, {"files": paths}), files={**kept.files, **files})
+
+
+def _file_name(name: str, array: NDArray[Any]) -> str:
+    # A .npy file cannot name a dtype that numpy lacks.
+    suffix = dtype_suffix(array)
+    return f"{name}.npy" if suffix is None else f"{name}.{suffix}.npy"
 
 
 def _npy(array: NDArray[Any]) -> bytes:
@@ -106,7 +114,11 @@ def _suite_text(name: str, case: Case, kept: KeptComputation, bounds: Mapping[st
         *(
             f"  {json.dumps(each)}: "
             + json.dumps(
-                {"shape": [*array.shape], "dtype": dtype_name(array.dtype), "file": {"path": f"{name}/{each}.npy"}}
+                {
+                    "shape": [*array.shape],
+                    "dtype": dtype_name(array.dtype),
+                    "file": {"path": f"{name}/{_file_name(each, array)}"},
+                }
             )
             for each, array in kept.inputs.items()
         ),
