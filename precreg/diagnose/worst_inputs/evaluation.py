@@ -194,6 +194,8 @@ def element_errors(
     infinite = np.isinf(np.abs(a)) & np.isinf(rounded) & (np.sign(a) == np.sign(r))
     agree = (a == r) | infinite | (np.isnan(a) & np.isnan(rounded))
     found: Errors = np.where(both_finite, errors, np.where(agree, 0.0, np.inf)).astype(np.float64)
+    # An error below the smallest number of float64 is an error, as it is in a run.
+    found = np.where((found == 0.0) & both_finite & (errors > 0.0), np.finfo(np.float64).smallest_subnormal, found)
     return np.where(np.isnan(found), np.inf, found)
 
 
