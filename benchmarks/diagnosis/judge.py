@@ -90,7 +90,7 @@ def missing_diagnosis(plant: Plant, oracle: str, problem: str) -> Score:
 
 
 def classify(right: Sequence[bool], confident: bool, *, proven: bool = False) -> ScoreClass:
-    """Return the class of ranked answers, by which of them are right; `proven` is that of a statement without a kind."""
+    """Return the class of ranked answers, by which of them are right; `proven` means a statement without a kind."""
     if right and right[0]:
         return "first"
     if proven:
