@@ -66,6 +66,7 @@ _SHAPES: dict[FingerprintKind, str] = {
     "at_large_values": "at large values",
     "at_ties": "at ties of rounding",
     "saturated": "at the largest number of a format",
+    "wrapped": "of integers that wrapped around",
     "flushed": "at flushed small values",
     "never_written": "at elements that were never written",
     "moved_elements": "moved elements",
