@@ -46,6 +46,7 @@ def diagnose_case(
             commit="" if state is None else state.commit,
             status="unknown",
             error_kind=measured.error_kind,
+            fingerprints=measured.fingerprints,
         )
         if measured.problem:
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)

@@ -6,7 +6,7 @@ one runs the accepted version, and rewrites it. So a subject that crashes ends n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct, msgpack, structs
 
+from precreg.arithmetic.devices import is_floating
 from precreg.diagnose.bases import (
     CaseRun,
     PreparedBase,
@@ -33,12 +34,13 @@ from precreg.diagnose.repeats import first_difference
 from precreg.diagnose.search import Base, CauseSearch, SearchResult
 from precreg.errors import UserError
 from precreg.measure import share_of_tolerance
+from precreg.measure.fingerprints import find_fingerprints
 from precreg.run import Arrays, array_digests, combine_digests, run_subject_once
 from precreg.shadow import Detail, Recorder, TraceSettings, is_formula_dominant, trace_case
 from precreg.storage import read_npz, write_npz
 from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports
 from precreg.tolerance import resolve_tolerance
-from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Reason, TriedBase
+from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Fingerprint, Reason, TriedBase
 
 ACTUAL_FILE = "actual.npz"
 # The results of the accepted version, which rewrites of the subject should restore.
@@ -67,6 +69,7 @@ class SearchAnswer(Struct, frozen=True):
     difference: Cause | None = None
     # All outputs are within the case's tolerance, or equal the golden's.
     is_accurate: bool = False
+    fingerprints: tuple[Fingerprint, ...] = ()
     problem: str = ""
 
 
@@ -111,6 +114,7 @@ class DiagnosisTask(NamedTuple):
             digest=combine_digests(array_digests(run.actual)),
             difference=None if run.repeats else _difference(run),
             is_accurate=_is_accurate(run, self.chain),
+            fingerprints=tuple(_fingerprints(run)),
         )
 
     def _error_kind(self, case: Case) -> ErrorKind:
@@ -140,8 +144,8 @@ class DiagnosisTask(NamedTuple):
                 continue
             if self.trees is not None:
                 base = self._accepted(base, self.trees)
-            target = self._target(case, name, actual)
-            found.append(search_base(base, target, monotonic() + part))
+            target, is_exact = self._target(case, name, actual)
+            found.append(search_base(base, target, monotonic() + part, is_exact=is_exact))
         return SearchAnswer(case.id, tuple(found))
 
     def _accepted(self, base: Base, trees: TreePair) -> Base:
@@ -151,20 +155,19 @@ class DiagnosisTask(NamedTuple):
         root = trees.own / self.project.relative_to(trees.other)
         return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
 
-    def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> Arrays:
-        """Return the result that rewrites of a base should give.
+    def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> tuple[Arrays, bool]:
+        """Return the result that rewrites of a base should give, and whether it or the base is nearly exact.
 
         That is the subject's, or for a subject that is rewritten itself the accepted version's or the oracle's.
         """
         if name != "subject":
-            return actual
+            return actual, name == "reference"
         if (self.folder / ACCEPTED_FILE).exists():
             accepted = read_npz(self.folder / ACCEPTED_FILE, ACCEPTED_FILE)
             if error_to_explain(accepted, actual).differing:
-                return accepted
+                return accepted, False
         oracle = run_case_at(case, self.project, self.seed).oracle
-        paired = error_to_explain(actual, oracle)
-        return paired.base
+        return error_to_explain(actual, oracle).base, case.role != "golden"
 
     def decoder(self) -> msgpack.Decoder[SearchAnswer]:
         """Return the decoder of answers."""
@@ -233,15 +236,17 @@ class OutputsTask(NamedTuple):
         return SearchAnswer(case.id, problem=failure.message)
 
 
-def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
+def search_base(base: Base, target: Arrays, deadline: float, *, is_exact: bool) -> BaseResult:
     """CauseSearch the rewrites of one base that give a result. A base that fails says so."""
     try:
-        prepared = prepare_base(base, target)
+        prepared = prepare_base(base, target, is_exact=is_exact)
     # User code may raise any exception, such as a reference that refuses numbers of float32.
     except Exception as error:
         return BaseResult(TriedBase(base.name, problem=f"{type(error).__name__}: {error}"))
     if not prepared.error.target:
         return BaseResult(TriedBase(base.name, problem="no output of the same name and shape"))
+    if prepared.error.is_ordinary:
+        return BaseResult(TriedBase(base.name, places=len(prepared.places), problem="ordinary rounding"))
     if prepared.error.differing == 0:
         return BaseResult(TriedBase(base.name, places=len(prepared.places)), is_same=True)
     return _searched(prepared, deadline)
@@ -252,6 +257,14 @@ def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
     found = CauseSearch(base, prepared.error, prepared.places, hypotheses_of(prepared), deadline).run()
     tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
+
+
+def _fingerprints(run: CaseRun) -> Iterator[Fingerprint]:
+    """Yield the shapes of the errors against the oracle, for real floating outputs."""
+    for name, actual in run.actual.items():
+        exact = run.oracle.get(name)
+        if exact is not None and exact.shape == actual.shape and is_floating(actual.dtype):
+            yield from find_fingerprints(name, actual, exact)
 
 
 def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:
