@@ -196,6 +196,8 @@ def _joined(cause: Cause, place: str) -> str:
     if cause.rewrite in _OF_REPEATS:
         return f"second run differs at {place}: {_difference(cause)}"
     evidence = _evidence(cause)
+    if cause.place.target == "statement":
+        return f"{cause_phrase(cause)} at {place}: undone, it {evidence}"
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
     # The accepted version has the same files. A line of a reference is no line of the subject.
@@ -212,6 +214,9 @@ def _difference(cause: Cause) -> str:
 
 def _origin(cause: Cause) -> str:
     """Return the former source of the place, or that it is gone."""
+    if cause.place.target == "statement":
+        before = str(cause.options.get("before", ""))
+        return f", before `{before}`" if before else ", which is new"
     if cause.base != "accepted" or cause.place.target in _NAMED:
         return ""
     if cause.present is None:
