@@ -200,6 +200,9 @@ class CauseSearch:
         best = singles[0]
         if is_exact(best.evidence) or best.evidence.remaining > _LEAST:
             return best if best.evidence.remaining <= _LEAST else None
+        if self.error.ordinary and best.evidence.remaining <= NEARLY_ALL:
+            # Beside a nearly exact result the rest is ordinary rounding.
+            return best
         beam = [each for each in singles[:_BEAM] if each.evidence.remaining <= _LEAST]
         for _ in range(_MOST_CAUSES - 1):
             longer = [one for each in beam for one in self._with_another(each)]
