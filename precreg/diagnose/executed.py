@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 
+from precreg.subject import current_watch
+
 
 @contextmanager
 def note_functions(root: Path, files: Sequence[str]) -> Iterator[set[str]]:
@@ -37,8 +39,17 @@ def note_functions(root: Path, files: Sequence[str]) -> Iterator[set[str]]:
     before, of_threads = sys.gettrace(), threading.gettrace()
     threading.settrace(note)
     sys.settrace(note)
+    _accept_settings()
     try:
         yield found
     finally:
         sys.settrace(before)
-        threading.settrace(of_threads)  # type: ignore[arg-type]
+        threading.settrace(of_threads)
+        _accept_settings()
+
+
+def _accept_settings() -> None:
+    # The watch of a worker would take the trace for one that the import of a subject left, and put it back.
+    watch = current_watch()
+    if watch is not None:
+        watch.refresh()

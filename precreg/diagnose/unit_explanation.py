@@ -1,7 +1,9 @@
 """Which unit cases explain the failure of a larger case?
 
-Both cases run a function that changed. The larger case runs again with that function alone as the accepted version has
-it: the part of the loss that goes is the share of the function.
+Both cases run a function that changed. The larger case runs again with that function as the accepted version has it:
+the part of the loss that goes is the share of the function. If several functions carry the loss, the share of each is
+the mean of two figures: the part that goes if it alone is replaced, and the part that stays if only the others are. So
+the shares of two functions add up to the whole loss, even where errors grow so fast that one function keeps all of it.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ class _Kernel(NamedTuple):
         return self.parts[0].change.file
 
 
-class _Carried(NamedTuple):
-    """Kernels that were replaced together, and the share of the loss that they carry."""
+class _Carrier(NamedTuple):
+    """Kernels that can only be replaced together, mostly one, and the share of the loss that they carry."""
 
     kernels: tuple[_Kernel, ...]
     share: float
@@ -138,7 +140,7 @@ class _Explaining:
         self._case, self._seed, self._version = case, seed, version
         self._actual = version.outputs(case, seed) or {}
         self._error = error_to_explain(accepted, self._actual)
-        self._found: list[_Carried] = []
+        self._found: list[_Carrier] = []
         self._failing: list[_Kernel] = []
         # The outputs of the present version of unit cases.
         self._units: dict[str, Arrays | None] = {}
@@ -149,22 +151,28 @@ class _Explaining:
         near = [unit for unit in units if self._version.depends_on(unit, own)]
         if not self._error.differing or not near:
             return ()
+        named: dict[str, list[_Carrier]] = {}
         with suppress(_TimeIsUp):
-            self._measure(own)
-            if len(self._failing) > 1:
-                self._measure_together(self._failing)
-        self._found.sort(key=lambda each: -each.share)
-        named: dict[str, list[_Carried]] = {}
-        with suppress(_TimeIsUp):
-            for carried in self._found:
-                unit = self._unit_of(carried, near)
+            for carrier in self._carriers(own):
+                unit = self._unit_of(carrier, near)
                 if unit is not None:
-                    named.setdefault(unit.id, []).append(carried)
+                    named.setdefault(unit.id, []).append(carrier)
         found = [self._explanation(unit, named[unit.id]) for unit in near if unit.id in named]
         return tuple(sorted(found, key=lambda each: -(each.share or 0.0)))
 
+    def _carriers(self, kernels: Sequence[_Kernel]) -> list[_Carrier]:
+        """Return the kernels that carry a share of the loss, the largest first."""
+        with suppress(_TimeIsUp):
+            self._measure(kernels)
+            # A function and its caller with other arguments cannot be replaced one by one.
+            if len(self._failing) > 1 and (made := self._replaced(self._case, self._seed, self._failing)) is not None:
+                self._found.append(_Carrier(tuple(self._failing), removed_share(self._error, made)))
+            if len(self._found) > 1:
+                self._found = self._with_shares(self._found)
+        return sorted((each for each in self._found if each.share >= MIN_SHARE), key=lambda each: -each.share)
+
     def _measure(self, kernels: Sequence[_Kernel]) -> None:
-        """Note the kernels that carry a share of the loss. Those that change no bit are left out together."""
+        """Note the kernels whose replacement changes bits. The others are left out in halves."""
         made = self._replaced(self._case, self._seed, kernels)
         if made is not None and _same_bits(made, self._actual):
             return
@@ -175,18 +183,23 @@ class _Explaining:
         elif made is None:
             self._failing += kernels
         else:
-            self._note(kernels, made)
+            self._found.append(_Carrier(tuple(kernels), removed_share(self._error, made)))
 
-    def _measure_together(self, kernels: Sequence[_Kernel]) -> None:
-        """Note kernels that cannot be replaced one by one, such as a function and its caller with other arguments."""
-        made = self._replaced(self._case, self._seed, kernels)
-        if made is not None:
-            self._note(kernels, made)
+    def _with_shares(self, found: Sequence[_Carrier]) -> list[_Carrier]:
+        """Return carriers whose shares count what they remove first, and what they remove last."""
+        whole = self._removed(found)
+        rests = [self._removed([each for each in found if each is not one]) for one in found]
+        return [
+            one._replace(share=min(1.0, max(0.0, (one.share + whole - rest) / 2)))
+            for one, rest in zip(found, rests, strict=True)
+        ]
 
-    def _note(self, kernels: Sequence[_Kernel], made: Arrays) -> None:
-        share = removed_share(self._error, made)
-        if share >= MIN_SHARE:
-            self._found.append(_Carried(tuple(kernels), share))
+    def _removed(self, carriers: Sequence[_Carrier]) -> float:
+        """Return the part of the loss that goes with the accepted version of all kernels of carriers."""
+        if len(carriers) == 1:
+            return carriers[0].share
+        made = self._replaced(self._case, self._seed, [kernel for each in carriers for kernel in each.kernels])
+        return 0.0 if made is None else removed_share(self._error, made)
 
     def _replaced(self, case: Case, seed: int, kernels: Sequence[_Kernel]) -> Arrays | None:
         """Return the outputs of a case with the accepted version of kernels; None if no replacement runs."""
@@ -202,32 +215,25 @@ class _Explaining:
                 return made
         return None
 
-    def _unit_of(self, carried: _Carried, units: Sequence[Case]) -> Case | None:
+    def _unit_of(self, carrier: _Carrier, units: Sequence[Case]) -> Case | None:
         """Return the first unit case that runs a kernel and has other bits with the accepted one."""
         for unit in units:
             if unit.id not in self._units:
                 self._units[unit.id] = self._version.outputs(unit, _UNIT_SEED)
             present = self._units[unit.id]
-            if present is None or not self._shared(unit, carried):
+            if present is None or not self._shared(unit, carrier):
                 continue
-            made = self._replaced(unit, _UNIT_SEED, carried.kernels)
+            made = self._replaced(unit, _UNIT_SEED, carrier.kernels)
             if made is not None and not _same_bits(made, present):
                 return unit
         return None
 
-    def _explanation(self, unit: Case, found: Sequence[_Carried]) -> UnitExplanation:
-        """Return the explanation by a unit case; several kernels of it are replaced together."""
-        share: float | None = found[0].share
-        if len(found) > 1:
-            made = None
-            with suppress(_TimeIsUp):
-                made = self._replaced(self._case, self._seed, [kernel for each in found for kernel in each.kernels])
-            # Without that run the share of the largest kernel is a lower limit, and no figure of all.
-            share = None if made is None else removed_share(self._error, made)
-        return UnitExplanation(unit.id, tuple(name for each in found for name in self._shared(unit, each)), share)
+    def _explanation(self, unit: Case, found: Sequence[_Carrier]) -> UnitExplanation:
+        shared = tuple(name for each in found for name in self._shared(unit, each))
+        return UnitExplanation(unit.id, shared, min(1.0, sum(each.share for each in found)))
 
-    def _shared(self, unit: Case, carried: _Carried) -> list[str]:
-        return [each.name for each in carried.kernels if self._version.runs(unit, each)]
+    def _shared(self, unit: Case, carrier: _Carrier) -> list[str]:
+        return [each.name for each in carrier.kernels if self._version.runs(unit, each)]
 
 
 def _same_bits(one: Arrays, other: Arrays) -> bool:

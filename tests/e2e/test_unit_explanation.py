@@ -80,8 +80,11 @@ INPUTS = {
 }
 FILE = "suites/kernels.py"
 SWAPPED = ("RATE * (m / (np.sqrt(v) + np.float32(1e-8)))", "(RATE * m) / (np.sqrt(v) + np.float32(1e-8))")
-CAST = ("np.tanh(x) * w", "np.tanh(x).astype(np.float16) * w")
-TIDIED = ("    rows = []\n    for row in w:\n        rows.append(row)\n    return np.stack(rows)", "    return w.copy()")
+TURNED = ("np.tanh(x) * w / np.float32(7)", "np.tanh(x) * (w / np.float32(7))")
+TIDIED = (
+    "    rows = []\n    for row in w:\n        rows.append(row)\n    return np.stack(rows)",
+    "    return w.copy()",
+)
 ADAM = "unit/apply_adam/default"
 
 
@@ -101,8 +104,9 @@ def accepted(tmp_path_factory):
         )
     for file, text in (("kernels", KERNELS), ("steps", STEPS), ("unit_kernels", UNIT)):
         (folder / f"suites/{file}.py").write_text(text)
-        (folder / f"suites/golden_{file}.py").write_text(text.replace("kernels.", "golden_kernels.").replace(
-            "import kernels", "import golden_kernels"))
+        (folder / f"suites/golden_{file}.py").write_text(
+            text.replace("kernels.", "golden_kernels.").replace("import kernels", "import golden_kernels")
+        )
     repository(folder)
     assert started(folder, "run").returncode == 2
     done = precreg(folder, "baseline", "accept", "*", "--reason", "first")
@@ -119,16 +123,55 @@ def project(accepted, tmp_path):
     return folder
 
 
-def explained(folder):
-    """Return the explanations of each diagnosed case."""
+def run(folder, *changes):
+    """Change the kernels, run all cases, and return the command with the explanations of each diagnosed case."""
+    for each in changes:
+        change(folder / FILE, *each)
+    done = started(folder, "run", "--diagnose", "300")
+    assert done.returncode == 1, done.stdout + done.stderr
     record = json.loads((folder / "reports/record.json").read_text())
     found = {each["id"]: each["diagnosis"] for each in record["results"] if each["diagnosis"] is not None}
-    return {case: each.get("explained_by", []) for case, each in found.items()}
+    return done, {case: each["explained_by"] for case, each in found.items()}
 
 
-def test_x(project):
-    change(project / FILE, *SWAPPED)
+def test_every_report_names_the_unit_case_that_explains_a_larger_one(project):
+    done, found = run(project, SWAPPED, TIDIED)
+    whole = {"case": ADAM, "shared": [f"{FILE}:update"], "share": 1.0}
+    assert found == {ADAM: [], "integration/adam_step/default": [whole], "model/adam_training/default": [whole]}
+    texts = {
+        "terminal": (done.stdout, "{case}: explained by {end}"),
+        "markdown": ((project / "reports/summary.md").read_text(), "- `{case}`: explained by {end}"),
+        "html": ((project / "reports/report.html").read_text(), '["explained by","{end}"]'),
+    }
+    end = f"{ADAM} (order of operations), 100 % of the loss"
+    for case in ("integration/adam_step/default", "model/adam_training/default"):
+        for name, (text, line) in texts.items():
+            assert line.format(case=case, end=end) in text, name
+    bodies = [each.text for each in ElementTree.parse(project / "reports/junit.xml").iter("failure")]
+    assert sum(f"explained by: {end}" in body for body in bodies) == 2
+    entries = json.loads((project / "reports/codequality.json").read_text())
+    assert sum(f"explained by {end}" in entry["description"] for entry in entries) == 2
+
+
+def test_two_kernels_get_a_share_each_and_the_larger_comes_first(project):
+    _, found = run(project, SWAPPED, TURNED, TIDIED)
+    gradient, adam = found["model/adam_training/default"]
+    assert (gradient["case"], gradient["shared"]) == ("unit/gradient/default", [f"{FILE}:gradient"])
+    assert (adam["case"], adam["shared"]) == (ADAM, [f"{FILE}:update"])
+    assert gradient["share"] > adam["share"] > 0.2
+    assert gradient["share"] + adam["share"] == pytest.approx(1.0)
+
+
+def test_a_refactoring_explains_nothing(project):
+    change(project / FILE, *TIDIED)
     done = started(project, "run", "--diagnose", "300")
-    print(done.stdout, done.stderr)
-    print(explained(project))
-    assert 0
+    assert done.returncode == 0
+    assert "explained by" not in done.stdout + done.stderr
+
+
+def test_diagnose_finds_the_unit_cases_by_the_changed_files(project):
+    change(project / FILE, *SWAPPED)
+    done = precreg(project, "diagnose", "model/adam_training", "--json", "-", "--seconds", "300")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["explained_by"] == [{"case": ADAM, "shared": [f"{FILE}:update"], "share": 1.0}]
+    assert f"explained by: {ADAM}, 100 % of the loss" in done.stderr
