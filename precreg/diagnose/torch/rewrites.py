@@ -131,9 +131,7 @@ def _of_axes(place: TorchPlace, operand: int, value: Any) -> Iterator[Hypothesis
             alter = partial(
                 alterations.other_argument, operand=operand, value=[axis] if isinstance(value, list) else axis
             )
-            yield Hypothesis(
-                "other_axis", {"axis": axis}, "operation", 3, (place.key,), place.name, alter=alter
-            )
+            yield Hypothesis("other_axis", {"axis": axis}, "operation", 3, (place.key,), place.name, alter=alter)
 
 
 def _of_option(place: TorchPlace, option: str, value: Any) -> Iterator[Hypothesis]:

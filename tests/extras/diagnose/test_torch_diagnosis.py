@@ -75,7 +75,9 @@ def accepted(tmp_path_factory):
         text = SUITE.format(name=name, subject=subject, dtype=dtype, oracle="", more="")
         (folder / f"suites/unit/{name}.yaml").write_text(text)
     weights = "  w: {shape: [48], dtype: float32, normal: {}}"
-    text = SUITE.format(name="python", subject="nets:rms_norm", dtype="float32", oracle="reference: nets:rms_norm", more=weights)
+    text = SUITE.format(
+        name="python", subject="nets:rms_norm", dtype="float32", oracle="reference: nets:rms_norm", more=weights
+    )
     (folder / "suites/unit/python.yaml").write_text(text)
     return accept_on_main(repository(folder))
 
