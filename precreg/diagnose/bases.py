@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic
 from precreg.diagnose.engine import (
     ArrayRewriting,
-    ComputedPlace,
     PlainRewriting,
     Rewriting,
     UnwidenedArithmetic,
@@ -21,7 +20,7 @@ from precreg.diagnose.engine import (
 from precreg.diagnose.evidence import ErrorToExplain, error_to_explain
 from precreg.diagnose.locations import error_locations
 from precreg.diagnose.onnx import OnnxRewriting
-from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.places import ComputedPlace, PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params, all_hypotheses, located_hypotheses
 from precreg.diagnose.search import Base
 from precreg.run import Arrays, arithmetic_of, draw_inputs, run_oracle, run_subject_once, suite_folder

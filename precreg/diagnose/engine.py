@@ -16,7 +16,7 @@ import numpy as np
 from precreg.arithmetic.devices import Arithmetic, is_floating
 from precreg.diagnose.created_arrays import created_arrays_watched
 from precreg.diagnose.locations import ErrorLocation
-from precreg.diagnose.places import PlacedLayer, PlaceKey, PlaceRecorder, SourcePlace
+from precreg.diagnose.places import ComputedPlace, PlacedLayer, PlaceKey, PlaceRecorder, SourcePlace
 from precreg.diagnose.rewrites import (
     Hypothesis,
     Params,
@@ -26,21 +26,9 @@ from precreg.diagnose.rewrites import (
     place_hypotheses,
 )
 from precreg.run import Arrays
-from precreg.types import RewrittenPlace
 
 # Runs a computation on inputs and params, by an arithmetic or by none.
 RunOnArrays = Callable[[Arrays, Params, Arithmetic | None], Arrays]
-
-
-class ComputedPlace(Protocol):
-    """An operation that an engine saw, with its place in the source."""
-
-    @property
-    def key(self) -> PlaceKey:
-        """Return the key of the place."""
-
-    def described(self, root: str) -> RewrittenPlace:
-        """Return the place as reports name it, with a file relative to a folder."""
 
 
 class Rewriting(Protocol):

@@ -200,6 +200,15 @@ def node_number(edit: GraphEdit, at: str, *, operand: int, value: float) -> None
     node.input[operand] = edit.number(value, node.input[operand])
 
 
+def shared_number(edit: GraphEdit, at: str, *, operand: int, value: float, name: str) -> None:
+    """Compute with another number in the place of a constant, at every node that reads it."""
+    number = edit.number(value, name)
+    for node in edit.model.graph.node:
+        for place, given in enumerate(node.input):
+            if given == name:
+                node.input[place] = number
+
+
 def node_array(edit: GraphEdit, at: str, *, operand: int, array: Array) -> None:
     """Compute with another array in the place of an operand."""
     edit.node_of(at).input[operand] = edit.constant(array)

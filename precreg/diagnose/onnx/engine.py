@@ -13,13 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from precreg.diagnose.engine import ComputedPlace
 from precreg.diagnose.locations import ErrorLocation
 from precreg.diagnose.onnx.changes import changed_attributes, changed_weights, loaded_model, model_nodes
 from precreg.diagnose.onnx.edits import GraphEdit
 from precreg.diagnose.onnx.places import OnnxPlace, PlacedModel, placed_model
-from precreg.diagnose.onnx.rewrites import attribute_hypothesis, node_hypotheses, weights_hypothesis
-from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.onnx.rewrites import attribute_hypothesis, node_hypotheses, shared_hypotheses, weights_hypothesis
+from precreg.diagnose.places import ComputedPlace, PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params
 from precreg.errors import UserError
 from precreg.run import Arrays
@@ -81,7 +80,8 @@ class OnnxRewriting:
         """Return every rewrite of every place."""
         known = [place for place in places if isinstance(place, OnnxPlace)]
         nodes = {name: place.node for place in known for name in place.node.output}
-        return [each for place in known for each in node_hypotheses(place, nodes)]
+        alone = [each for place in known for each in node_hypotheses(place, nodes)]
+        return [*alone, *shared_hypotheses(known)]
 
     def of_changes(self, present: Path) -> list[Hypothesis]:
         """Return one hypothesis for each weight and attribute that another version of the model file changed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import log2
 from typing import Any
@@ -144,16 +144,44 @@ def _other_values(place: OnnxPlace, option: str, value: Any) -> Iterator[float |
 
 def _of_constants(place: OnnxPlace) -> Iterator[Hypothesis]:
     for operand, array in place.constants.items():
-        if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
-            value = float(array.reshape(()))
-            yield _fit(place, "other_constant", 2, edits.node_number, "value", value, operand=operand)
-            others = [*other_numbers(value), *(_powers_of_two(value) if place.operator in _QUANTIZERS else ())]
-            for number in others:
-                yield _made(place, "other_constant", 2, edits.node_number, operand=operand, value=number)
+        if _is_floating(array):
+            yield from _other_numbers([place], operand, array)
         elif array.dtype.kind in "iu" and place.operator in _QUANTIZERS:
             yield from _of_zero_point(place, operand, array)
         elif array.dtype.kind in "iu" and place.operator.startswith("Reduce"):
             yield from _of_axes(place, operand, array)
+
+
+def _is_floating(array: Any) -> bool:
+    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")
+
+
+def shared_hypotheses(places: Sequence[OnnxPlace]) -> Iterator[Hypothesis]:
+    """Yield other numbers in the place of constants that several nodes read, such as scales of quantization."""
+    readers: dict[str, list[OnnxPlace]] = {}
+    for place in places:
+        for operand, array in place.constants.items():
+            if _is_floating(array):
+                readers.setdefault(place.operands[operand], []).append(place)
+    for name, group in readers.items():
+        if len(group) > 1:
+            operand = group[0].operands.index(name)
+            yield from _other_numbers(group, operand, group[0].constants[operand])
+
+
+def _other_numbers(group: Sequence[OnnxPlace], operand: int, array: Any) -> Iterator[Hypothesis]:
+    """Yield other numbers in the place of a constant, for all nodes of a group that read it."""
+    first, value = group[0], float(array.reshape(()))
+    name, keys = first.operands[operand], tuple(place.key for place in group)
+    alter = edits.node_number if len(group) == 1 else partial(edits.shared_number, name=name)
+
+    def with_number(number: float) -> Hypothesis:
+        made = _made(first, "other_constant", 2, alter, operand=operand, value=number)
+        return made._replace(keys=keys)
+
+    yield with_number(value)._replace(number=value, refit=with_number)
+    powers = _powers_of_two(value) if first.operator in _QUANTIZERS else ()
+    yield from map(with_number, (*other_numbers(value), *powers))
 
 
 def _powers_of_two(value: float) -> Iterator[float]:
@@ -216,7 +244,7 @@ def _others_of(operator: str) -> tuple[str, ...]:
 
 def weights_hypothesis(place: OnnxPlace, changed: ChangedWeights) -> Hypothesis:
     """Return the hypothesis that the present weights alone give the result."""
-    options = {"name": changed.name, "changed": changed.changed}
+    options: dict[str, float | str] = {"name": changed.name, "changed": changed.changed}
     if changed.present.size == 1 and changed.present.dtype.kind == "f":
         operand = place.operands.index(changed.name)
         options = {"operand": operand, "value": float(changed.present.reshape(()))}

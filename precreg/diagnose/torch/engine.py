@@ -15,9 +15,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.arithmetic.devices import Arithmetic
-from precreg.diagnose.engine import ComputedPlace
 from precreg.diagnose.locations import ErrorLocation
-from precreg.diagnose.places import PlaceKey, place_key
+from precreg.diagnose.places import ComputedPlace, PlaceKey, place_key
 from precreg.diagnose.rewrites import Hypothesis, Params
 from precreg.diagnose.torch.alterations import TorchExecution
 from precreg.diagnose.torch.rewrites import TorchPlace, torch_hypotheses

@@ -34,14 +34,15 @@ def block(
     step=0.02,
     zero=0,
     highest=2.0,
-    pair="Div",
+    growth="Exp",
     axis=-1,
 ):
     """Return a normalization, attention weights, a linear layer, a GELU and a quantized output."""
     numbers = {"root": root, "step": step, "lowest": -2.0, "highest": highest, "factor": 1.1}
     constants = [constant(name, np.float32(number)) for name, number in numbers.items()]
     arrays = {"q": QUERY, "k": KEY, "square": square, "bias": BIAS, "ones": np.ones(48, np.float32)}
-    constants += [*(constant(name, array) for name, array in arrays.items()), constant("zero", np.int8(zero))]
+    constants += [*(constant(name, array) for name, array in arrays.items()), constant("zero", np.int8(0))]
+    constants.append(constant("own_zero", np.int8(zero)))
     order = [node("Mul", ["weights", "factor"], ["more"]), node("Div", ["more", "spread"], ["shared"])]
     if not factor_first:
         order = [node("Div", ["weights", "spread"], ["more"]), node("Mul", ["more", "factor"], ["shared"])]
@@ -52,11 +53,11 @@ def block(
         *(casts("key", "key_made") if hop else []),
         node("Transpose", ["key"], ["turned_key"], perm=[1, 0]),
         node("MatMul", ["query", "turned_key"], ["scores"], "scores"),
-        node(pair, ["scores", "root"], ["scaled"], "scale"),
+        node("Div", ["scores", "root"], ["scaled"], "scale"),
         node("Softmax", ["scaled"], ["weights"], "softmax", axis=axis),
         node("ReduceSum", ["x", "last"], ["sums"], "sums", keepdims=1),
         node("Abs", ["sums"], ["sizes"]),
-        node("Exp", ["sizes"], ["spread"], "spread"),
+        node(growth, ["sizes"], ["spread"], "spread"),
         *order,
         node("MatMul", ["shared", "x"], ["mixed"], "mix"),
         node("Gemm", ["mixed", "square", "bias"], ["linear"], "linear", transB=turned),
@@ -64,7 +65,7 @@ def block(
         node("Gelu", ["linear2" if twice else "linear"], ["active"], "gelu", approximate=approximate),
         *([node("Add", ["active", "x"], ["total"], "residual")] if residual else []),
         node("Clip", ["total" if residual else "active", "lowest", "highest"], ["clipped"], "clip"),
-        node("QuantizeLinear", ["clipped", "step", "zero"], ["codes"], "quantize"),
+        node("QuantizeLinear", ["clipped", "step", "own_zero"], ["codes"], "quantize"),
         node("DequantizeLinear", ["codes", "step", "zero"], ["rough"], "dequantize"),
     ]
     constants.append(constant("last", np.array([-1])))
@@ -100,7 +101,8 @@ CHANGES = {
     "bias twice": ({"twice": True}, "operand_twice", "linear"),
     "bound": ({"highest": 1.5}, "other_constant", "clip"),
     "zero point": ({"zero": 1}, "other_constant", "quantize"),
-    "operator": ({"pair": "Mul"}, "other_function", "scale"),
+    "operator": ({"growth": "Softplus"}, "other_function", "spread"),
+    "shared scale": ({"step": 0.04}, "other_constant", "quantize"),
     "axis": ({"axis": 0}, "other_option", "softmax"),
 }
 
