@@ -138,7 +138,7 @@ def removed_share(error: ErrorToExplain, made: Arrays) -> float:
         elif not (same_numbers(target, base) & same_numbers(target, found)).all():
             rounded = rounded_to(made, error.target, [name])[name]
             # In each output by itself: where errors grow without end, the rest says nothing about the outputs before.
-            shares.append(min(1.0, max(0.0, 1 - _rest_of(target, base, rounded).rest)))
+            shares.append(min(1.0, max(0.0, 1 - _rest_of(error.size(name), target, base, rounded).rest)))
     return float(np.mean(shares)) if shares else 0.0
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.diagnose.changed_lines import ChangedLines
-from precreg.diagnose.engine import ComputedPlace, Rewriting
+from precreg.diagnose.engine import Rewriting
 from precreg.diagnose.evidence import (
     MOST,
     NEARLY_ALL,
@@ -27,7 +27,7 @@ from precreg.diagnose.evidence import (
     rounded_to,
     strength,
 )
-from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.places import ComputedPlace, PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params, fit_number
 from precreg.run import Arrays
 from precreg.types import Cause, DiagnosisBase, Evidence, RewrittenPlace
