@@ -66,6 +66,7 @@ _SHAPES: dict[FingerprintKind, str] = {
     "at_large_values": "at large values",
     "at_ties": "at ties of rounding",
     "saturated": "at the largest number of a format",
+    "wrapped": "wrapped around at the end of a range",
     "flushed": "at flushed small values",
     "never_written": "at elements that were never written",
     "moved_elements": "moved elements",
@@ -122,7 +123,7 @@ def _rows(diagnosis: Diagnosis, known: Mapping[str, Diagnosis]) -> Iterator[tupl
     yield from (("runner-up", _sentence(cause, None)) for cause in diagnosis.runners_up[:_MAX_RUNNERS_UP])
     yield from (("explained by", _explanation(each, known)) for each in diagnosis.explained_by)
     yield from (("to do", text) for text in _next_steps(diagnosis))
-    if diagnosis.error_kind != "unknown":
+    if diagnosis.error_kind != "unknown" and diagnosis.status != "passed":
         yield "errors", _ERROR_KINDS[diagnosis.error_kind]
     yield from (("shape", _shape(found)) for found in diagnosis.fingerprints)
     yield from (("cleared", f"{_place(each)} does not affect the errors") for each in diagnosis.cleared)
@@ -176,8 +177,7 @@ def _unknown(diagnosis: Diagnosis) -> str:
         problems = [base.problem for base in diagnosis.bases if base.problem]
         found = f"unknown: {problems[0]}" if problems else "unknown: no operation could be rewritten"
     else:
-        rewrites = f"{every:,} rewrites" if tried >= every else f"{tried:,} of {every:,} rewrites"
-        found = f"unknown: none of {rewrites} explains the errors"
+        found = f"unknown: none of {_counted(tried, every)} explains the errors"
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
     return found if best is None else f"{found}; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
 
@@ -195,6 +195,8 @@ def _joined(cause: Cause, place: str) -> str:
     if cause.rewrite in _OF_REPEATS:
         return f"second run differs at {place}: {_difference(cause)}"
     evidence = _evidence(cause)
+    if cause.place.target == "statement":
+        return f"{cause_phrase(cause)} at {place}: undone, it {evidence}"
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
     # The accepted version has the same files. A line of a reference is no line of the subject.
@@ -211,6 +213,8 @@ def _difference(cause: Cause) -> str:
 
 def _origin(cause: Cause) -> str:
     """Return the former source of the place, or that it is gone."""
+    if cause.place.target == "statement":
+        return f", before `{before}`" if (before := cause.options.get("before")) else ""
     if cause.base != "accepted" or cause.place.target in _NAMED:
         return ""
     if cause.present is None:
@@ -263,7 +267,9 @@ def _evidence(cause: Cause) -> str:
     evidence, reverses = cause.evidence, cause.reverses
     if evidence.differing and evidence.explained >= _MIN_SHARE_OF_BITS * evidence.differing:
         verb = "restores" if reverses else "reproduces"
-        kind = "changed" if cause.base == "accepted" else "differing"
+        # The result of a statement is compared with that of the accepted version, too.
+        is_accepted = cause.base == "accepted" or cause.place.target == "statement"
+        kind = "changed" if is_accepted else "differing"
         elements = "element" if evidence.differing == 1 else "elements"
         text = f"{verb} {evidence.explained:,} of {evidence.differing:,} {kind} {elements}"
         others = evidence.elements - evidence.differing - (evidence.reproduced - evidence.explained)
@@ -313,12 +319,21 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"begin with the unit case: it is smaller, and runs the same code ({names})"
 
 
+def _counted(tried: int, every: int) -> str:
+    """Count rewrites and runs: rewrites also run together, so there may be more runs than rewrites."""
+    if not every:
+        return "no rewrite"
+    if tried < every:
+        return f"{tried:,} of {every:,} rewrites"
+    return f"{every:,} rewrites" if tried == every else f"{every:,} rewrites, in {tried:,} runs,"
+
+
 def _tried(base: TriedBase) -> str:
     commit = f" {base.commit[:8]}" if base.commit else ""
     name = f"{_BASES[base.base]}{commit}"
     if base.problem:
         return f"{name}: could not be rewritten: {base.problem}"
-    counted = f"{base.tried:,} of {base.hypotheses:,} rewrites"
+    counted = _counted(base.tried, base.hypotheses)
     return f"{name}: {counted} at {base.places:,} {'place' if base.places == 1 else 'places'}"
 
 

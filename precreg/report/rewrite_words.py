@@ -117,6 +117,17 @@ _REWRITES = {
     "other_operand": _Words("another operand", _FORMULA, "{input} in place of operand {operand}"),
     "power_of_two": _Words("size rounded to a power of two", _SCALE, "size rounded to a power of two, {way}"),
     "offset": _Words("constant offset", _CONSTANT, "offset {value}"),
+    # Statements of the present version that restore the accepted result if they are undone.
+    "changed_constant": _Words("changed constant", _CONSTANT),
+    "changed_conversion": _Words("changed conversion", _CONVERSION),
+    "changed_order": _Words("changed order", _ORDER),
+    "changed_operator": _Words("changed operator", _FORMULA),
+    "changed_function": _Words("changed function", _FORMULA),
+    "changed_index": _Words("changed index", _INDEX),
+    "changed_operand": _Words("changed operand", _FORMULA),
+    "changed_dropped": _Words("dropped code", _FORMULA),
+    "changed_added": _Words("added code", _FORMULA),
+    "changed_expression": _Words("changed expression", _FORMULA),
 }
 # By the option `way` of a rewrite of a tail or of an index.
 _WAYS = {

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
 from precreg.diagnose.bases import hypotheses_of, prepare_base
+from precreg.diagnose.change_kind import ChangeKind
 from precreg.diagnose.rewrites.edges import param_hypotheses
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.diagnosis import (
@@ -55,6 +56,14 @@ DIVIDE = RewrittenPlace("operation", "divide", replace(NOW, line=47), "(rate * m
 SWAPPED = Cause("swapped_order", {}, MULTIPLY, "accepted", BITS, NOW, True)
 CAST = Cause("hop", {"format": "float16"}, RewrittenPlace("input", "x"), "reference", ERRORS)
 LEFT = Cause("left_by_earlier_call", {"operand": 1}, MULTIPLY, "subject", ERRORS)
+UNDONE = Cause(
+    "changed_constant",
+    {"before": "beta * 0.9", "now": "beta * 0.99"},
+    RewrittenPlace("statement", "step", Site("ops/adam.py", 49, "m = beta * 0.99"), "beta * 0.99"),
+    "subject",
+    BITS,
+    is_changed=True,
+)
 TRIED = (TriedBase("accepted", "1a2b3c4d5e", 5, 20, 60), TriedBase("golden", problem="recorded"))
 CASE = "unit/row_sum/float16-8x256"
 
@@ -93,6 +102,10 @@ def diagnosed(found, name="float16-8x256"):
             Cause("exact", {}, RewrittenPlace("operations", "exp", Site(module="layers.3")), "accepted", BITS),
             "exact operation, rounded once at layers.3, every exp: reproduces 34 of 34 changed elements",
         ),
+        (
+            UNDONE,
+            "changed constant at ops/adam.py:49 `beta * 0.99`: undone, it restores 34 of 34 changed elements",
+        ),
     ],
 )
 def test_a_cause_is_one_line_with_place_and_evidence(cause, line):
@@ -116,6 +129,9 @@ def test_the_whole_text_has_the_path_and_the_former_source():
         "tried: the accepted version 1a2b3c4d: 20 of 60 rewrites at 5 places",
         "tried: the golden: could not be rewritten: recorded",
     ]
+    assert "`beta * 0.99`, before `beta * 0.9`: undone" in describe_diagnosis(diagnosis("found", UNDONE))[0]
+    added = replace(UNDONE, rewrite="changed_added", options={"before": "", "now": "beta * 0.99"})
+    assert "added code at ops/adam.py:49 `beta * 0.99`: undone" in describe_diagnosis(diagnosis("found", added))[0]
     gone = describe_diagnosis(diagnosis("found", replace(SWAPPED, present=None)))[0]
     assert "ops/adam.py:47 `rate * (m / denominator)` of the accepted version: " in gone
 
@@ -138,9 +154,18 @@ GRID = Fingerprint("grid", "out", 0.98, {"format": "float16"})
             "cause: unknown: none of 20 of 60 rewrites explains the errors; errors on a grid of powers of two (format",
             ["shape: out: on a grid of powers of two (format float16), 98 % of the errors"],
         ),
+        (
+            diagnosis("unknown", bases=(TriedBase("reference", places=5, tried=90, hypotheses=60),)),
+            "cause: unknown: none of 60 rewrites, in 90 runs, explains the errors",
+            ["tried: the reference: 60 rewrites, in 90 runs, at 5 places"],
+        ),
         (diagnosis("unknown", bases=TRIED[1:]), "cause: unknown: recorded", ["tried: the golden"]),
         (diagnosis("unknown", bases=()), "cause: unknown: no operation could be rewritten", []),
-        (diagnosis("passed"), "cause: none: the case has no error to explain", []),
+        (
+            diagnosis("passed", bases=(TriedBase("accepted", "1a2b3c4d5e", 5),)),
+            "cause: none: the case has no error to explain",
+            ["tried: the accepted version 1a2b3c4d: no rewrite at 5 places"],
+        ),
         (diagnosis("nondeterministic"), "cause: unknown: repeats differ", ["note: repeats differ, so no rewrite"]),
         (
             diagnosis("nondeterministic", LEFT),
@@ -186,7 +211,8 @@ def test_every_rewrite_has_words():
     hypotheses = [*hypotheses_of(prepared), *param_hypotheses({"steps": 3})]
     made = {each.rewrite for each in hypotheses}
     assert {"hop", "hop_operand", "other_constant", "other_param", "tail", "one_index", "narrow_accumulator"} <= made
-    assert made | set(FAULTS) | set(HARMLESS_CHANGES) <= set(_REWRITES)
+    statements = {f"changed_{kind}" for kind in get_args(ChangeKind)}
+    assert made | set(FAULTS) | set(HARMLESS_CHANGES) | statements <= set(_REWRITES)
     for each in hypotheses:
         words = cause_phrase(Cause(each.rewrite, each.options, RewrittenPlace(each.target, each.name), "golden", BITS))
         assert not set("{}_") & set(re.sub(r"float8_\w+", "", words)), words
