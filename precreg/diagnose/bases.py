@@ -15,17 +15,23 @@ from precreg.diagnose.engine import (
     ComputedPlace,
     PlainRewriting,
     Rewriting,
-    UnwidenedArithmetic,
-    widens,
 )
 from precreg.diagnose.evidence import ErrorToExplain, error_to_explain
 from precreg.diagnose.locations import error_locations
 from precreg.diagnose.places import PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params, all_hypotheses, located_hypotheses
 from precreg.diagnose.search import Base
-from precreg.run import Arrays, arithmetic_of, draw_inputs, run_oracle, run_subject_once, suite_folder
+from precreg.run import (
+    Arrays,
+    arithmetic_of,
+    draw_inputs,
+    promote_inputs,
+    run_oracle,
+    run_subject_once,
+    suite_folder,
+)
 from precreg.subject import Call, Observer, blame_failures, is_recorded
-from precreg.types import Case, DiagnosisBase, Reason
+from precreg.types import Case, DiagnosisBase, Reason, ReferenceDtype
 
 
 class CaseRun(NamedTuple):
@@ -105,22 +111,21 @@ def _engine(case: Case, call: Call) -> Rewriting:
 
 
 def oracle_base(case: Case, call: Call) -> Base | None:
-    """Return the base that runs the oracle of a case as a subject: on the same inputs, in their dtypes.
+    """Return the base that runs the oracle of a case as a subject. Recorded outputs run no code.
 
-    Recorded outputs run no code.
+    A golden gets the inputs as they are. A reference gets them in float64: its result is then nearly exact, so a
+    rewrite of it has the error of the rewrite alone.
     """
     if is_recorded(case.oracle):
         return None
-    name: DiagnosisBase = "golden" if case.role == "golden" else "reference"
-    return subject_base(name, replace(case, subject=case.oracle), call)
+    own = replace(case, subject=case.oracle, device=None)
+    if case.role == "golden":
+        return subject_base("golden", own, replace(call, arithmetic=None))
+    inputs = promote_inputs(call.inputs, ReferenceDtype("float64"), narrow_too=True)
+    return subject_base("reference", own, replace(call, inputs=inputs, arithmetic=None))
 
 
 def prepare_base(base: Base, target: Arrays) -> PreparedBase:
     """Run a base once without an alteration, and note its places. Raises any exception of the computation."""
     outputs, places = base.engine.record(base.inputs, base.params)
-    engine = base.engine
-    if base.name == "reference" and isinstance(engine, ArrayRewriting) and any(map(widens, places.values())):
-        # A reference that widens its inputs itself has no rounding of the subject's dtype at all.
-        base = base._replace(engine=ArrayRewriting(engine.compute, UnwidenedArithmetic(engine.arithmetic)))
-        outputs, places = base.engine.record(base.inputs, base.params)
     return PreparedBase(base, error_to_explain(target, outputs), places, outputs)

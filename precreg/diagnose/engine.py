@@ -7,11 +7,11 @@ nobody sees, such as programs, have inputs, params and outputs alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from precreg.arithmetic.devices import Arithmetic, is_floating
+from precreg.arithmetic.devices import Arithmetic
 from precreg.diagnose.created_arrays import created_arrays_watched
 from precreg.diagnose.locations import ErrorLocation
 from precreg.diagnose.places import PlacedLayer, PlaceKey, PlaceRecorder, SourcePlace
@@ -106,38 +106,3 @@ class PlainRewriting(NamedTuple):
     ) -> list[Hypothesis]:
         """Return no rewrite."""
         return []
-
-
-class UnwidenedArithmetic:
-    """Compute by another arithmetic, and leave numbers in their dtype where the code widens them."""
-
-    def __init__(self, inner: Arithmetic) -> None:
-        self.inner = inner
-
-    def ufunc(self, function: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute a method of a ufunc in the dtype of its operands."""
-        return self.inner.ufunc(function, method, inputs, _without_wider(inputs, options))
-
-    def contraction(self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Compute a compiled function."""
-        return self.inner.contraction(function, inputs, options)
-
-    def cast(self, values: Any, dtype: np.dtype[Any]) -> Any:
-        """Convert to narrower dtypes alone."""
-        return values if dtype.itemsize > values.dtype.itemsize else self.inner.cast(values, dtype)
-
-
-def _without_wider(inputs: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    dtype = options.get("dtype")
-    floating = [each.dtype for each in inputs if isinstance(each, np.ndarray) and is_floating(each.dtype)]
-    if dtype is None or not floating or np.dtype(dtype).itemsize <= max(each.itemsize for each in floating):
-        return options
-    return {name: value for name, value in options.items() if name != "dtype"}
-
-
-def widens(place: ComputedPlace) -> bool:
-    """Return whether a place converts numbers of numpy to a wider dtype."""
-    if not isinstance(place, SourcePlace) or place.function is not None:
-        return False
-    narrow = place.operands.get(0)
-    return narrow is not None and place.dtype.itemsize > narrow.itemsize

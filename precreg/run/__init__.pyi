@@ -38,6 +38,7 @@ from .pipeline import run_and_judge as run_and_judge
 from .pipeline import run_cases as run_cases
 from .processes import die_with_parent as die_with_parent
 from .processes import kill_group as kill_group
+from .promotion import promote_inputs as promote_inputs
 from .rerun import NOT_RERUN as NOT_RERUN
 from .rerun import Disagreement as Disagreement
 from .rerun import rerun_changes as rerun_changes
