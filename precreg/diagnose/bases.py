@@ -16,7 +16,7 @@ from precreg.diagnose.engine import (
     PlainRewriting,
     Rewriting,
 )
-from precreg.diagnose.evidence import ErrorToExplain, error_to_explain
+from precreg.diagnose.evidence import ErrorToExplain, error_to_explain, with_ordinary_rounding
 from precreg.diagnose.locations import error_locations
 from precreg.diagnose.places import PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params, all_hypotheses, located_hypotheses
@@ -125,7 +125,11 @@ def oracle_base(case: Case, call: Call) -> Base | None:
     return subject_base("reference", own, replace(call, inputs=inputs, arithmetic=None))
 
 
-def prepare_base(base: Base, target: Arrays) -> PreparedBase:
-    """Run a base once without an alteration, and note its places. Raises any exception of the computation."""
+def prepare_base(base: Base, target: Arrays, *, is_exact: bool = False) -> PreparedBase:
+    """Run a base once without an alteration, and note its places. Raises any exception of the computation.
+
+    `is_exact` is true if one of base and target is nearly exact, so that they differ by ordinary rounding, too.
+    """
     outputs, places = base.engine.record(base.inputs, base.params)
-    return PreparedBase(base, error_to_explain(target, outputs), places, outputs)
+    error = error_to_explain(target, outputs)
+    return PreparedBase(base, with_ordinary_rounding(error) if is_exact else error, places, outputs)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.arithmetic import format_of
 from precreg.run import Arrays
 from precreg.types import Evidence
 
@@ -18,10 +20,18 @@ MOST = 0.5
 
 
 class ErrorToExplain(NamedTuple):
-    """Hold the result to explain and the result of the unaltered base, by output, with equal shapes."""
+    """Hold the result to explain and the result of the unaltered base, by output, with equal shapes.
+
+    `ordinary` is the 2-norm of ordinary rounding in an output, which no rewrite has to explain; 0 by default.
+    """
 
     target: Arrays
     base: Arrays
+    ordinary: Mapping[str, float] = {}
+
+    def size(self, name: str) -> float:
+        """Return the 2-norm of an output's error, at least that of ordinary rounding."""
+        return max(_norm(_errors(self.target[name], self.base[name])), self.ordinary.get(name, 0.0))
 
     @property
     def differing(self) -> int:
@@ -51,11 +61,26 @@ def same_numbers(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]
 
 
 class _OutputRest(NamedTuple):
-    """Hold the rest of one output's error after a rewrite, over the error, and the products for the correlation."""
+    """Hold one output's error before and after a rewrite, over the size of errors, and the correlation of both."""
 
+    before: float
     rest: float
     product: float
-    made: float
+
+
+# Roundings of a computation that no rewrite has to explain, in units of roundoff of the output.
+ORDINARY_ROUNDINGS = 8
+
+
+def with_ordinary_rounding(error: ErrorToExplain) -> ErrorToExplain:
+    """Return an error between a subject and an exact result, which ordinary rounding makes in every output."""
+    found = {}
+    for name, target in error.target.items():
+        format = format_of(target.dtype.name)
+        if format is not None:
+            exact = _errors(error.base[name], np.zeros_like(error.base[name]))
+            found[name] = ORDINARY_ROUNDINGS * format.unit_roundoff * _norm(exact)
+    return error._replace(ordinary=found)
 
 
 def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
@@ -78,7 +103,7 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
         explained += int(np.count_nonzero(same & ~unchanged))
         nearer += int(np.count_nonzero(~unchanged & _is_nearer(target, base, made)))
         if not (same & unchanged).all():
-            rests.append(_rest_of(target, base, made))
+            rests.append(_rest_of(error.size(name), target, base, made))
     return Evidence(
         elements=_elements(error.target),
         reproduced=reproduced,
@@ -86,7 +111,7 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
         explained=explained,
         nearer=nearer,
         correlation=_correlation(rests),
-        remaining=float(np.sqrt(np.mean([each.rest**2 for each in rests]))) if rests else 0.0,
+        remaining=_remaining(rests),
     )
 
 
@@ -109,15 +134,25 @@ def _elements(arrays: Arrays) -> int:
     return sum(array.size for array in arrays.values())
 
 
-def _rest_of(target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> _OutputRest:
+def _rest_of(size: float, target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> _OutputRest:
     """Compare two errors against one base: that of the target, and that of the rewrite."""
     wanted, found = _errors(target, base), _errors(made, base)
-    left = _errors(target, made)
-    size, size_made = _norm(wanted), _norm(found)
-    # Errors that only the rewrite has: nothing was wrong in this output.
-    rest = _norm(left) / size if size > 0 else float(_norm(left) > 0)
-    product = float(np.sum((wanted / size) * (found / size_made))) if size > 0 and size_made > 0 else 0.0
-    return _OutputRest(rest, product, size_made)
+    left = _norm(_errors(target, made))
+    if size == 0:
+        # Errors that only the rewrite has: nothing was wrong in this output.
+        return _OutputRest(0.0, float(left > 0), 0.0)
+    sizes = _norm(wanted), _norm(found)
+    product = float(np.sum((wanted / sizes[0]) * (found / sizes[1]))) if min(sizes) > 0 else 0.0
+    return _OutputRest(sizes[0] / size, left / size, product)
+
+
+def _remaining(rests: list[_OutputRest]) -> float:
+    """Return the root mean square of what is left over that of what there was, over outputs."""
+    before = sum(each.before**2 for each in rests)
+    left = sum(each.rest**2 for each in rests)
+    if before == 0:
+        return float("inf") if left else 0.0
+    return float((left / before) ** 0.5)
 
 
 def _errors(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
@@ -158,8 +193,8 @@ def changes_something(error: ErrorToExplain, rewritten: Arrays) -> bool:
 def scaled_errors(error: ErrorToExplain, rewritten: Arrays) -> NDArray[np.float64]:
     """Return the errors of a result against the base over all outputs, each over the size of the error to explain."""
     parts = []
-    for name, target in error.target.items():
-        size = _norm(_errors(target, error.base[name]))
+    for name in error.target:
+        size = error.size(name)
         if size > 0:
             parts.append(_errors(rewritten[name], error.base[name]) / size)
     return np.concatenate(parts) if parts else np.zeros(0)

@@ -140,8 +140,8 @@ class DiagnosisTask(NamedTuple):
                 continue
             if self.trees is not None:
                 base = self._accepted(base, self.trees)
-            target = self._target(case, name, actual)
-            found.append(search_base(base, target, monotonic() + part))
+            target, is_exact = self._target(case, name, actual)
+            found.append(search_base(base, target, monotonic() + part, is_exact=is_exact))
         return SearchAnswer(case.id, tuple(found))
 
     def _accepted(self, base: Base, trees: TreePair) -> Base:
@@ -151,20 +151,19 @@ class DiagnosisTask(NamedTuple):
         root = trees.own / self.project.relative_to(trees.other)
         return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
 
-    def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> Arrays:
-        """Return the result that rewrites of a base should give.
+    def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> tuple[Arrays, bool]:
+        """Return the result that rewrites of a base should give, and whether it or the base is nearly exact.
 
         That is the subject's, or for a subject that is rewritten itself the accepted version's or the oracle's.
         """
         if name != "subject":
-            return actual
+            return actual, name == "reference"
         if (self.folder / ACCEPTED_FILE).exists():
             accepted = read_npz(self.folder / ACCEPTED_FILE, ACCEPTED_FILE)
             if error_to_explain(accepted, actual).differing:
-                return accepted
+                return accepted, False
         oracle = run_case_at(case, self.project, self.seed).oracle
-        paired = error_to_explain(actual, oracle)
-        return paired.base
+        return error_to_explain(actual, oracle).base, case.role != "golden"
 
     def decoder(self) -> msgpack.Decoder[SearchAnswer]:
         """Return the decoder of answers."""
@@ -233,10 +232,10 @@ class OutputsTask(NamedTuple):
         return SearchAnswer(case.id, problem=failure.message)
 
 
-def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
+def search_base(base: Base, target: Arrays, deadline: float, *, is_exact: bool) -> BaseResult:
     """CauseSearch the rewrites of one base that give a result. A base that fails says so."""
     try:
-        prepared = prepare_base(base, target)
+        prepared = prepare_base(base, target, is_exact=is_exact)
     # User code may raise any exception, such as a reference that refuses numbers of float32.
     except Exception as error:
         return BaseResult(TriedBase(base.name, problem=f"{type(error).__name__}: {error}"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from precreg.diagnose.evidence import error_to_explain, is_exact, measure_evidence
+from precreg.diagnose.evidence import error_to_explain, is_exact, measure_evidence, with_ordinary_rounding
 from tests.diagnose.bases import normal
 
 NUMBERS = st.floats(-100, 100, width=32)
@@ -82,6 +82,18 @@ def test_an_output_that_only_the_rewrite_changes_is_not_explained():
     found = measure_evidence(error_to_explain(target, base), made)
     assert not is_exact(found)
     assert found.remaining == pytest.approx(0.5**0.5)
+
+
+def test_ordinary_rounding_needs_no_explanation():
+    base = {"wrong": normal(50), "right": normal(50, seed=1)}
+    target = {
+        "wrong": base["wrong"] + np.float32(1),
+        "right": np.nextafter(base["right"], np.float32(9)).astype(np.float32),
+    }
+    made = {**base, "wrong": target["wrong"]}
+    plain = error_to_explain(target, base)
+    assert measure_evidence(plain, made).remaining == pytest.approx(0.5**0.5)
+    assert measure_evidence(with_ordinary_rounding(plain), made).remaining < 0.2
 
 
 def test_a_lost_output_explains_nothing():
