@@ -33,12 +33,13 @@ from precreg.diagnose.repeats import first_difference
 from precreg.diagnose.search import Base, CauseSearch, SearchResult
 from precreg.errors import UserError
 from precreg.measure import share_of_tolerance
+from precreg.measure.fingerprints import find_fingerprints
 from precreg.run import Arrays, array_digests, combine_digests, run_subject_once
 from precreg.shadow import Detail, Recorder, TraceSettings, is_formula_dominant, trace_case
 from precreg.storage import read_npz, write_npz
 from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports
 from precreg.tolerance import resolve_tolerance
-from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Reason, TriedBase
+from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Fingerprint, Reason, TriedBase
 
 ACTUAL_FILE = "actual.npz"
 # The results of the accepted version, which rewrites of the subject should restore.
@@ -67,6 +68,8 @@ class SearchAnswer(Struct, frozen=True):
     difference: Cause | None = None
     # All outputs are within the case's tolerance, or equal the golden's.
     is_accurate: bool = False
+    # The shapes of the errors against the oracle.
+    fingerprints: tuple[Fingerprint, ...] = ()
     problem: str = ""
 
 
@@ -111,6 +114,7 @@ class DiagnosisTask(NamedTuple):
             digest=combine_digests(array_digests(run.actual)),
             difference=None if run.repeats else _difference(run),
             is_accurate=_is_accurate(run, self.chain),
+            fingerprints=error_shapes(run.actual, run.oracle),
         )
 
     def _error_kind(self, case: Case) -> ErrorKind:
@@ -261,6 +265,15 @@ def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:
     if run.case.role == "golden":
         return paired.differing == 0
     return all(_meets(run, name, chain) for name in run.actual)
+
+
+def error_shapes(actual: Arrays, right: Arrays) -> tuple[Fingerprint, ...]:
+    """Return the shapes of the errors of all outputs, the surest first; outputs that are no numbers have none."""
+    found: list[Fingerprint] = []
+    for name in actual.keys() & right.keys():
+        with suppress(UserError):
+            found += find_fingerprints(name, actual[name], right[name])
+    return tuple(sorted(found, key=lambda each: (-each.certainty, each.output)))
 
 
 def _meets(run: CaseRun, name: str, chain: Sequence[str]) -> bool:

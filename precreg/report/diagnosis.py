@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import PurePosixPath
 from shlex import quote
 
+from precreg.report.fingerprints import describe_fingerprint
 from precreg.report.rewrite_words import cause_family, cause_phrase, format_figure, format_figures
 from precreg.types import (
     CaseResult,
@@ -291,8 +292,7 @@ def _distinct(value: float, digits: int, limit: float = 1.0) -> str:
 
 
 def _shape(found: Fingerprint) -> str:
-    shape = f"{_SHAPES[found.kind]}{format_figures(found.values)}"
-    return f"{found.output}: {shape}, {_percent(found.certainty)} of the errors"
+    return f"{found.output}: {describe_fingerprint(found)}"
 
 
 def _explanation(found: UnitExplanation, known: Mapping[str, Diagnosis]) -> str:

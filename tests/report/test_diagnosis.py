@@ -136,7 +136,7 @@ def test_the_whole_text_has_the_path_and_the_former_source():
     assert "ops/adam.py:47 `rate * (m / denominator)` of the accepted version: " in gone
 
 
-GRID = Fingerprint("grid", "out", 0.98, {"format": "float16"})
+GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "float16", "precision": 11.0})
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ GRID = Fingerprint("grid", "out", 0.98, {"format": "float16"})
         (diagnosis("unknown"), "cause: unknown: none of 20 of 60 rewrites explains the errors", ["to do: see where"]),
         (
             diagnosis("unknown", fingerprints=(GRID,)),
-            "cause: unknown: none of 20 of 60 rewrites explains the errors; errors on a grid of powers of two (format",
-            ["shape: out: on a grid of powers of two (format float16), 98 % of the errors"],
+            "cause: unknown: none of 20 of 60 rewrites explains the errors; errors on a grid of powers of two",
+            ["shape: out: 98 % of the results lie on the grid of"],
         ),
         (
             diagnosis("unknown", bases=(TriedBase("reference", places=5, tried=90, hypotheses=60),)),
