@@ -163,7 +163,8 @@ def test_the_shapes_of_the_errors_are_in_the_diagnosis(accepted, tmp_path):
     old = "    return centred / np.sqrt(variance + np.float32(1e-5))"
     new = "    out = centred / np.sqrt(variance + np.float32(1e-5))\n    out[:, 96:] = out[:, :4]\n    return out"
     done, found = diagnosed(accepted, tmp_path, old, new, "layer_norm")
-    assert [(each["kind"], each["values"]["start"]) for each in found["fingerprints"]] == [("last_block", 96)]
+    shapes = {each["kind"]: each["values"] for each in found["fingerprints"]}
+    assert (shapes["last_block"]["axis"], shapes["last_block"]["start"]) == (1, 96)
     assert "shape: out: 100 % of the squared error is from index 96 of axis 1" in done.stderr
 
 
