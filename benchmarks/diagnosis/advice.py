@@ -1,4 +1,4 @@
-"""Which cause does the advice of `precreg compare` name for a planted cause?"""
+"""Which cause did the old advice of `precreg compare` name for a planted cause?"""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import numpy as np
 from benchmarks.diagnosis.execution import Arrays, good_outputs, planted_outputs
 from benchmarks.diagnosis.judge import Answer, Score, classify
 from benchmarks.diagnosis.kinds import CauseKind
+from benchmarks.diagnosis.old_advice import advise_comparison
 from benchmarks.diagnosis.plant import Plant
 from benchmarks.diagnosis.project import oracle_of
+from precreg.measure import compare_arrays
 
-# Parts of the sentences of precreg/comparison/advice.py, and the kinds that each sentence names. Advice on tolerances
-# names none, and a sentence without an entry here would be an error.
+# Parts of the sentences of benchmarks/diagnosis/old_advice.py, and the kinds that each sentence names. Advice on
+# tolerances names none, and a sentence without an entry here would be an error.
 KINDS_OF_ADVICE: dict[str, frozenset[CauseKind]] = {
     "look for a copy or a conversion through it": frozenset({"input_cast", "intermediate_cast", "output_cast"}),
     "look for flush to zero": frozenset({"flush"}),
@@ -35,7 +37,7 @@ KINDS_OF_ADVICE: dict[str, frozenset[CauseKind]] = {
 
 
 def score_advice(plant: Plant) -> Score:
-    """Run `precreg compare` on the output with the largest relative error, and judge its advice by kind alone."""
+    """Compare the output with the largest relative error, and judge the old advice by kind alone."""
     good, bad = good_outputs(plant.kernel), planted_outputs(plant)
     name = max(good, key=lambda output: _distance(good[output], bad[output]))
     sentences = advise({"good": good[name], "bad": bad[name]})
@@ -63,7 +65,11 @@ def kinds_of_advice(sentence: str) -> frozenset[CauseKind]:
 
 
 def advise(pair: Arrays) -> list[str]:
-    """Return the sentences that the command prints for a pair of a good and a bad array."""
+    """Return the old sentences for a pair of a good and a bad array; none for a pair that `precreg compare` passes."""
+    return advise_comparison(compare_arrays(pair["bad"], pair["good"], rtol=0, atol=0)) if _fails(pair) else []
+
+
+def _fails(pair: Arrays) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         for name, array in pair.items():
             np.save(Path(folder) / f"{name}{_suffix(array)}.npy", array)
@@ -72,7 +78,7 @@ def advise(pair: Arrays) -> list[str]:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"precreg compare exits with {done.returncode}: {done.stdout}{done.stderr}")
-    return [line.removeprefix("advice").strip() for line in done.stdout.splitlines() if line.startswith("advice ")]
+    return done.returncode == 1
 
 
 def _suffix(array: np.ndarray) -> str:

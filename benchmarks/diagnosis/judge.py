@@ -13,10 +13,11 @@ from precreg.types import Cause, Diagnosis, RewrittenPlace
 
 # - first: the first cause is right
 # - first_three: another one of the first three is right
+# - statement: the first answer is the guilty statement, whose undoing restores all bits, without a word for the change
 # - wrong: a confident answer, and none of the first three is right
 # - silent: no confident answer, and none of the first three is right
 # - error: the command gave no diagnosis
-ScoreClass: TypeAlias = Literal["first", "first_three", "wrong", "silent", "error"]
+ScoreClass: TypeAlias = Literal["first", "first_three", "statement", "wrong", "silent", "error"]
 
 MOST_ANSWERS = 3
 # A fingerprint below this certainty is no hint.
@@ -61,6 +62,8 @@ def judge_diagnosis(plant: Plant, oracle: str, diagnosis: Diagnosis) -> Score:
     right = [any(names_cause(answer, plant, cause) for cause in plant.causes) for answer in ranked]
     named = sum(any(names_cause(answer, plant, cause) for answer in diagnosis.causes) for cause in plant.causes)
     confident = diagnosis.status in CONFIDENT and bool(diagnosis.causes)
+    undone = bool(ranked) and ranked[0].rewrite == "changed_expression"
+    proven = undone and any(is_guilty(ranked[0].place, plant, cause) for cause in plant.causes)
     return Score(
         plant=plant.id,
         kind=plant.kind,
@@ -68,7 +71,7 @@ def judge_diagnosis(plant: Plant, oracle: str, diagnosis: Diagnosis) -> Score:
         oracle=oracle,
         beyond=plant.beyond,
         harmless=plant.harmless,
-        outcome=classify(right, confident),
+        outcome=classify(right, confident, proven=proven),
         status=diagnosis.status,
         answers=tuple(describe_answer(answer, plant) for answer in ranked),
         named=named,
@@ -86,10 +89,12 @@ def missing_diagnosis(plant: Plant, oracle: str, problem: str) -> Score:
     )
 
 
-def classify(right: Sequence[bool], confident: bool) -> ScoreClass:
-    """Return the class of ranked answers, by which of them are right."""
+def classify(right: Sequence[bool], confident: bool, *, proven: bool = False) -> ScoreClass:
+    """Return the class of ranked answers, by which of them are right; `proven` means a statement without a kind."""
     if right and right[0]:
         return "first"
+    if proven:
+        return "statement"
     if any(right[:MOST_ANSWERS]):
         return "first_three"
     return "wrong" if confident else "silent"

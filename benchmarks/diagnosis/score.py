@@ -2,7 +2,7 @@
 
     python -m benchmarks.diagnosis.score [--half develop] [--kinds term sign] [--only adam/] [--seconds 30] [--jobs 2]
     python -m benchmarks.diagnosis.score --no-git      without the good version in a history
-    python -m benchmarks.diagnosis.score --advice      the advice of `precreg compare` on the same plants
+    python -m benchmarks.diagnosis.score --advice      the old advice of `precreg compare` on the same plants
     python -m benchmarks.diagnosis.score --again FILE  judge the diagnoses of an earlier --output anew
 
 Prints a Markdown table. Each plant is one edit of a kernel of benchmarks/diagnosis/kernels. A project has the good
@@ -67,7 +67,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the details as JSON")
     parser.add_argument("--no-git", action="store_true", help="projects without a history of the good version")
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--advice", action="store_true", help="score the advice of precreg compare")
+    mode.add_argument("--advice", action="store_true", help="score the old advice of precreg compare")
     mode.add_argument("--again", type=Path, metavar="FILE", help="judge the stored diagnoses of a file")
     return parser.parse_args(arguments)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from benchmarks.diagnosis.judge import Score, ScoreClass
 from benchmarks.diagnosis.kinds import KINDS
 
-COLUMNS: tuple[ScoreClass, ...] = ("first", "first_three", "wrong", "silent", "error")
-TITLES = ("plants", "first", "first three", "wrong", "silent", "no diagnosis")
+COLUMNS: tuple[ScoreClass, ...] = ("first", "first_three", "statement", "wrong", "silent", "error")
+TITLES = ("plants", "first", "first three", "statement alone", "wrong", "silent", "no diagnosis")
 HALVES = {"develop": "developed on", "held_out": "held out"}
 ORDER = (*KINDS, "two causes")
 

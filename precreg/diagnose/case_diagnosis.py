@@ -55,6 +55,7 @@ def diagnose_case(
             commit="" if state is None else state.commit,
             status="unknown",
             error_kind=measured.error_kind,
+            fingerprints=measured.fingerprints,
         )
         if measured.problem:
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
@@ -152,7 +153,7 @@ def _concluded(found: Diagnosis, measured: SearchAnswer, results: Sequence[BaseR
     out_of_time = any(each.found.out_of_time for each in results)
     found = replace(found, bases=bases, out_of_time=out_of_time)
     if measured.is_accurate and all(each.is_same for each in results):
-        return replace(found, status="passed")
+        return replace(found, status="passed", fingerprints=())
     found = replace(found, fingerprints=measured.fingerprints)
     with_causes = [each for each in results if each.found.causes]
     if not with_causes:

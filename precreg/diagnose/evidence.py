@@ -29,6 +29,15 @@ class ErrorToExplain(NamedTuple):
     base: Arrays
     ordinary: Mapping[str, float] = {}
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Return whether ordinary rounding is all that there is to explain."""
+        if self.differing == 0 or not self.ordinary:
+            return False
+        return all(
+            _norm(_errors(self.target[name], self.base[name])) <= self.ordinary.get(name, 0.0) for name in self.target
+        )
+
     def size(self, name: str) -> float:
         """Return the 2-norm of an output's error, at least that of ordinary rounding."""
         return max(_norm(_errors(self.target[name], self.base[name])), self.ordinary.get(name, 0.0))

@@ -245,6 +245,8 @@ def search_base(base: Base, target: Arrays, deadline: float, *, is_exact: bool) 
         return BaseResult(TriedBase(base.name, problem=f"{type(error).__name__}: {error}"))
     if not prepared.error.target:
         return BaseResult(TriedBase(base.name, problem="no output of the same name and shape"))
+    if prepared.error.is_ordinary:
+        return BaseResult(TriedBase(base.name, places=len(prepared.places), problem="ordinary rounding"))
     if prepared.error.differing == 0:
         return BaseResult(TriedBase(base.name, places=len(prepared.places)), is_same=True)
     return _searched(prepared, deadline)

@@ -44,6 +44,9 @@ _MIN_SHARE_OF_BITS = 0.5
 # A cause of these names is the operation at which a second run begins to differ. Nothing was rewritten.
 _OF_REPEATS = frozenset({"left_by_earlier_call", "differs_between_runs"})
 
+# The problem of a base whose result differs from the one to explain by the rounding of the output alone.
+_ORDINARY = "ordinary rounding"
+
 # Targets that have a name in place of a line.
 _NAMED = frozenset({"input", "param", "output"})
 
@@ -67,7 +70,7 @@ _SHAPES: dict[FingerprintKind, str] = {
     "at_large_values": "at large values",
     "at_ties": "at ties of rounding",
     "saturated": "at the largest number of a format",
-    "wrapped": "wrapped around at the end of a range",
+    "wrapped": "of integers that wrapped around",
     "flushed": "at flushed small values",
     "never_written": "at elements that were never written",
     "moved_elements": "moved elements",
@@ -175,8 +178,7 @@ def _unknown(diagnosis: Diagnosis) -> str:
     if diagnosis.status == "nondeterministic":
         found = "unknown: repeats differ"
     elif not every:
-        problems = [base.problem for base in diagnosis.bases if base.problem]
-        found = f"unknown: {problems[0]}" if problems else "unknown: no operation could be rewritten"
+        found = _without_rewrites(next((base.problem for base in diagnosis.bases if base.problem), ""))
     else:
         found = f"unknown: none of {_counted(tried, every)} explains the errors"
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
@@ -319,6 +321,12 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"begin with the unit case: it is smaller, and runs the same code ({names})"
 
 
+def _without_rewrites(problem: str) -> str:
+    if problem == _ORDINARY:
+        return "unknown: the errors are no larger than ordinary rounding"
+    return f"unknown: {problem or 'no operation could be rewritten'}"
+
+
 def _counted(tried: int, every: int) -> str:
     """Count rewrites and runs: rewrites also run together, so there may be more runs than rewrites."""
     if not every:
@@ -331,6 +339,8 @@ def _counted(tried: int, every: int) -> str:
 def _tried(base: TriedBase) -> str:
     commit = f" {base.commit[:8]}" if base.commit else ""
     name = f"{_BASES[base.base]}{commit}"
+    if base.problem == _ORDINARY:
+        return f"{name}: rounding of the output explains all errors, so no rewrite ran"
     if base.problem:
         return f"{name}: could not be rewritten: {base.problem}"
     counted = _counted(base.tried, base.hypotheses)

@@ -52,7 +52,6 @@ from .comparison import ComparisonSettings as ComparisonSettings
 from .comparison import ExecutionOrder as ExecutionOrder
 from .comparison import OrderSource as OrderSource
 from .comparison import SomeNames as SomeNames
-from .diagnosis import DIAGNOSIS_SCHEMA as DIAGNOSIS_SCHEMA
 from .diagnosis import Cause as Cause
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import DiagnosisBase as DiagnosisBase

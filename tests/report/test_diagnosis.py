@@ -162,6 +162,11 @@ GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "
         (diagnosis("unknown", bases=TRIED[1:]), "cause: unknown: recorded", ["tried: the golden"]),
         (diagnosis("unknown", bases=()), "cause: unknown: no operation could be rewritten", []),
         (
+            diagnosis("unknown", bases=(TriedBase("reference", places=5, problem="ordinary rounding"),)),
+            "cause: unknown: the errors are no larger than ordinary rounding",
+            ["tried: the reference: rounding of the output explains all errors, so no rewrite ran"],
+        ),
+        (
             diagnosis("passed", bases=(TriedBase("accepted", "1a2b3c4d5e", 5),)),
             "cause: none: the case has no error to explain",
             ["tried: the accepted version 1a2b3c4d: no rewrite at 5 places"],
