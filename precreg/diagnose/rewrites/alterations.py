@@ -59,7 +59,8 @@ def added_at(executed: Executed, *, format: str) -> None:
     """Add at indices in a narrower format, and write the sums into the first operand."""
     totals, *others = executed.inputs
     narrow = np.asarray(totals).astype(numpy_dtype(format))
-    executed.compute_at(narrow, *(_narrowed(each, narrow.dtype) for each in others))
+    # The terms keep their dtype: numpy adds each of them in the wider one, and rounds the sum.
+    executed.compute_at(narrow, *others)
     totals[...] = narrow.astype(totals.dtype)
 
 
