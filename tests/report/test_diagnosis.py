@@ -232,6 +232,15 @@ def test_a_rewrite_without_words_is_named_by_its_slug_and_a_family_is_guessed():
     assert "to do: compare this place with the accepted version" in strange
 
 
+def test_a_lost_conversion_is_put_back_and_one_too_many_is_removed():
+    lost = replace(SWAPPED, rewrite="cast_removed")
+    assert any(
+        line.startswith("to do: put the conversion back") for line in describe_diagnosis(diagnosis("found", lost))
+    )
+    extra = describe_diagnosis(diagnosis("found", replace(lost, base="subject", present=None)))
+    assert any(line.startswith("to do: remove the conversion") for line in extra)
+
+
 def test_an_option_that_an_older_record_lacks_leaves_the_plain_words():
     assert cause_phrase(replace(CAST, options={})) == "cast to another format"
     assert cause_phrase(replace(CAST, options={"format": "float16", "rounding": "toward_zero"})) == (
