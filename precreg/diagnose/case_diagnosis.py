@@ -161,9 +161,12 @@ def _concluded(found: Diagnosis, measured: SearchAnswer, results: Sequence[BaseR
     best = min(with_causes, key=lambda each: _quality(each.found.causes))
     others = [each for result in with_causes if result is not best for each in result.found.causes[:1]]
     runners_up = sorted((*best.found.runners_up, *others), key=lambda each: each.evidence.remaining)
+    status = _status(best.found.causes)
     return replace(
         found,
-        status=_status(best.found.causes),
+        status=status,
+        # More time would find nothing better than a cause that explains all bits.
+        out_of_time=out_of_time and not _is_settled(best),
         causes=best.found.causes,
         runners_up=tuple(runners_up[:5]),
         cleared=best.found.cleared,

@@ -28,6 +28,12 @@ _DTYPES = frozenset(
 _CONVERSIONS = _DTYPES | {"astype", "to", "dtype", "view", "type", "cast", "asarray"}
 
 
+# Ways to write another order of the same steps.
+_REVERSALS = frozenset(
+    {("name", "reversed"), ("name", "sorted"), ("attribute", "flip"), ("attribute", "ascontiguousarray")}
+)
+
+
 def change_kind(before: str, now: str) -> ChangeKind:
     """Compare two sources; an empty one is a part that one version lacks."""
     former, present = _parsed(before), _parsed(now)
@@ -38,7 +44,7 @@ def change_kind(before: str, now: str) -> ChangeKind:
     words = {text for kind, text in (*gone, *new) if kind in ("name", "attribute")}
     if words & _CONVERSIONS and words <= _CONVERSIONS | _held(gone, new):
         return "conversion"
-    if not gone and not new:
+    if all(token in _REVERSALS for token in (*gone, *new)):
         return "order"
     if not gone:
         return "added"

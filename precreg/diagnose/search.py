@@ -153,7 +153,7 @@ class CauseSearch:
 
     def _try(self, hypothesis: Hypothesis, before: tuple[Hypothesis, ...], error: ErrorToExplain) -> Tried | None:
         """Return a rewrite with its evidence, or None if it changes nothing or fails."""
-        self.tried += 1
+        self.tried += not before
         if hypothesis.refit is not None:
             chosen = fit_number(hypothesis, error, lambda each: self._outputs((*before, each)))
             if chosen is None:

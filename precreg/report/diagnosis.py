@@ -217,7 +217,8 @@ def _difference(cause: Cause) -> str:
 def _origin(cause: Cause) -> str:
     """Return the former source of the place, or that it is gone."""
     if cause.place.target == "statement":
-        return f", before `{before}`" if (before := cause.options.get("before")) else ""
+        before = str(cause.options.get("before", ""))
+        return f", before `{before}`" if before else ", which is new"
     if cause.base != "accepted" or cause.place.target in _NAMED:
         return ""
     if cause.present is None:

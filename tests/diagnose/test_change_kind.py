@@ -11,6 +11,7 @@ PAIRS = {
     ("k", "k.astype(bfloat16).astype(f32)"): "conversion",
     ("(a * b) * c", "a * (b * c)"): "order",
     ("rate * (m / d)", "(rate * m) / d"): "order",
+    ("range(taps)", "reversed(range(taps))"): "order",
     ("a + b", "a - b"): "operator",
     ("np.rint(x)", "np.floor(x)"): "function",
     ("x[:, 1:]", "x[:, 2:]"): "index",

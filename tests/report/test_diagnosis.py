@@ -104,7 +104,7 @@ def diagnosed(found, name="float16-8x256"):
         ),
         (
             UNDONE,
-            "changed constant at ops/adam.py:49 `beta * 0.99`: undone, it restores 34 of 34 changed elements",
+            "other number at ops/adam.py:49 `beta * 0.99`: undone, it restores 34 of 34 changed elements",
         ),
     ],
 )
@@ -131,7 +131,10 @@ def test_the_whole_text_has_the_path_and_the_former_source():
     ]
     assert "`beta * 0.99`, before `beta * 0.9`: undone" in describe_diagnosis(diagnosis("found", UNDONE))[0]
     added = replace(UNDONE, rewrite="changed_added", options={"before": "", "now": "beta * 0.99"})
-    assert "added code at ops/adam.py:49 `beta * 0.99`: undone" in describe_diagnosis(diagnosis("found", added))[0]
+    assert (
+        "added part at ops/adam.py:49 `beta * 0.99`, which is new: undone"
+        in describe_diagnosis(diagnosis("found", added))[0]
+    )
     gone = describe_diagnosis(diagnosis("found", replace(SWAPPED, present=None)))[0]
     assert "ops/adam.py:47 `rate * (m / denominator)` of the accepted version: " in gone
 

@@ -43,7 +43,7 @@ def fit_number(
     if response is None or _correlation(response, wanted) ** 2 < _LEAST_CORRELATION**2:
         return None
     number = _solve(start, step, response, wanted, errors_at)
-    candidates = [number, *nearby_numbers(number, abs(number - start))]
+    candidates = [number, *nearby_numbers(number, abs(number - start)), *_neighbours(number)]
     judged = [
         (strength(evidence), place)
         for place, each in enumerate(candidates)
@@ -53,6 +53,18 @@ def fit_number(
         return None
     best = candidates[min(judged)[1]]
     return refit(best)._replace(number=best)
+
+
+# A number that the code computes of others has no short decimal, and a fit ends a few numbers of float32 beside it.
+_NEIGHBOURS = 4
+
+
+def _neighbours(number: float) -> list[float]:
+    """Return the numbers of float32 near a fitted one."""
+    with np.errstate(all="ignore"):
+        nearest = np.float32(number)
+        step = float(np.spacing(nearest))
+    return [float(nearest) + each * step for each in range(-_NEIGHBOURS, _NEIGHBOURS + 1)] if isfinite(step) else []
 
 
 def _evidence(

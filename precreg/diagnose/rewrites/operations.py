@@ -166,7 +166,7 @@ class PlaceRewrites:
         for bits in _GRID_BITS:
             yield self._made("fixed_point", 3, alterations.result_on_grid, bits=bits)
         for least in _FLUSHED_BELOW:
-            yield self._made("flushed", 2, alterations.flushed_below, least=least)
+            yield self._made("flushed", 3, alterations.flushed_below, least=least)
         yield self._made("exact", 4, alterations.exact)
 
     def _of_formats(self) -> Iterator[Hypothesis]:

@@ -79,9 +79,10 @@ def _of_array(
         if length != location.length or only not in (None, axis):
             continue
         part: dict[str, float | str] = {"axis": axis, "indices": location.text}
+        name = "tail" if 0 < location.start < location.stop - 1 and location.stop == length else "one_index"
         for way in _WAYS:
             alter = partial(part_replaced, axis=axis, indices=location.indices, way=way)
-            yield "one_index", {**part, "way": way}, alter
+            yield name, {**part, "way": way}, alter
         for format in _HOPS:
             narrow = format_of(format)
             if own is not None and narrow is not None and narrow.precision < own.precision:
