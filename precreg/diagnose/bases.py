@@ -82,8 +82,12 @@ def subject_base(name: DiagnosisBase, case: Case, call: Call) -> Base:
     return Base(name, _engine(case, call), call.inputs, call.params, os.path.realpath(call.project) + os.sep)
 
 
-def hypotheses_of(prepared: PreparedBase) -> list[Hypothesis]:
-    """Return all rewrites of a base, the likely ones first."""
+# Rewrites that the shape of the error suggests come first, apart from those of places that a change touched.
+_SUGGESTED = -5
+
+
+def hypotheses_of(prepared: PreparedBase, suggested: frozenset[str] = frozenset()) -> list[Hypothesis]:
+    """Return all rewrites of a base, the likely ones first; `suggested` are names of rewrites."""
     base, outputs = prepared.base, prepared.outputs
     locations = error_locations(prepared.error)
     of_places = base.engine.hypotheses(prepared.places.values(), base.inputs, locations)

@@ -9,6 +9,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
+from precreg.diagnose.rewrites import suggested_rewrites
 from precreg.diagnose.search import SearchResult, explains_most
 from precreg.diagnose.tasks import (
     ACCEPTED_FILE,
@@ -61,6 +62,7 @@ def diagnose_case(
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
         if not measured.repeats:
             return replace(_not_repeating(found, case, task, measured), seconds=monotonic() - began)
+        task = task._replace(suggested=suggested_rewrites(measured.fingerprints))
         results = _search_bases(case, task, accepted, measured)
         measured = replace(measured, fingerprints=_shapes(task, measured))
     return replace(_concluded(found, measured, results), seconds=monotonic() - began)

@@ -17,7 +17,6 @@ from msgspec import Struct, msgpack, structs
 
 from precreg.diagnose.bases import (
     CaseRun,
-    PreparedBase,
     case_call,
     hypotheses_of,
     oracle_base,
@@ -42,6 +41,9 @@ from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Fingerprint, Reason, TriedBase
 
 ACTUAL_FILE = "actual.npz"
+# A trace takes some 15 times as long as a plain run (docs/trace.md); it may take a fifth of the time of a diagnosis.
+# The factor is for two runs and the oracle, which take about as long as three.
+_TRACE_FACTOR = 25
 # The results of the accepted version, which rewrites of the subject should restore.
 ACCEPTED_FILE = "accepted.npz"
 
@@ -87,6 +89,8 @@ class DiagnosisTask(NamedTuple):
     folder: Path
     bases: tuple[DiagnosisBase, ...] = ()
     trees: TreePair | None = None
+    # Names of rewrites that the shape of the error suggests.
+    suggested: frozenset[str] = frozenset()
 
     def prepare(self) -> None:
         """Lead imports to the other version, if this is its worker."""
@@ -104,12 +108,14 @@ class DiagnosisTask(NamedTuple):
             return SearchAnswer(case.id, problem=error.message)
 
     def _measure(self, case: Case) -> SearchAnswer:
+        began = monotonic()
         run = run_case_at(case, self.project, self.seed)
+        is_short = _TRACE_FACTOR * (monotonic() - began) < self.seconds
         with open(self.folder / ACTUAL_FILE, "wb") as stream:
             write_npz(stream, run.actual)
         return SearchAnswer(
             case.id,
-            error_kind=self._error_kind(case),
+            error_kind=self._error_kind(case) if is_short else "unknown",
             repeats=run.repeats,
             digest=combine_digests(array_digests(run.actual)),
             difference=None if run.repeats else _difference(run),
@@ -145,7 +151,8 @@ class DiagnosisTask(NamedTuple):
             if self.trees is not None:
                 base = self._accepted(base, self.trees)
             target, is_exact = self._target(case, name, actual)
-            found.append(search_base(base, target, monotonic() + part, is_exact=is_exact))
+            prepared = PreparedSearch(base, target, is_exact, self.suggested)
+            found.append(search_base(prepared, monotonic() + part))
         return SearchAnswer(case.id, tuple(found))
 
     def _accepted(self, base: Base, trees: TreePair) -> Base:
@@ -236,26 +243,35 @@ class OutputsTask(NamedTuple):
         return SearchAnswer(case.id, problem=failure.message)
 
 
-def search_base(base: Base, target: Arrays, deadline: float, *, is_exact: bool) -> BaseResult:
-    """CauseSearch the rewrites of one base that give a result. A base that fails says so."""
+class PreparedSearch(NamedTuple):
+    """Hold a base, the result that its rewrites should give, and the names of rewrites to try first.
+
+    `is_exact` is true if one of both results is nearly exact.
+    """
+
+    base: Base
+    target: Arrays
+    is_exact: bool
+    suggested: frozenset[str]
+
+
+def search_base(search: PreparedSearch, deadline: float) -> BaseResult:
+    """Search the rewrites of one base that give a result. A base that fails says so."""
+    name = search.base.name
     try:
-        prepared = prepare_base(base, target, is_exact=is_exact)
+        prepared = prepare_base(search.base, search.target, is_exact=search.is_exact)
     # User code may raise any exception, such as a reference that refuses numbers of float32.
     except Exception as error:
-        return BaseResult(TriedBase(base.name, problem=f"{type(error).__name__}: {error}"))
+        return BaseResult(TriedBase(name, problem=f"{type(error).__name__}: {error}"))
     if not prepared.error.target:
-        return BaseResult(TriedBase(base.name, problem="no output of the same name and shape"))
+        return BaseResult(TriedBase(name, problem="no output of the same name and shape"))
     if prepared.error.is_ordinary:
-        return BaseResult(TriedBase(base.name, places=len(prepared.places), problem="ordinary rounding"))
+        return BaseResult(TriedBase(name, places=len(prepared.places), problem="ordinary rounding"))
     if prepared.error.differing == 0:
-        return BaseResult(TriedBase(base.name, places=len(prepared.places)), is_same=True)
-    return _searched(prepared, deadline)
-
-
-def _searched(prepared: PreparedBase, deadline: float) -> BaseResult:
-    base = prepared.base
-    found = CauseSearch(base, prepared.error, prepared.places, hypotheses_of(prepared), deadline).run()
-    tried = TriedBase(base.name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
+        return BaseResult(TriedBase(name, places=len(prepared.places)), is_same=True)
+    hypotheses = hypotheses_of(prepared, search.suggested)
+    found = CauseSearch(prepared.base, prepared.error, prepared.places, hypotheses, deadline).run()
+    tried = TriedBase(name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
     return BaseResult(tried, found)
 
 

@@ -134,6 +134,7 @@ _WAYS = {
     ("tail", "early"): "elements beyond the last full block of {block} read one too early",
     ("tail", "zero"): "zeros beyond the last full block of {block}",
     ("tail", "stale"): "elements of the block before, beyond the last full block of {block}",
+    ("tail", "aligned"): "elements beyond the last full block of {block} read from an aligned address before",
     ("tail", "before"): "values of the elements before at index {indices} of axis {axis}",
     ("tail", "after"): "values of the elements after at index {indices} of axis {axis}",
     ("tail", "repeated"): "one element repeated beyond the last full block of {block}",

@@ -5,9 +5,9 @@ from .fitting import fit_number as fit_number
 from .hypothesis import Hypothesis as Hypothesis
 from .hypothesis import Params as Params
 from .operations import BLOCKS as BLOCKS
-from .operations import TAIL_WAYS as TAIL_WAYS
 from .parts import index_hypotheses as index_hypotheses
 from .parts import located_hypotheses as located_hypotheses
+from .suggestions import suggested_rewrites as suggested_rewrites
 from .table import all_hypotheses as all_hypotheses
 from .table import group_hypotheses as group_hypotheses
 from .table import place_hypotheses as place_hypotheses

@@ -269,7 +269,8 @@ def tail_altered(values: Array, *, block: int, way: str, axis: int = -1) -> Arra
     """Alter the elements beyond the last full block along an axis.
 
     `way` says which elements take their place: "early" reads one element too early, "zero" gives zeros, "stale" those
-    of the block before, "repeated" the last element of the last full block.
+    of the block before, "repeated" the last element of the last full block, and "aligned" those from the last multiple
+    of 8 elements in memory on, where rows lie one after the other.
     """
     moved = np.moveaxis(values, axis, -1).copy()
     start, rest = tail_of(moved.shape[-1], block)
@@ -280,9 +281,23 @@ def tail_altered(values: Array, *, block: int, way: str, axis: int = -1) -> Arra
             moved[..., start:] = 0
         elif way == "stale":
             moved[..., start:] = moved[..., start - block : start - block + rest]
+        elif way == "aligned":
+            moved[..., start:] = _from_aligned(moved, start, rest)
         else:
             moved[..., start:] = moved[..., start - 1 : start]
     return np.moveaxis(moved, -1, axis)
+
+
+# Elements of float32 between two addresses that a unit with 32 bytes reads from.
+_ALIGNED = 8
+
+
+def _from_aligned(values: Array, start: int, rest: int) -> Array:
+    """Return `rest` elements of each row from the last aligned address before its tail on."""
+    length = values.shape[-1]
+    addresses = np.arange(values.size // length) * length + start
+    places = (addresses - addresses % _ALIGNED)[:, None] + np.arange(rest)
+    return np.asarray(values.reshape(-1)[places].reshape(*values.shape[:-1], rest))
 
 
 def tail_of(length: int, block: int) -> tuple[int, int]:

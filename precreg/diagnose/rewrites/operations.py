@@ -25,7 +25,7 @@ COARSE = frozenset({"float8_e4m3fn", "float8_e5m2"})
 COARSE_RANK = 4
 # Lengths of vectors and tiles of units: a tail is what remains beyond full blocks.
 BLOCKS = (16, 8, 32, 64, 128, 256, 4, 2)
-TAIL_WAYS = ("early", "zero", "stale", "repeated")
+TAIL_WAYS = ("early", "zero", "stale", "repeated", "aligned")
 
 # Functions that kernels take for each other.
 _TAKEN_FOR_EACH_OTHER = (
@@ -167,7 +167,7 @@ class PlaceRewrites:
             yield self._made("fixed_point", 3, alterations.result_on_grid, bits=bits)
         for least in _FLUSHED_BELOW:
             yield self._made("flushed", 3, alterations.flushed_below, least=least)
-        yield self._made("exact", 4, alterations.exact)
+        yield self._made("sum_in_float64" if place.is_sum else "exact", 4, alterations.exact)
 
     def _of_formats(self) -> Iterator[Hypothesis]:
         place = self.place

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from precreg.arithmetic import format_of
 from precreg.diagnose.places import PlaceKey, expression_at
-from precreg.diagnose.rewrites import BLOCKS, TAIL_WAYS, Hypothesis, other_numbers, tail_of
+from precreg.diagnose.rewrites import BLOCKS, Hypothesis, other_numbers, tail_of
 from precreg.diagnose.torch import alterations
 from precreg.types import RewrittenPlace, Site
 
@@ -150,7 +150,7 @@ def _of_indices(place: TorchPlace) -> Iterator[Hypothesis]:
         return
     for block in BLOCKS:
         if tail_of(place.shape[-1], block)[1]:
-            for way in TAIL_WAYS:
+            for way in ("early", "zero", "stale", "repeated"):
                 yield _made(place, "tail", 2, alterations.tensor_result_tail, block=block, way=way)
     for axis in range(-min(len(place.shape), 2), 0):
         for by in (1, -1):
