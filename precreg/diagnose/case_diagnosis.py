@@ -11,12 +11,25 @@ from msgspec.structs import replace
 
 from precreg.diagnose.rewrites import suggested_rewrites
 from precreg.diagnose.search import SearchResult, explains_most
-from precreg.diagnose.tasks import BaseResult, DiagnosisTask, SearchAnswer, with_commit
+from precreg.diagnose.tasks import (
+    ACCEPTED_FILE,
+    ACTUAL_FILE,
+    BaseResult,
+    DiagnosisTask,
+    SearchAnswer,
+    error_shapes,
+    with_commit,
+)
 from precreg.diagnose.undone import undo_changes
 from precreg.diagnose.unit_explanation import explain_by_units
 from precreg.errors import UserError
 from precreg.run import checked_out_version, prepare_cases, run_in_workers
+<<<<<<< HEAD
 from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, TriedBase, UnitExplanation
+=======
+from precreg.storage import read_npz
+from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, Fingerprint, TriedBase
+>>>>>>> d-docs
 from precreg.vcs import git_state, unset_hook_variables
 
 # Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
@@ -69,9 +82,11 @@ def diagnose_case(
         left = max(_MIN_SECONDS, seconds - (monotonic() - began))
         task = task._replace(suggested=suggested_rewrites(measured.fingerprints), seconds=left)
         results = _search_bases(case, task, accepted, measured)
+        measured = replace(measured, fingerprints=_shapes(task, measured))
     return replace(_concluded(found, measured, results), seconds=monotonic() - began)
 
 
+<<<<<<< HEAD
 def _explained(
     case: Case, task: DiagnosisTask, accepted: str | None, units: Sequence[Case]
 ) -> tuple[UnitExplanation, ...]:
@@ -85,6 +100,13 @@ def _explained(
         if problem.slug not in ("no-checkout", "no-git"):
             raise
         return ()
+=======
+def _shapes(task: DiagnosisTask, measured: SearchAnswer) -> tuple[Fingerprint, ...]:
+    """Return the shapes of the errors; within the tolerance, those of the change since the accepted version."""
+    if not measured.is_accurate or not (task.folder / ACCEPTED_FILE).exists():
+        return measured.fingerprints
+    return error_shapes(*(read_npz(task.folder / name, name) for name in (ACTUAL_FILE, ACCEPTED_FILE)))
+>>>>>>> d-docs
 
 
 def _not_repeating(found: Diagnosis, case: Case, task: DiagnosisTask, measured: SearchAnswer) -> Diagnosis:
@@ -167,7 +189,8 @@ def _concluded(found: Diagnosis, measured: SearchAnswer, results: Sequence[BaseR
     out_of_time = any(each.found.out_of_time for each in results)
     found = replace(found, bases=bases, out_of_time=out_of_time)
     if measured.is_accurate and all(each.is_same for each in results):
-        return replace(found, status="passed")
+        return replace(found, status="passed", fingerprints=())
+    found = replace(found, fingerprints=measured.fingerprints)
     with_causes = [each for each in results if each.found.causes]
     if not with_causes:
         return found

@@ -6,7 +6,7 @@ one runs the accepted version, and rewrites it. So a subject that crashes ends n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct, msgpack, structs
 
-from precreg.arithmetic.devices import is_floating
 from precreg.diagnose.bases import (
     CaseRun,
     case_call,
@@ -73,6 +72,7 @@ class SearchAnswer(Struct, frozen=True):
     difference: Cause | None = None
     # All outputs are within the case's tolerance, or equal the golden's.
     is_accurate: bool = False
+    # The shapes of the errors against the oracle.
     fingerprints: tuple[Fingerprint, ...] = ()
     # The watched functions that ran, as "file.py:function".
     executed: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class DiagnosisTask(NamedTuple):
             digest=combine_digests(array_digests(run.actual)),
             difference=None if run.repeats else _difference(run),
             is_accurate=_is_accurate(run, self.chain),
-            fingerprints=tuple(_fingerprints(run)),
+            fingerprints=error_shapes(run.actual, run.oracle),
         )
 
     def _error_kind(self, case: Case) -> ErrorKind:
@@ -287,14 +287,6 @@ def search_base(search: PreparedSearch, deadline: float) -> BaseResult:
     return BaseResult(tried, found)
 
 
-def _fingerprints(run: CaseRun) -> Iterator[Fingerprint]:
-    """Yield the shapes of the errors against the oracle, for real floating outputs."""
-    for name, actual in run.actual.items():
-        exact = run.oracle.get(name)
-        if exact is not None and exact.shape == actual.shape and is_floating(actual.dtype):
-            yield from find_fingerprints(name, actual, exact)
-
-
 def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:
     """Return whether every output equals the golden's, or meets the case's tolerance."""
     paired = error_to_explain(run.actual, run.oracle)
@@ -303,6 +295,15 @@ def _is_accurate(run: CaseRun, chain: tuple[str, ...]) -> bool:
     if run.case.role == "golden":
         return paired.differing == 0
     return all(_meets(run, name, chain) for name in run.actual)
+
+
+def error_shapes(actual: Arrays, right: Arrays) -> tuple[Fingerprint, ...]:
+    """Return the shapes of the errors of all outputs, the surest first; outputs that are no numbers have none."""
+    found: list[Fingerprint] = []
+    for name in actual.keys() & right.keys():
+        with suppress(UserError):
+            found += find_fingerprints(name, actual[name], right[name])
+    return tuple(sorted(found, key=lambda each: (-each.certainty, each.output)))
 
 
 def _meets(run: CaseRun, name: str, chain: Sequence[str]) -> bool:

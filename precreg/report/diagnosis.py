@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import PurePosixPath
 from shlex import quote
 
+from precreg.report.fingerprints import describe_fingerprint
 from precreg.report.rewrite_words import cause_family, cause_phrase, format_figure, format_figures
 from precreg.types import (
     CaseResult,
@@ -42,6 +43,9 @@ _MIN_SHARE_OF_BITS = 0.5
 
 # A cause of these names is the operation at which a second run begins to differ. Nothing was rewritten.
 _OF_REPEATS = frozenset({"left_by_earlier_call", "differs_between_runs"})
+
+# The problem of a base whose result differs from the one to explain by the rounding of the output alone.
+_ORDINARY = "ordinary rounding"
 
 # Targets that have a name in place of a line.
 _NAMED = frozenset({"input", "param", "output"})
@@ -128,7 +132,7 @@ def _rows(diagnosis: Diagnosis, known: Mapping[str, Diagnosis]) -> Iterator[tupl
     yield from (("runner-up", _sentence(cause, None)) for cause in diagnosis.runners_up[:_MAX_RUNNERS_UP])
     yield from (("explained by", _explanation(each, known)) for each in diagnosis.explained_by)
     yield from (("to do", text) for text in _next_steps(diagnosis))
-    if diagnosis.error_kind != "unknown":
+    if diagnosis.error_kind != "unknown" and diagnosis.status != "passed":
         yield "errors", _ERROR_KINDS[diagnosis.error_kind]
     yield from (("shape", _shape(found)) for found in diagnosis.fingerprints)
     yield from (("cleared", f"{_place(each)} does not affect the errors") for each in diagnosis.cleared)
@@ -179,11 +183,9 @@ def _unknown(diagnosis: Diagnosis) -> str:
     if diagnosis.status == "nondeterministic":
         found = "unknown: repeats differ"
     elif not every:
-        problems = [base.problem for base in diagnosis.bases if base.problem]
-        found = f"unknown: {problems[0]}" if problems else "unknown: no operation could be rewritten"
+        found = _without_rewrites(next((base.problem for base in diagnosis.bases if base.problem), ""))
     else:
-        rewrites = f"{every:,} rewrites" if tried >= every else f"{tried:,} of {every:,} rewrites"
-        found = f"unknown: none of {rewrites} explains the errors"
+        found = f"unknown: none of {_counted(tried, every)} explains the errors"
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
     return found if best is None else f"{found}; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
 
@@ -274,7 +276,9 @@ def _evidence(cause: Cause) -> str:
     evidence, reverses = cause.evidence, cause.reverses
     if evidence.differing and evidence.explained >= _MIN_SHARE_OF_BITS * evidence.differing:
         verb = "restores" if reverses else "reproduces"
-        kind = "changed" if cause.base == "accepted" else "differing"
+        # The result of a statement is compared with that of the accepted version, too.
+        is_accepted = cause.base == "accepted" or cause.place.target == "statement"
+        kind = "changed" if is_accepted else "differing"
         elements = "element" if evidence.differing == 1 else "elements"
         text = f"{verb} {evidence.explained:,} of {evidence.differing:,} {kind} {elements}"
         others = evidence.elements - evidence.differing - (evidence.reproduced - evidence.explained)
@@ -296,8 +300,7 @@ def _distinct(value: float, digits: int, limit: float = 1.0) -> str:
 
 
 def _shape(found: Fingerprint) -> str:
-    shape = f"{_SHAPES[found.kind]}{format_figures(found.values)}"
-    return f"{found.output}: {shape}, {_percent(found.certainty)} of the errors"
+    return f"{found.output}: {describe_fingerprint(found)}"
 
 
 def _explanation(found: UnitExplanation, known: Mapping[str, Diagnosis]) -> str:
@@ -324,12 +327,29 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"begin with the unit case: it is smaller, and runs the same code ({names})"
 
 
+def _without_rewrites(problem: str) -> str:
+    if problem == _ORDINARY:
+        return "unknown: the errors are no larger than ordinary rounding"
+    return f"unknown: {problem or 'no operation could be rewritten'}"
+
+
+def _counted(tried: int, every: int) -> str:
+    """Count rewrites and runs: rewrites also run together, so there may be more runs than rewrites."""
+    if not every:
+        return "no rewrite"
+    if tried < every:
+        return f"{tried:,} of {every:,} rewrites"
+    return f"{every:,} rewrites" if tried == every else f"{every:,} rewrites, in {tried:,} runs,"
+
+
 def _tried(base: TriedBase) -> str:
     commit = f" {base.commit[:8]}" if base.commit else ""
     name = f"{_BASES[base.base]}{commit}"
+    if base.problem == _ORDINARY:
+        return f"{name}: rounding of the output explains all errors, so no rewrite ran"
     if base.problem:
         return f"{name}: could not be rewritten: {base.problem}"
-    counted = f"{base.tried:,} of {base.hypotheses:,} rewrites"
+    counted = _counted(base.tried, base.hypotheses)
     return f"{name}: {counted} at {base.places:,} {'place' if base.places == 1 else 'places'}"
 
 

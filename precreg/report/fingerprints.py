@@ -52,7 +52,7 @@ class _Figures:
         value = self.values.get(name, 0.0)
         if isinstance(value, str):
             return value
-        return f"{int(value):,}" if value.is_integer() and abs(value) < 1e9 else format_number(value, 4)
+        return f"{int(value):,}" if float(value).is_integer() and abs(value) < 1e9 else format_number(value, 4)
 
     def precise(self, name: str) -> str:
         value = self.values.get(name, 0.0)

@@ -159,6 +159,15 @@ def test_a_stale_buffer_is_named_where_the_second_run_departs(accepted, tmp_path
     assert done.returncode == 1
 
 
+def test_the_shapes_of_the_errors_are_in_the_diagnosis(accepted, tmp_path):
+    old = "    return centred / np.sqrt(variance + np.float32(1e-5))"
+    new = "    out = centred / np.sqrt(variance + np.float32(1e-5))\n    out[:, 96:] = out[:, :4]\n    return out"
+    done, found = diagnosed(accepted, tmp_path, old, new, "layer_norm")
+    shapes = {each["kind"]: each["values"] for each in found["fingerprints"]}
+    assert (shapes["last_block"]["axis"], shapes["last_block"]["start"]) == (1, 96)
+    assert "shape: out: 100 % of the squared error is from index 96 of axis 1" in done.stderr
+
+
 def test_a_case_without_an_error_passes(accepted, tmp_path):
     done, found = diagnosed(accepted, tmp_path, "import numpy as np\n", "import numpy as np  # fast\n", "adam")
     assert (done.returncode, found["status"], found["causes"]) == (0, "passed", [])

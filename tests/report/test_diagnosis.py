@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
 from precreg.diagnose.bases import hypotheses_of, prepare_base
+from precreg.diagnose.change_kind import ChangeKind
 from precreg.diagnose.rewrites.edges import param_hypotheses
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.diagnosis import (
@@ -55,6 +56,14 @@ DIVIDE = RewrittenPlace("operation", "divide", replace(NOW, line=47), "(rate * m
 SWAPPED = Cause("swapped_order", {}, MULTIPLY, "accepted", BITS, NOW, True)
 CAST = Cause("hop", {"format": "float16"}, RewrittenPlace("input", "x"), "reference", ERRORS)
 LEFT = Cause("left_by_earlier_call", {"operand": 1}, MULTIPLY, "subject", ERRORS)
+UNDONE = Cause(
+    "changed_constant",
+    {"before": "beta * 0.9", "now": "beta * 0.99"},
+    RewrittenPlace("statement", "step", Site("ops/adam.py", 49, "m = beta * 0.99"), "beta * 0.99"),
+    "subject",
+    BITS,
+    is_changed=True,
+)
 TRIED = (TriedBase("accepted", "1a2b3c4d5e", 5, 20, 60), TriedBase("golden", problem="recorded"))
 CASE = "unit/row_sum/float16-8x256"
 
@@ -93,6 +102,10 @@ def diagnosed(found, name="float16-8x256"):
             Cause("exact", {}, RewrittenPlace("operations", "exp", Site(module="layers.3")), "accepted", BITS),
             "exact operation, rounded once at layers.3, every exp: reproduces 34 of 34 changed elements",
         ),
+        (
+            UNDONE,
+            "other number at ops/adam.py:49 `beta * 0.99`: undone, it restores 34 of 34 changed elements",
+        ),
     ],
 )
 def test_a_cause_is_one_line_with_place_and_evidence(cause, line):
@@ -116,11 +129,17 @@ def test_the_whole_text_has_the_path_and_the_former_source():
         "tried: the accepted version 1a2b3c4d: 20 of 60 rewrites at 5 places",
         "tried: the golden: could not be rewritten: recorded",
     ]
+    assert "`beta * 0.99`, before `beta * 0.9`: undone" in describe_diagnosis(diagnosis("found", UNDONE))[0]
+    added = replace(UNDONE, rewrite="changed_added", options={"before": "", "now": "beta * 0.99"})
+    assert (
+        "added part at ops/adam.py:49 `beta * 0.99`, which is new: undone"
+        in describe_diagnosis(diagnosis("found", added))[0]
+    )
     gone = describe_diagnosis(diagnosis("found", replace(SWAPPED, present=None)))[0]
     assert "ops/adam.py:47 `rate * (m / denominator)` of the accepted version: " in gone
 
 
-GRID = Fingerprint("grid", "out", 0.98, {"format": "float16"})
+GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "float16", "precision": 11.0})
 
 
 @pytest.mark.parametrize(
@@ -135,12 +154,26 @@ GRID = Fingerprint("grid", "out", 0.98, {"format": "float16"})
         (diagnosis("unknown"), "cause: unknown: none of 20 of 60 rewrites explains the errors", ["to do: see where"]),
         (
             diagnosis("unknown", fingerprints=(GRID,)),
-            "cause: unknown: none of 20 of 60 rewrites explains the errors; errors on a grid of powers of two (format",
-            ["shape: out: on a grid of powers of two (format float16), 98 % of the errors"],
+            "cause: unknown: none of 20 of 60 rewrites explains the errors; errors on a grid of powers of two",
+            ["shape: out: 98 % of the results lie on the grid of"],
+        ),
+        (
+            diagnosis("unknown", bases=(TriedBase("reference", places=5, tried=90, hypotheses=60),)),
+            "cause: unknown: none of 60 rewrites, in 90 runs, explains the errors",
+            ["tried: the reference: 60 rewrites, in 90 runs, at 5 places"],
         ),
         (diagnosis("unknown", bases=TRIED[1:]), "cause: unknown: recorded", ["tried: the golden"]),
         (diagnosis("unknown", bases=()), "cause: unknown: no operation could be rewritten", []),
-        (diagnosis("passed"), "cause: none: the case has no error to explain", []),
+        (
+            diagnosis("unknown", bases=(TriedBase("reference", places=5, problem="ordinary rounding"),)),
+            "cause: unknown: the errors are no larger than ordinary rounding",
+            ["tried: the reference: rounding of the output explains all errors, so no rewrite ran"],
+        ),
+        (
+            diagnosis("passed", bases=(TriedBase("accepted", "1a2b3c4d5e", 5),)),
+            "cause: none: the case has no error to explain",
+            ["tried: the accepted version 1a2b3c4d: no rewrite at 5 places"],
+        ),
         (diagnosis("nondeterministic"), "cause: unknown: repeats differ", ["note: repeats differ, so no rewrite"]),
         (
             diagnosis("nondeterministic", LEFT),
@@ -186,7 +219,8 @@ def test_every_rewrite_has_words():
     hypotheses = [*hypotheses_of(prepared), *param_hypotheses({"steps": 3})]
     made = {each.rewrite for each in hypotheses}
     assert {"hop", "hop_operand", "other_constant", "other_param", "tail", "one_index", "narrow_accumulator"} <= made
-    assert made | set(FAULTS) | set(HARMLESS_CHANGES) <= set(_REWRITES)
+    statements = {f"changed_{kind}" for kind in get_args(ChangeKind)}
+    assert made | set(FAULTS) | set(HARMLESS_CHANGES) | statements <= set(_REWRITES)
     for each in hypotheses:
         words = cause_phrase(Cause(each.rewrite, each.options, RewrittenPlace(each.target, each.name), "golden", BITS))
         assert not set("{}_") & set(re.sub(r"float8_\w+", "", words)), words
@@ -199,6 +233,15 @@ def test_a_rewrite_without_words_is_named_by_its_slug_and_a_family_is_guessed():
     assert "to do: check the offset, the stride and the length of the last block" in text
     strange = describe_diagnosis(diagnosis("found", replace(cause, rewrite="zzz")))
     assert "to do: compare this place with the accepted version" in strange
+
+
+def test_a_lost_conversion_is_put_back_and_one_too_many_is_removed():
+    lost = replace(SWAPPED, rewrite="cast_removed")
+    assert any(
+        line.startswith("to do: put the conversion back") for line in describe_diagnosis(diagnosis("found", lost))
+    )
+    extra = describe_diagnosis(diagnosis("found", replace(lost, base="subject", present=None)))
+    assert any(line.startswith("to do: remove the conversion") for line in extra)
 
 
 def test_an_option_that_an_older_record_lacks_leaves_the_plain_words():

@@ -168,3 +168,11 @@ def test_errors_that_are_large_by_themselves_are_not_excused_by_small_references
     for actual in (exact + noise, exact):
         comparison = compare_arrays(actual.astype(np.float32), exact, rtol=1e-3, atol=1e-5)
         assert describe_near_zero(comparison) == ""
+
+
+def test_whole_figures_may_be_integers_of_python():
+    """Detectors count axes and elements in integers, which have no is_integer before Python 3.12."""
+    rows = np.arange(1, 33)[:, None]
+    exact = np.random.default_rng(0).standard_normal((32, 256))
+    (found,) = find_fingerprints("out", (exact * (1 + 1e-3 * rows)).astype(np.float32), exact)
+    assert describe_fingerprint(found).startswith("each row along axis 1 has its own factor, from 1.001 to 1.032: look")
