@@ -24,12 +24,17 @@ from precreg.diagnose.undone import undo_changes
 from precreg.diagnose.unit_explanation import explain_by_units
 from precreg.errors import UserError
 from precreg.run import checked_out_version, prepare_cases, run_in_workers
-<<<<<<< HEAD
-from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, TriedBase, UnitExplanation
-=======
 from precreg.storage import read_npz
-from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, Fingerprint, TriedBase
->>>>>>> d-docs
+from precreg.types import (
+    Case,
+    Cause,
+    Diagnosis,
+    DiagnosisBase,
+    DiagnosisStatus,
+    Fingerprint,
+    TriedBase,
+    UnitExplanation,
+)
 from precreg.vcs import git_state, unset_hook_variables
 
 # Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
@@ -86,7 +91,6 @@ def diagnose_case(
     return replace(_concluded(found, measured, results), seconds=monotonic() - began)
 
 
-<<<<<<< HEAD
 def _explained(
     case: Case, task: DiagnosisTask, accepted: str | None, units: Sequence[Case]
 ) -> tuple[UnitExplanation, ...]:
@@ -100,13 +104,13 @@ def _explained(
         if problem.slug not in ("no-checkout", "no-git"):
             raise
         return ()
-=======
+
+
 def _shapes(task: DiagnosisTask, measured: SearchAnswer) -> tuple[Fingerprint, ...]:
     """Return the shapes of the errors; within the tolerance, those of the change since the accepted version."""
     if not measured.is_accurate or not (task.folder / ACCEPTED_FILE).exists():
         return measured.fingerprints
     return error_shapes(*(read_npz(task.folder / name, name) for name in (ACTUAL_FILE, ACCEPTED_FILE)))
->>>>>>> d-docs
 
 
 def _not_repeating(found: Diagnosis, case: Case, task: DiagnosisTask, measured: SearchAnswer) -> Diagnosis:
