@@ -123,7 +123,7 @@ class _Options(NamedTuple):
         kinds = self._kinds()
         if len(kinds) != 1:
             got = " and ".join(kinds) or "none of them"
-            expected = "expected one of --good REVISION, --package and --variable or --flags"
+            expected = "expected one of --good REVISION, --package, --variable or --flags, and --precision"
             raise UserError("bad-bisection", f"{expected} but got {got}; example: --good v1.0 --bad HEAD")
         if self.good is None and (self.bad is not None or self.step):
             raise UserError("bad-bisection", "expected --good REVISION but got none; example: --good v1.0")

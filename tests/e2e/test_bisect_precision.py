@@ -198,4 +198,5 @@ def test_a_case_that_does_not_repeat(project):
 def test_several_cases_and_no_method(project):
     (project / "suites/unit/other.yaml").write_text(SUITE.replace("suite: chain", "suite: chains"))
     assert "error[unknown-case]" in precreg(project, "bisect", "chain", "--precision").stderr
-    assert "error[bad-value]: expected --precision" in precreg(project, "bisect", "unit/chain/*").stderr
+    expected = "expected one of --good REVISION, --package, --variable or --flags, and --precision"
+    assert expected in precreg(project, "bisect", "unit/chain/*").stderr

@@ -194,7 +194,8 @@ def latest_large_step(sizes: Sequence[float], least: float) -> FoundWorsening | 
 def is_in_order(sizes: Sequence[float], before: float, least: float) -> bool:
     """Return True if noise on a coarse grid does not explain that an exact series is worse than `before` at its end."""
     # Values that repeat need not be exact: 1.0, 1.1, 0.9, 1.0 is noise. Its steps are small, and come back.
-    if 0 < LARGE_STEP * before < sizes[-1] or sizes[-MIN_EQUAL_RUNS:] == [sizes[-1]] * MIN_EQUAL_RUNS:
+    # A level is the exponential of a logarithm: its rounding does not make a step of exactly LARGE_STEP a larger one.
+    if 0 < LARGE_STEP * before * (1 + 1e-9) < sizes[-1] or sizes[-MIN_EQUAL_RUNS:] == [sizes[-1]] * MIN_EQUAL_RUNS:
         return True
     return order_p_value([size > least * before for size in sizes]) <= ORDER_ALPHA
 

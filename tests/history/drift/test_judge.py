@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from precreg.history.drift.record import DriftMode, DriftState
@@ -471,6 +471,7 @@ HISTORIES = st.one_of(
 
 
 @given(HISTORIES, st.integers(-40, 40))
+@example([0.5, 0.5, 0.75, 0.75], 4)  # exp(log(8)) is below 8, and 12 is no more than 1.5 times 8
 def test_the_unit_does_not_matter(values, exponent):
     factor = 2.0**exponent
     found, scaled = judged(values, 1.0), judged([factor * value for value in values], factor)
