@@ -15,7 +15,7 @@ from precreg.diagnose.undone import undo_changes
 from precreg.diagnose.unit_explanation import explain_by_units
 from precreg.errors import UserError
 from precreg.run import checked_out_version, prepare_cases, run_in_workers
-from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, TriedBase, UnitExplanation
+from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, ErrorKind, TriedBase, UnitExplanation
 from precreg.vcs import git_state, unset_hook_variables
 
 # Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
@@ -24,6 +24,8 @@ _ACCEPTED_SHARE = 0.5
 _UNDO_SHARE = 0.3
 # Unit cases that explain a larger case are searched in this part of the time.
 _UNITS_SHARE = 0.5
+# The case is traced in at most this part of the time.
+_TRACE_SHARE = 0.15
 _MIN_SECONDS = 1.0
 # This order decides between equally good causes: the accepted version is most like the subject, and a place in the
 # subject itself is where its author looks.
@@ -52,18 +54,13 @@ def diagnose_case(
     with TemporaryDirectory(prefix="precreg-diagnosis-") as folder:
         task = DiagnosisTask(project, seed, chain, seconds, Path(folder))
         (measured,) = run_in_workers([case], task, 1)
-        found = Diagnosis(
-            case=case.id,
-            seed=seed,
-            commit="" if state is None else state.commit,
-            status="unknown",
-            error_kind=measured.error_kind,
-        )
+        found = Diagnosis(case=case.id, seed=seed, commit="" if state is None else state.commit, status="unknown")
         if measured.problem:
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
         if not measured.repeats:
             return replace(_not_repeating(found, case, task, measured), seconds=monotonic() - began)
-        found = replace(found, explained_by=_explained(case, task, accepted, units))
+        explained_by = _explained(case, task, accepted, units)
+        found = replace(found, explained_by=explained_by, error_kind=_error_kind(case, task))
         left = max(_MIN_SECONDS, seconds - (monotonic() - began))
         results = _search_bases(case, task._replace(seconds=left), accepted, measured)
     return replace(_concluded(found, measured, results), seconds=monotonic() - began)
@@ -82,6 +79,12 @@ def _explained(
         if problem.slug not in ("no-checkout", "no-git"):
             raise
         return ()
+
+
+def _error_kind(case: Case, task: DiagnosisTask) -> ErrorKind:
+    """Return whether rounding or the formula explains more of the errors; unknown if a trace takes too long."""
+    (answer,) = run_in_workers([case], task._replace(traces=True, seconds=_TRACE_SHARE * task.seconds), 1)
+    return answer.error_kind
 
 
 def _not_repeating(found: Diagnosis, case: Case, task: DiagnosisTask, measured: SearchAnswer) -> Diagnosis:

@@ -88,6 +88,8 @@ class DiagnosisTask(NamedTuple):
     folder: Path
     bases: tuple[DiagnosisBase, ...] = ()
     trees: TreePair | None = None
+    # Trace the case alone, in a worker that may be killed: a trace takes hundreds of times as long as the case.
+    traces: bool = False
 
     def prepare(self) -> None:
         """Lead imports to the other version, if this is its worker."""
@@ -98,6 +100,8 @@ class DiagnosisTask(NamedTuple):
         """Return what the worker found about a case."""
         try:
             with np.errstate(all="ignore"):
+                if self.traces:
+                    return SearchAnswer(case.id, error_kind=self._error_kind(case))
                 return self._measure(case) if not self.bases else self._search(case)
         except CaseFailed as failed:
             return SearchAnswer(case.id, problem=failed.failure.message)
@@ -110,7 +114,6 @@ class DiagnosisTask(NamedTuple):
             write_npz(stream, run.actual)
         return SearchAnswer(
             case.id,
-            error_kind=self._error_kind(case),
             repeats=run.repeats,
             digest=combine_digests(array_digests(run.actual)),
             difference=None if run.repeats else _difference(run),
@@ -183,8 +186,8 @@ class DiagnosisTask(NamedTuple):
         return answer.case
 
     def timeout_s(self, case: Case) -> float:
-        """Return the time of the search and of the runs before it."""
-        return self.seconds + 10 * case.timeout_s
+        """Return the time of the search and of the runs before it, or of the trace."""
+        return self.seconds if self.traces else self.seconds + 10 * case.timeout_s
 
     def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
         """Return the answer of a worker that died."""
