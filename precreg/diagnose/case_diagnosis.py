@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -27,6 +28,8 @@ _UNITS_SHARE = 0.5
 # The case is traced in at most this part of the time.
 _TRACE_SHARE = 0.15
 _MIN_SECONDS = 1.0
+# A larger case with an explanation keeps it if the search for rewrites takes so many times its seconds.
+_KILL_AFTER = 1.15
 # This order decides between equally good causes: the accepted version is most like the subject, and a place in the
 # subject itself is where its author looks.
 _ORDER: tuple[DiagnosisBase, ...] = ("accepted", "subject", "golden", "reference")
@@ -62,8 +65,12 @@ def diagnose_case(
         explained_by = _explained(case, task, accepted, units)
         found = replace(found, explained_by=explained_by, error_kind=_error_kind(case, task))
         left = max(_MIN_SECONDS, seconds - (monotonic() - began))
-        results = _search_bases(case, task._replace(seconds=left), accepted, measured)
-    return replace(_concluded(found, measured, results), seconds=monotonic() - began)
+        # A run kills a diagnosis that takes a third longer, with the explanations that it has.
+        deadline = began + _KILL_AFTER * seconds if explained_by else inf
+        results = _search_bases(case, task._replace(seconds=left, deadline=deadline), accepted, measured)
+    concluded = _concluded(found, measured, results)
+    is_late = monotonic() >= deadline
+    return replace(concluded, seconds=monotonic() - began, out_of_time=concluded.out_of_time or is_late)
 
 
 def _explained(
@@ -117,6 +124,8 @@ def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measure
     oracle: DiagnosisBase = "golden" if case.role == "golden" else "reference"
     bases: tuple[DiagnosisBase, ...] = (oracle, "subject")
     if accepted is None and measured.is_accurate and case.role == "golden":
+        return results
+    if monotonic() + _MIN_SECONDS > task.deadline:
         return results
     left = max(1.0, task.seconds - (monotonic() - began))
     (answer,) = run_in_workers([case], task._replace(bases=bases, seconds=left), 1)

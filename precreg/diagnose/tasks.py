@@ -42,6 +42,8 @@ from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_impor
 from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Reason, TriedBase
 
+# Seconds in which a worker can start, and say that its time is up.
+_ANSWER_SECONDS = 0.2
 ACTUAL_FILE = "actual.npz"
 # The results of the accepted version, which rewrites of the subject should restore.
 ACCEPTED_FILE = "accepted.npz"
@@ -90,6 +92,8 @@ class DiagnosisTask(NamedTuple):
     trees: TreePair | None = None
     # Trace the case alone, in a worker that may be killed: a trace takes hundreds of times as long as the case.
     traces: bool = False
+    # The time by the monotonic clock at which every worker is killed.
+    deadline: float = inf
 
     def prepare(self) -> None:
         """Lead imports to the other version, if this is its worker."""
@@ -187,7 +191,8 @@ class DiagnosisTask(NamedTuple):
 
     def timeout_s(self, case: Case) -> float:
         """Return the time of the search and of the runs before it, or of the trace."""
-        return self.seconds if self.traces else self.seconds + 10 * case.timeout_s
+        longest = self.seconds if self.traces else self.seconds + 10 * case.timeout_s
+        return max(_ANSWER_SECONDS, min(longest, self.deadline - monotonic()))
 
     def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
         """Return the answer of a worker that died."""
