@@ -19,6 +19,7 @@ from precreg.diagnose.bases import (
     CaseRun,
     PreparedBase,
     case_call,
+    gives_target,
     hypotheses_of,
     oracle_base,
     prepare_base,
@@ -242,7 +243,7 @@ def search_base(base: Base, target: Arrays, deadline: float) -> BaseResult:
         return BaseResult(TriedBase(base.name, problem=f"{type(error).__name__}: {error}"))
     if not prepared.error.target:
         return BaseResult(TriedBase(base.name, problem="no output of the same name and shape"))
-    if prepared.error.differing == 0:
+    if gives_target(prepared, target):
         return BaseResult(TriedBase(base.name, places=len(prepared.places)), is_same=True)
     return _searched(prepared, deadline)
 
