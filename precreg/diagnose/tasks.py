@@ -19,6 +19,7 @@ from msgspec import Struct, msgpack, structs
 from precreg.diagnose.bases import (
     CaseRun,
     case_call,
+    gives_target,
     hypotheses_of,
     oracle_base,
     prepare_base,
@@ -280,10 +281,10 @@ def search_base(search: PreparedSearch, deadline: float) -> BaseResult:
         return BaseResult(TriedBase(name, problem=f"{type(error).__name__}: {error}"))
     if not prepared.error.target:
         return BaseResult(TriedBase(name, problem="no output of the same name and shape"))
+    if gives_target(prepared, search.target):
+        return BaseResult(TriedBase(name, places=len(prepared.places)), is_same=True)
     if prepared.error.is_ordinary:
         return BaseResult(TriedBase(name, places=len(prepared.places), problem="ordinary rounding"))
-    if prepared.error.differing == 0:
-        return BaseResult(TriedBase(name, places=len(prepared.places)), is_same=True)
     hypotheses = hypotheses_of(prepared, search.suggested)
     found = CauseSearch(prepared.base, prepared.error, prepared.places, hypotheses, deadline).run()
     tried = TriedBase(name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)
