@@ -132,6 +132,7 @@ KIND_OF_FINGERPRINT: dict[str, frozenset[CauseKind]] = {
     "at_large_values": frozenset({"saturation", "clip", "approximation", "fewer_terms"}),
     "at_ties": frozenset({"rounding_mode"}),
     "saturated": frozenset({"saturation", "clip"}),
+    "wrapped": frozenset({"saturation", "accumulator", "clip"}),
     "flushed": frozenset({"flush"}),
     "never_written": frozenset({"channel", "tail"}),
     "moved_elements": frozenset({"transpose", "axis", "index_shift", "operand"}),

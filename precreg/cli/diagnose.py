@@ -75,7 +75,8 @@ def diagnose_command(
     case = choose_case(project, pattern)
     chain = detect_environment(environment).chain
     accepted = _commit_of(good, project) if good is not None else accepted_commit(case, project, chain)
-    diagnosis = diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted)
+    units = _affected_units(case, accepted, project)
+    diagnosis = diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted, units=units)
     _show(diagnosis, json_file)
     sys.exit(_EXIT_CODES[diagnosis.status])
 
@@ -97,6 +98,17 @@ def accepted_commit(case: Case, project: Path, chain: tuple[str, ...]) -> str | 
         return None
     found = acceptance_commit(project, case.baseline_id, baseline.file)
     return found if isinstance(found, str) else None
+
+
+def _affected_units(case: Case, accepted: str | None, project: Path) -> list[Case]:
+    """Return the unit cases that depend on a file that changed, if they may explain a larger case."""
+    from precreg.suite import load_cases
+    from precreg.vcs import affected_cases, changed_files_since_commit
+
+    if accepted is None or case.tier == "unit":
+        return []
+    units = [each for each in load_cases(project) if each.tier == "unit"]
+    return affected_cases(units, changed_files_since_commit(project, accepted), project)
 
 
 def _show(diagnosis: Diagnosis, json_file: Path | None) -> None:

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic
 from precreg.diagnose.engine import (
     ArrayRewriting,
-    ComputedPlace,
     PlainRewriting,
     Rewriting,
 )
 from precreg.diagnose.evidence import ErrorToExplain, error_to_explain, with_ordinary_rounding
 from precreg.diagnose.locations import error_locations
-from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.onnx import OnnxRewriting
+from precreg.diagnose.places import ComputedPlace, PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params, all_hypotheses, located_hypotheses
 from precreg.diagnose.search import Base
 from precreg.run import (
@@ -90,10 +90,18 @@ def hypotheses_of(prepared: PreparedBase, suggested: frozenset[str] = frozenset(
     """Return all rewrites of a base, the likely ones first; `suggested` are names of rewrites."""
     base, outputs = prepared.base, prepared.outputs
     locations = error_locations(prepared.error)
-    of_places = base.engine.hypotheses(prepared.places.values(), base.inputs, locations)
+    of_places = [*base.engine.hypotheses(prepared.places.values(), base.inputs, locations), *_of_changes(base)]
     located = located_hypotheses((), base.inputs, outputs, locations)
     is_changed = any(base.is_in_changed_file(key) for key in prepared.places)
     return all_hypotheses(of_places, base.inputs, base.params, outputs, base.is_touched, located, is_changed=is_changed)
+
+
+def _of_changes(base: Base) -> list[Hypothesis]:
+    """Return the changed weights and attributes of a model file as rewrites of its accepted version."""
+    if base.changes is None or not isinstance(base.engine, OnnxRewriting):
+        return []
+    present = base.changes.counterpart(base.engine.path)
+    return [] if present is None else base.engine.of_changes(present)
 
 
 def _engine(case: Case, call: Call) -> Rewriting:
@@ -107,6 +115,8 @@ def _engine(case: Case, call: Call) -> Rewriting:
 
     if case.subject.kind == "python":
         return ArrayRewriting(run, call.arithmetic or NumpyArithmetic())
+    if case.subject.kind == "onnx" and "precision" not in case.subject.spec:
+        return OnnxRewriting(case.subject.spec, call)
     if case.subject.kind == "torch":
         from precreg.diagnose.torch import TorchRewriting
 

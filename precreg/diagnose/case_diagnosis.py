@@ -21,28 +21,49 @@ from precreg.diagnose.tasks import (
     with_commit,
 )
 from precreg.diagnose.undone import undo_changes
+from precreg.diagnose.unit_explanation import explain_by_units
 from precreg.errors import UserError
 from precreg.run import checked_out_version, prepare_cases, run_in_workers
 from precreg.storage import read_npz
-from precreg.types import Case, Cause, Diagnosis, DiagnosisBase, DiagnosisStatus, Fingerprint, TriedBase
+from precreg.types import (
+    Case,
+    Cause,
+    Diagnosis,
+    DiagnosisBase,
+    DiagnosisStatus,
+    Fingerprint,
+    TriedBase,
+    UnitExplanation,
+)
 from precreg.vcs import git_state, unset_hook_variables
 
 # Rewrites of the accepted version get this part of the time: equal bits are the strongest evidence.
 _ACCEPTED_SHARE = 0.5
 # Statements of the change are undone in this part of the time, each in a process of its own.
 _UNDO_SHARE = 0.3
+# Unit cases that explain a larger case are searched in this part of the time.
+_UNITS_SHARE = 0.5
+_MIN_SECONDS = 1.0
 # This order decides between equally good causes: the accepted version is most like the subject, and a place in the
 # subject itself is where its author looks.
 _ORDER: tuple[DiagnosisBase, ...] = ("accepted", "subject", "golden", "reference")
 
 
 def diagnose_case(
-    case: Case, project: Path, *, seed: int, chain: tuple[str, ...], seconds: float, accepted: str | None
+    case: Case,
+    project: Path,
+    *,
+    seed: int,
+    chain: tuple[str, ...],
+    seconds: float,
+    accepted: str | None,
+    units: Sequence[Case] = (),
 ) -> Diagnosis:
     """Return the causes of a case's errors at one seed, found within about `seconds`.
 
-    `accepted` is the commit of the accepted version, if one is known. A failure of the case is a status and no
-    exception. Raises UserError (no-workers), and the errors of building the case's programs.
+    `accepted` is the commit of the accepted version, if one is known. `units` are unit cases that may explain a larger
+    case, the first choice first. A failure of the case is a status and no exception. Raises UserError (no-workers), and
+    the errors of building the case's programs.
     """
     began = monotonic()
     prepare_cases([case], project)
@@ -62,10 +83,27 @@ def diagnose_case(
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
         if not measured.repeats:
             return replace(_not_repeating(found, case, task, measured), seconds=monotonic() - began)
-        task = task._replace(suggested=suggested_rewrites(measured.fingerprints))
+        found = replace(found, explained_by=_explained(case, task, accepted, units))
+        left = max(_MIN_SECONDS, seconds - (monotonic() - began))
+        task = task._replace(suggested=suggested_rewrites(measured.fingerprints), seconds=left)
         results = _search_bases(case, task, accepted, measured)
         measured = replace(measured, fingerprints=_shapes(task, measured))
     return replace(_concluded(found, measured, results), seconds=monotonic() - began)
+
+
+def _explained(
+    case: Case, task: DiagnosisTask, accepted: str | None, units: Sequence[Case]
+) -> tuple[UnitExplanation, ...]:
+    """Return the unit cases that explain a larger case. They come before rewrites, which a large case has many of."""
+    if accepted is None or not units:
+        return ()
+    try:
+        seconds = _UNITS_SHARE * task.seconds
+        return explain_by_units(case, units, task.project, seed=task.seed, accepted=accepted, seconds=seconds)
+    except UserError as problem:
+        if problem.slug not in ("no-checkout", "no-git"):
+            raise
+        return ()
 
 
 def _shapes(task: DiagnosisTask, measured: SearchAnswer) -> tuple[Fingerprint, ...]:

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from precreg.types import Site
 
+# Files of models have nodes in place of lines.
+_MODEL = ".onnx"
+
 
 class FileChange(NamedTuple):
     """Hold the changed lines of one file, and the present line for each line of the accepted version.
@@ -31,14 +34,18 @@ class ChangedLines:
     def _compare(self, file: str) -> FileChange:
         """Compare one file; a file that one side lacks, or that lies elsewhere, has no changed line."""
         path = Path(file)
-        if not path.is_relative_to(self._accepted):
+        other = self.counterpart(path)
+        if other is None:
             return FileChange(frozenset(), {})
-        other = self._present / path.relative_to(self._accepted)
         try:
-            texts = [each.read_text(encoding="utf-8").splitlines() for each in (path, other)]
+            texts = [_lines(each) for each in (path, other)]
         except (OSError, UnicodeDecodeError):
             return FileChange(frozenset(), {})
         return compare_lines(*texts)
+
+    def counterpart(self, file: Path) -> Path | None:
+        """Return the same file of the present version; None for a file outside."""
+        return self._present / file.relative_to(self._accepted) if file.is_relative_to(self._accepted) else None
 
     def has_changed(self, file: str, first: int, last: int) -> bool:
         """Return whether one of the lines from `first` to `last` changed."""
@@ -51,9 +58,22 @@ class ChangedLines:
         if found is None:
             return None
         path = self._present / Path(file).relative_to(self._accepted)
-        code = path.read_text(encoding="utf-8").splitlines()[found - 1].strip()
+        if path.suffix == _MODEL:
+            from precreg.diagnose.onnx import model_nodes, node_site
+
+            return node_site(model_nodes(path)[found - 1])
+        code = _lines(path)[found - 1].strip()
         shown = path.relative_to(root) if path.is_relative_to(root) else path
         return Site(shown.as_posix(), found, code)
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a text, or one for each node of a model."""
+    if path.suffix == _MODEL:
+        from precreg.diagnose.onnx import node_lines
+
+        return node_lines(path)
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 def compare_lines(accepted: list[str], present: list[str]) -> FileChange:

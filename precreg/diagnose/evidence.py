@@ -124,6 +124,24 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
     )
 
 
+def removed_share(error: ErrorToExplain, made: Arrays) -> float:
+    """Return the part of the errors that a computation removes, 0 to 1, as the mean over the outputs.
+
+    The target of `error` is the accepted result, and its base the failing one. The part of an output is 1 minus the
+    root mean square of the rest over that of the error.
+    """
+    shares = []
+    for name, target in error.target.items():
+        base, found = error.base[name], made.get(name)
+        if found is None or found.shape != target.shape:
+            shares.append(0.0)
+        elif not (same_numbers(target, base) & same_numbers(target, found)).all():
+            rounded = rounded_to(made, error.target, [name])[name]
+            # In each output by itself: where errors grow without end, the rest says nothing about the outputs before.
+            shares.append(min(1.0, max(0.0, 1 - _rest_of(error.size(name), target, base, rounded).rest)))
+    return float(np.mean(shares)) if shares else 0.0
+
+
 def _is_nearer(target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> NDArray[np.bool_]:
     """Return the elements whose error a rewrite at least halves."""
     kind = np.complex128 if target.dtype.kind == "c" else np.float64

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,6 +38,17 @@ class PlaceKey(NamedTuple):
     end_column: int
     name: str
     via: tuple[tuple[str, int], ...] = ()
+
+
+class ComputedPlace(Protocol):
+    """An operation that an engine saw, with its place in the source."""
+
+    @property
+    def key(self) -> PlaceKey:
+        """Return the key of the place."""
+
+    def described(self, root: str) -> RewrittenPlace:
+        """Return the place as reports name it, with a file relative to a folder."""
 
 
 class SourcePlace(NamedTuple):

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.diagnose.changed_lines import ChangedLines
-from precreg.diagnose.engine import ComputedPlace, Rewriting
+from precreg.diagnose.engine import Rewriting
 from precreg.diagnose.evidence import (
     MOST,
     NEARLY_ALL,
@@ -27,7 +27,7 @@ from precreg.diagnose.evidence import (
     rounded_to,
     strength,
 )
-from precreg.diagnose.places import PlaceKey
+from precreg.diagnose.places import ComputedPlace, PlaceKey
 from precreg.diagnose.rewrites import Hypothesis, Params, fit_number
 from precreg.run import Arrays
 from precreg.types import Cause, DiagnosisBase, Evidence, RewrittenPlace
@@ -200,6 +200,9 @@ class CauseSearch:
         best = singles[0]
         if is_exact(best.evidence) or best.evidence.remaining > _LEAST:
             return best if best.evidence.remaining <= _LEAST else None
+        if self.error.ordinary and best.evidence.remaining <= NEARLY_ALL:
+            # Beside a nearly exact result the rest is ordinary rounding.
+            return best
         beam = [each for each in singles[:_BEAM] if each.evidence.remaining <= _LEAST]
         for _ in range(_MOST_CAUSES - 1):
             longer = [one for each in beam for one in self._with_another(each)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from precreg.diagnose.bases import (
 from precreg.diagnose.changed_lines import ChangedLines
 from precreg.diagnose.engine import ArrayRewriting
 from precreg.diagnose.evidence import error_to_explain, measure_evidence
+from precreg.diagnose.executed import note_functions
 from precreg.diagnose.places import described_key
 from precreg.diagnose.repeats import first_difference
 from precreg.diagnose.search import Base, CauseSearch, SearchResult
@@ -72,6 +74,8 @@ class SearchAnswer(Struct, frozen=True):
     is_accurate: bool = False
     # The shapes of the errors against the oracle.
     fingerprints: tuple[Fingerprint, ...] = ()
+    # The watched functions that ran, as "file.py:function".
+    executed: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -198,12 +202,18 @@ class DiagnosisTask(NamedTuple):
 
 
 class OutputsTask(NamedTuple):
-    """Run the subject of a case once in a checkout, and store its outputs in a file."""
+    """Run the subject of a case once in a checkout, and store its outputs in a file.
+
+    The answer names the functions of the `watched` files that ran.
+    """
 
     project: Path
     seed: int
     file: Path
     trees: TreePair
+    watched: tuple[str, ...] = ()
+    # A run that takes longer gives no outputs.
+    seconds: float = inf
 
     def prepare(self) -> None:
         """Lead imports to the checkout."""
@@ -213,14 +223,16 @@ class OutputsTask(NamedTuple):
         """Store the outputs, or return the reason why there are none."""
         try:
             with np.errstate(all="ignore"), blame_failures(Reason.SUBJECT_ERROR):
-                outputs = run_subject_once(case, case_call(case, self.project, self.seed)).arrays
+                call = case_call(case, self.project, self.seed)
+                with note_functions(self.trees.other, self.watched) as executed:
+                    outputs = run_subject_once(case, call).arrays
             with open(self.file, "wb") as stream:
                 write_npz(stream, outputs)
         except CaseFailed as failed:
             return SearchAnswer(case.id, problem=failed.failure.message)
         except UserError as error:
             return SearchAnswer(case.id, problem=error.message)
-        return SearchAnswer(case.id)
+        return SearchAnswer(case.id, executed=tuple(sorted(executed)))
 
     def decoder(self) -> msgpack.Decoder[SearchAnswer]:
         """Return the decoder of answers."""
@@ -235,8 +247,8 @@ class OutputsTask(NamedTuple):
         return answer.case
 
     def timeout_s(self, case: Case) -> float:
-        """Return the timeout of a case."""
-        return case.timeout_s
+        """Return the timeout of a case, or the time that is left."""
+        return min(case.timeout_s, self.seconds)
 
     def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
         """Return the answer of a worker that died."""

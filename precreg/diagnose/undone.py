@@ -6,6 +6,7 @@ finds the smallest parts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
@@ -54,7 +55,7 @@ def undo_changes(case: Case, task: DiagnosisTask, accepted: str, seconds: float)
     with checked_out_version(task.project, present, present) as version:
         search = _Undoing(case, task, version, monotonic() + seconds)
         try:
-            parts = search.smallest(_functions(version, accepted, present))
+            parts = search.smallest(changed_functions(version, accepted, present))
         except _TimeIsUp:
             return Undone(runs=search.runs)
     if not parts or len(parts) > MAX_UNDONE:
@@ -63,8 +64,8 @@ def undo_changes(case: Case, task: DiagnosisTask, accepted: str, seconds: float)
     return Undone(tuple(causes), search.runs)
 
 
-def _functions(version: OtherVersion, accepted: str, present: str) -> list[SourcePart]:
-    """Return the changed functions and module statements of all Python files."""
+def changed_functions(version: OtherVersion, accepted: str, present: str) -> list[SourcePart]:
+    """Return the changed functions and module statements of all Python files, as parts of a checkout of `present`."""
     root = version.trees.other
     files = [each for each in changed_between(root, accepted, present) if each.after.endswith(".py")]
     former, now = (
@@ -72,6 +73,32 @@ def _functions(version: OtherVersion, accepted: str, present: str) -> list[Sourc
         for side, commit in enumerate((accepted, present))
     )
     return functions_changed({each.after: each.before for each in files}, former, now, {each.after for each in files})
+
+
+class EditedTree:
+    """A checkout whose files have parts undone, each time other ones."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._contents: dict[Path, bytes] = {}
+        self._writes = 0
+
+    def undo(self, parts: Sequence[SourcePart]) -> None:
+        """Write the files with parts undone, and all others as they were. Raises ValueError for parts that overlap."""
+        by_file: dict[Path, list[SourcePart]] = {}
+        for part in parts:
+            by_file.setdefault(self._root / part.change.file, []).append(part)
+        for path in self._contents.keys() - by_file.keys():
+            self._write(path, self._contents[path])
+        for path, own in by_file.items():
+            content = self._contents.setdefault(path, path.read_bytes())
+            self._write(path, edited(content, own))
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        # Python takes cached bytecode for that of a file of the same size and second, so each content gets a second.
+        self._writes += 1
+        os.utime(path, (self._writes, self._writes))
 
 
 class _Undoing:
@@ -82,7 +109,7 @@ class _Undoing:
         actual = read_npz(task.folder / ACTUAL_FILE, ACTUAL_FILE)
         accepted = read_npz(task.folder / ACCEPTED_FILE, ACCEPTED_FILE)
         self._error = error_to_explain(accepted, actual)
-        self._contents: dict[Path, bytes] = {}
+        self._tree = EditedTree(version.trees.other)
         self.evidence = Evidence(0, 0, 0, 0)
         self.runs = 0
 
@@ -106,7 +133,7 @@ class _Undoing:
             raise _TimeIsUp
         self.runs += 1
         try:
-            self._apply(parts)
+            self._tree.undo(parts)
         except ValueError:
             return False
         made = self._task.folder / f"undone-{self.runs}.npz"
@@ -118,16 +145,6 @@ class _Undoing:
         if is_exact(evidence):
             self.evidence = evidence
         return is_exact(evidence)
-
-    def _apply(self, parts: Sequence[SourcePart]) -> None:
-        for path, content in self._contents.items():
-            path.write_bytes(content)
-        by_file: dict[Path, list[SourcePart]] = {}
-        for part in parts:
-            by_file.setdefault(self._version.trees.other / part.change.file, []).append(part)
-        for path, own in by_file.items():
-            content = self._contents.setdefault(path, path.read_bytes())
-            path.write_bytes(edited(content, own))
 
 
 def _cause(part: SourcePart, evidence: Evidence, project: Path, version: OtherVersion) -> Cause:

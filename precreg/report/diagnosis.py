@@ -100,13 +100,18 @@ def brief_diagnosis(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[
 
 
 def causes_of(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> list[tuple[str, str]]:
-    """Return the id of each diagnosed case with its lines, as `brief_diagnosis` writes them."""
-    return [(result.id, line) for result in results for line in brief_diagnosis(result, known)]
+    """Return the id of each diagnosed case with its lines, as `brief_diagnosis` writes them but without the id."""
+    found = ((result.id, result.diagnosis) for result in results if result.diagnosis is not None)
+    return [(id, line) for id, each in found for line in (cause_line(each), *_explanations(each, known))]
 
 
 def explanation_lines(diagnosis: Diagnosis, known: Mapping[str, Diagnosis]) -> list[str]:
     """Name each unit case that explains the failure of a larger case, with the family of its cause and its share."""
-    return [f"{diagnosis.case}: explained by {_explanation(each, known)}" for each in diagnosis.explained_by]
+    return [f"{diagnosis.case}: {line}" for line in _explanations(diagnosis, known)]
+
+
+def _explanations(diagnosis: Diagnosis, known: Mapping[str, Diagnosis]) -> list[str]:
+    return [f"explained by {_explanation(each, known)}" for each in diagnosis.explained_by]
 
 
 def describe_diagnosis(diagnosis: Diagnosis, known: Mapping[str, Diagnosis] | None = None) -> list[str]:

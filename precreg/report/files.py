@@ -6,6 +6,7 @@ Every caller of a run, the command and the pytest plugin, hands RUN_OUTPUTS to t
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
@@ -56,13 +57,20 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
 
 
 def explain_case(
-    case: Case, project: Path, *, seed: int, chain: tuple[str, ...], seconds: float, accepted: str | None
+    case: Case,
+    project: Path,
+    *,
+    seed: int,
+    chain: tuple[str, ...],
+    seconds: float,
+    accepted: str | None,
+    units: Sequence[Case],
 ) -> Diagnosis:
     """Diagnose a failed case, as `diagnose_case` does."""
     # Late, because it brings numpy and the shadows, and most runs have no failed case.
     from precreg.diagnose import diagnose_case
 
-    return diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted)
+    return diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted, units=units)
 
 
 RUN_OUTPUTS = RunOutputs(

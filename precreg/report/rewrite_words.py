@@ -117,6 +117,10 @@ _REWRITES = {
     "all_axes": _Words("reduction along all axes", _INDEX),
     "other_operand": _Words("another operand", _FORMULA, "{input} in place of operand {operand}"),
     "power_of_two": _Words("size rounded to a power of two", _SCALE, "size rounded to a power of two, {way}"),
+    "dropped_operand": _Words("operand that is left out", _FORMULA, "operand {operand} that is left out"),
+    "unfused": _Words("bias that is added after a rounding", _ORDER),
+    "quantization_removed": _Words("no quantization", _SCALE),
+    "other_weights": _Words("other weights", _CONSTANT, "other weights {name}, {changed} elements"),
     "offset": _Words("constant offset", _CONSTANT, "offset {value}"),
     "changed_constant": _Words("other number", _CONSTANT),
     "changed_conversion": _Words("other conversion", _CONVERSION),
@@ -163,8 +167,8 @@ _FAMILY_PARTS = {
 
 # The form that the rewrite of a product or of a quotient makes.
 _SWAPS = {
-    **dict.fromkeys(("multiply", "aten.mul.Tensor", "aten.mul.Scalar"), "multiply before divide"),
-    **dict.fromkeys(("divide", "aten.div.Tensor", "aten.div.Scalar"), "divide before multiply"),
+    **dict.fromkeys(("multiply", "aten.mul.Tensor", "aten.mul.Scalar", "Mul"), "multiply before divide"),
+    **dict.fromkeys(("divide", "aten.div.Tensor", "aten.div.Scalar", "Div"), "divide before multiply"),
 }
 
 

@@ -41,6 +41,11 @@ _EXPLAINABLE = frozenset(
     {Reason.REGRESSED, Reason.OUT_OF_TOLERANCE, Reason.NON_FINITE_MISMATCH, Reason.NONDETERMINISTIC}
 )
 
+# Cases with these verdicts may have other bits than their baseline.
+_MAY_HAVE_CHANGED = frozenset(
+    {Reason.WITHIN_TOLERANCE, Reason.NOT_CLEAR, Reason.IMPROVED, Reason.KNOWN_BAD, Reason.EXPECTED_FAILURE}
+)
+
 # The part of the time left that a case may take while others wait.
 _SHARE = 0.5
 # The part of a case's time in which causes are searched. The case runs before that, and a case whose time is up is
@@ -56,11 +61,19 @@ class DiagnoseCase(Protocol):
     """The function that diagnoses one case; a failure of the case is a result of it and no exception.
 
     It runs the case in a worker of its own, and searches for about so many seconds. `accepted` is the commit of the
-    accepted version; None if there is none.
+    accepted version; None if there is none. `units` are the unit cases that may explain a larger case.
     """
 
     def __call__(
-        self, case: Case, project: Path, *, seed: int, chain: tuple[str, ...], seconds: float, accepted: str | None
+        self,
+        case: Case,
+        project: Path,
+        *,
+        seed: int,
+        chain: tuple[str, ...],
+        seconds: float,
+        accepted: str | None,
+        units: Sequence[Case],
     ) -> Diagnosis:
         """Return the causes of the errors of a case at a seed."""
 
@@ -87,6 +100,8 @@ class FailedCase(NamedTuple):
     baseline: Baseline | None
     # No other case waits for the time that it leaves.
     is_last: bool
+    # Unit cases of the run that may explain a larger case, the largest loss first.
+    units: tuple[Case, ...] = ()
 
 
 class DiagnosedCase(Struct, frozen=True):
@@ -149,7 +164,20 @@ def _failed_cases(cases: Sequence[Case], results: Sequence[CaseResult], jobs: in
     failed = [result for result in results if is_explainable(result) and result.id in by_id]
     failed.sort(key=lambda result: (-largest_loss(result.verdict), result.id))
     last = len(failed) - max(1, jobs)
-    return [_failed_case(by_id[result.id], result, place >= last) for place, result in enumerate(failed)]
+    units = tuple(by_id[result.id] for result in _changed_units(results) if result.id in by_id)
+    return [
+        _failed_case(by_id[result.id], result, place >= last)._replace(units=() if result.tier == "unit" else units)
+        for place, result in enumerate(failed)
+    ]
+
+
+def _changed_units(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Return the unit cases whose results may have changed: those that failed, the largest loss first, and others."""
+    units = [each for each in results if each.tier == "unit" and not is_test_defined(each.definition)]
+    failed = [each for each in units if is_explainable(each)]
+    failed.sort(key=lambda result: (-largest_loss(result.verdict), result.id))
+    passed = [each for each in units if each.verdict.reason in _MAY_HAVE_CHANGED]
+    return [*failed, *sorted(passed, key=lambda result: result.id)]
 
 
 def _failed_case(case: Case, result: CaseResult, is_last: bool) -> FailedCase:
@@ -199,7 +227,13 @@ class ExplanationTask(NamedTuple):
         accepted = self._accepted(item)
         try:
             found = self.explain(
-                item.case, self.project, seed=item.seed, chain=self.chain, seconds=seconds, accepted=accepted
+                item.case,
+                self.project,
+                seed=item.seed,
+                chain=self.chain,
+                seconds=seconds,
+                accepted=accepted,
+                units=item.units,
             )
             # The record has to be read again: JSON has neither NaN nor lone surrogates.
             return msgspec.json.decode(msgspec.json.encode(found), type=Diagnosis)

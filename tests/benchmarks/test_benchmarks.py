@@ -5,7 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from time import sleep
+from time import process_time, sleep
 
 import numpy as np
 import pytest
@@ -144,9 +144,13 @@ def test_what_a_child_works_is_our_own(parts):
 
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        before = own_cores()
-        sleep(0.5)
-        assert own_cores() > before + 0.05
+        before = own_cores() - process_time()
+        # Other programs may leave the child little time on a busy machine.
+        for _ in range(600):
+            if (grown := own_cores() - process_time() - before) > 0.05:
+                break
+            sleep(0.1)
+        assert grown > 0.05
     finally:
         spinning.kill()
         spinning.wait()

@@ -133,10 +133,10 @@ def test_the_table_counts_by_half_oracle_and_kind_and_keeps_harmless_orders_apar
         judged(harmless[1], "found", [cause("test round")]),
     ]
     shown = score_table(scores)
-    assert "| all | 4 | 1 (25 %) | 0 (0 %) | 1 (25 %) | 1 (25 %) | 1 (25 %) |" in shown
-    assert "| held out | 2 | 0 (0 %) | 0 (0 %) | 0 (0 %) | 1 (50 %) | 1 (50 %) |" in shown
-    assert "| operation order | 2 | 1 | 0 | 1 | 0 | 0 |" in shown
-    assert "| harmless order of a sum | 2 | 0 | 0 | 1 | 1 | 0 |" in shown
+    assert "| all | 4 | 1 (25 %) | 0 (0 %) | 0 (0 %) | 1 (25 %) | 1 (25 %) | 1 (25 %) |" in shown
+    assert "| held out | 2 | 0 (0 %) | 0 (0 %) | 0 (0 %) | 0 (0 %) | 1 (50 %) | 1 (50 %) |" in shown
+    assert "| operation order | 2 | 1 | 0 | 0 | 1 | 0 | 0 |" in shown
+    assert "| harmless order of a sum | 2 | 0 | 0 | 0 | 1 | 1 | 0 |" in shown
     assert "1 of 2 were named as such, or passed in silence" in shown
     assert len({line.count("|") for line in shown.splitlines() if line.startswith("|")}) == 1
 
@@ -153,7 +153,7 @@ def test_stored_diagnoses_are_judged_anew(tmp_path, capsys, monkeypatch):
     stored = tmp_path / "scores.json"
     stored.write_bytes(msgspec.json.encode([judged("adam/multiply_first", "found", [cause("later")])]))
     assert score.main(["--again", str(stored)]) == 0
-    assert "| all | 1 | 0 (0 %) | 0 (0 %) | 1 (100 %)" in capsys.readouterr().out
+    assert "| all | 1 | 0 (0 %) | 0 (0 %) | 0 (0 %) | 1 (100 %)" in capsys.readouterr().out
     monkeypatch.setitem(KIND_OF_REWRITE, "later", frozenset({"operation_order"}))
     assert score.main(["--again", str(stored), "--output", str(tmp_path / "new.json")]) == 0
     assert "| all | 1 | 1 (100 %)" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from precreg.run.explanation import (
     explain_failures,
     is_explainable,
 )
-from precreg.types.diagnosis import Cause, Diagnosis, Evidence, RewrittenPlace
+from precreg.types.diagnosis import Cause, Diagnosis, Evidence, RewrittenPlace, UnitExplanation
 from precreg.types.record import TEST_DEFINED_PREFIX, PairedRun
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.report.made import comparison, crashed, improved, nondeterministic, passed, proposed, regressed, skipped
@@ -28,11 +28,12 @@ CAUSE = Cause(
 )
 
 
-def found(case, project, *, seed, chain, seconds, accepted):
+def found(case, project, *, seed, chain, seconds, accepted, units):
     """Return all that a diagnosis was given; it stands for the engine, whose own tests are in tests/diagnose."""
     given = {"seconds": seconds, "accepted": str(accepted), "project": project.name, "chain": ",".join(chain)}
     cause = replace(CAUSE, options=given)
-    return Diagnosis(case=case.id, seed=seed, status="found", causes=(cause,))
+    explained_by = tuple(UnitExplanation(unit.id) for unit in units)
+    return Diagnosis(case=case.id, seed=seed, status="found", causes=(cause,), explained_by=explained_by)
 
 
 def goes_wrong(case, project, **given):
@@ -137,6 +138,20 @@ def test_the_accepted_version_is_the_one_that_judged(case, project):
     given = [result.diagnosis.causes[0].options["accepted"] for result in results]
     # The project is no repository, so that git knows no commit of a baseline.
     assert given == ["c0ffee", "None", "None"]
+
+
+def test_larger_cases_get_the_unit_cases_that_changed_the_largest_loss_first(case, project):
+    model = failed("model", 9.0, tier="model", id="model/run/model")
+    step = failed("step", 8.0, tier="integration", id="integration/step/step")
+    within = passed("within", verdict=Verdict(Status.PASSED, Reason.WITHIN_TOLERANCE))
+    by_test = failed("by-test", definition=f"{TEST_DEFINED_PREFIX}1:d")
+    every = [within, failed("small", 1.5), passed(), failed("large", 4.0), crashed(), by_test, model, step]
+    results, _ = explained(case, every, project=project)
+    units = {
+        result.name: [each.case for each in result.diagnosis.explained_by] for result in results if result.diagnosis
+    }
+    changed = [each.id for name in ("large", "small", "within") for each in every if each.name == name]
+    assert units == {"model": changed, "step": changed, "large": [], "small": []}
 
 
 def test_each_case_is_diagnosed_in_a_worker_and_a_bad_one_costs_only_itself(case, project):

@@ -34,6 +34,12 @@ class TorchExecution(NamedTuple):
         """Return the result, of other arguments if there are any."""
         return self.func(*(args or self.args), **{**self.kwargs, **kwargs})
 
+    def origin_of(self, operand: Any, name: str) -> tuple[Any, ...] | None:
+        """Return both operands of the recent operator of a name that made an operand; None for others."""
+        made = self.origins.get(id(operand))
+        is_made = made is not None and f"aten.{name}." in made.name and not made.kwargs
+        return made.args[:2] if made is not None and is_made else None
+
     def with_argument(self, at: int, value: Any) -> tuple[Any, ...]:
         """Return the arguments with another one at a position."""
         return (*self.args[:at], value, *self.args[at + 1 :])
@@ -73,7 +79,8 @@ def tensor_exact(executed: TorchExecution) -> Any:
     """Compute in float64, and round the result once to the dtype that it has."""
     result = executed.compute()
     wide = executed.func(
-        *(_widened(each) for each in executed.args), **{name: _widened(each) for name, each in executed.kwargs.items()}
+        *(_converted(each, torch.float64) for each in executed.args),
+        **{name: _converted(each, torch.float64) for name, each in executed.kwargs.items()},
     )
     if isinstance(result, tuple | list):
         parts = [new.to(old.dtype) if _is_floating(old) else old for new, old in zip(wide, result, strict=True)]
@@ -81,12 +88,12 @@ def tensor_exact(executed: TorchExecution) -> Any:
     return wide.to(result.dtype) if _is_floating(result) else result
 
 
-def _widened(value: Any) -> Any:
+def _converted(value: Any, dtype: Any) -> Any:
     if isinstance(value, list | tuple):
-        return type(value)(map(_widened, value))
+        return type(value)(_converted(each, dtype) for each in value)
     if _is_floating(value):
-        return value.double()
-    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
+        return value.to(dtype)
+    return dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
 def tensor_without_rounding(executed: TorchExecution) -> Any:
@@ -130,18 +137,82 @@ def tensor_by_reciprocal(executed: TorchExecution) -> Any:
     return (dividend * inverse).to(result.dtype)
 
 
-def swapped_order(executed: TorchExecution) -> Any:
-    """Compute (a / b) c as (a c) / b, and (a b) / c as a (b / c)."""
+def swapped_order(executed: TorchExecution, *, factor: int) -> Any:
+    """Compute (a / b) c as (a c) / b or a (c / b), and (a b) / c as a (b / c) or (a / c) b.
+
+    `factor` is the form: 0 for the first one, 1 for the second one.
+    """
     first, second = executed.args[:2]
     if "mul" in executed.name:
         for operand, other in ((first, second), (second, first)):
-            made = executed.origins.get(id(operand))
-            if made is not None and "div" in made.name:
-                return (made.args[0] * other) / made.args[1]
-    made = executed.origins.get(id(first))
-    if "div" in executed.name and made is not None and "mul" in made.name:
-        return made.args[0] * (made.args[1] / second)
+            made = executed.origin_of(operand, "div")
+            if made is not None:
+                return (made[0] * other) / made[1] if factor == 0 else made[0] * (other / made[1])
+    made = executed.origin_of(first, "mul") if "div" in executed.name else None
+    if made is None:
+        return executed.compute()
+    return made[0] * (made[1] / second) if factor == 0 else (made[0] / second) * made[1]
+
+
+def tensor_reassociated(executed: TorchExecution, *, form: int) -> Any:
+    """Compute sums and products of three operands in another order, and quotients by one divisor or by two.
+
+    `form` chooses the inner operand that is combined last.
+    """
+    first, second = executed.args[:2]
+    if "div" in executed.name:
+        factors, quotient = executed.origin_of(second, "mul"), executed.origin_of(first, "div")
+        if factors is not None:
+            return first / factors[form] / factors[1 - form]
+        return executed.compute() if quotient is None else quotient[0] / (quotient[1] * second)
+    name = "mul" if "mul" in executed.name else "add"
+    for operand, other in ((first, second), (second, first)):
+        found = executed.origin_of(operand, name)
+        if found is not None:
+            inner = found[1 - form] * other if name == "mul" else found[1 - form] + other
+            return found[form] * inner if name == "mul" else found[form] + inner
     return executed.compute()
+
+
+def tensor_dropped_operand(executed: TorchExecution, *, operand: int) -> Any:
+    """Leave an optional tensor out, such as a weight or a bias."""
+    if is_linear(executed.name):
+        return executed.compute(beta=0)
+    return executed.compute(*executed.with_argument(operand, None))
+
+
+def tensor_bias_twice(executed: TorchExecution, *, operand: int) -> Any:
+    """Add a bias to the result once more."""
+    return executed.compute() + executed.args[operand]
+
+
+def tensor_unfused(executed: TorchExecution) -> Any:
+    """Round a product of matrices to its dtype before its bias is added."""
+    return executed.args[0] + torch.mm(*executed.args[1:3])
+
+
+def tensor_computed_in(executed: TorchExecution, *, format: str) -> Any:
+    """Convert all operands to a narrower dtype, compute in it, and return the result in its own dtype."""
+    dtype = getattr(torch, format)
+    result = executed.compute()
+    narrow = executed.func(
+        *(_converted(each, dtype) for each in executed.args),
+        **{name: _converted(each, dtype) for name, each in executed.kwargs.items()},
+    )
+    if isinstance(result, tuple | list):
+        parts = [new.to(old.dtype) if _is_floating(old) else old for new, old in zip(narrow, result, strict=True)]
+        return type(result)(parts)
+    return narrow.to(result.dtype) if _is_floating(result) else result
+
+
+def tensor_other_function(executed: TorchExecution, *, function: str) -> Any:
+    """Apply another function of torch to the operand."""
+    return getattr(torch.ops.aten, function).default(executed.args[0])
+
+
+def is_linear(name: str) -> bool:
+    """Return whether an operator multiplies matrices and adds a bias, its first argument."""
+    return name == "aten.addmm.default"
 
 
 def tensor_transposed_operand(executed: TorchExecution, *, operand: int) -> Any:

@@ -6,7 +6,8 @@ their arguments stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,9 +15,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precreg.arithmetic.devices import Arithmetic
-from precreg.diagnose.engine import ComputedPlace
 from precreg.diagnose.locations import ErrorLocation
-from precreg.diagnose.places import PlaceKey, place_key
+from precreg.diagnose.places import ComputedPlace, PlaceKey, place_key
 from precreg.diagnose.rewrites import Hypothesis, Params
 from precreg.diagnose.torch.alterations import TorchExecution
 from precreg.diagnose.torch.rewrites import TorchPlace, torch_hypotheses
@@ -47,7 +47,20 @@ class TorchRewriting(NamedTuple):
         self, places: Iterable[ComputedPlace], inputs: Arrays, locations: Sequence[ErrorLocation]
     ) -> list[Hypothesis]:
         """Return every rewrite of every place."""
-        return [each for place in places if isinstance(place, TorchPlace) for each in torch_hypotheses(place)]
+        return operator_hypotheses(places)
+
+
+@contextmanager
+def operators_rewritten(hypotheses: Sequence[Hypothesis]) -> Iterator[dict[PlaceKey, TorchPlace]]:
+    """Alter the operators of torch at the places of hypotheses inside; give all places, which grow meanwhile."""
+    rewriter = _Rewriter(hypotheses)
+    with rewriter.running():
+        yield rewriter.places
+
+
+def operator_hypotheses(places: Iterable[ComputedPlace]) -> list[Hypothesis]:
+    """Return every rewrite of the places that are operators of torch."""
+    return [each for place in places if isinstance(place, TorchPlace) for each in torch_hypotheses(place)]
 
 
 class _Rewriter:
@@ -66,8 +79,14 @@ class _Rewriter:
         arithmetic: Arithmetic | None = None,
     ) -> object:
         """Return `function(*arguments, **named)` with altered operators."""
-        with OperationPlaces(Recorder(), self._module) as places, _RewritingMode(places, self._alter, self.places):
+        with self.running():
             return function(*arguments, **named)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Alter operators inside."""
+        with OperationPlaces(Recorder(), self._module) as places, _RewritingMode(places, self._alter, self.places):
+            yield
 
     def watch_module(self, module: object) -> None:
         """Learn the names of the layers of a module that is called next."""
@@ -127,12 +146,14 @@ class _RewritingMode(TorchDispatchMode):  # type: ignore[misc]
             str(result.dtype).removeprefix("torch."),
             tuple(result.shape),
             tuple(_described_argument(each) for each in executed.args),
-            dict(executed.kwargs),
+            _options(executed),
+            frozenset(at for at, each in enumerate(_arguments(executed)) if str(each.type) == "Optional[Tensor]"),
+            tuple(each.name for each in _arguments(executed)),
             module,
         )
 
     def _remember(self, executed: TorchExecution, result: Any) -> None:
-        if any(part in executed.name for part in ("aten.mul.", "aten.div.")):
+        if executed.name.startswith(("aten.mul.", "aten.div.", "aten.add.")):
             self._origins[id(result)] = executed
             self._kept.append(result)
             if len(self._kept) > _REMEMBERED:
@@ -144,6 +165,18 @@ def _described_argument(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return str(value.dtype).removeprefix("torch."), tuple(value.shape)
     return value
+
+
+def _arguments(executed: TorchExecution) -> list[Any]:
+    """Return the arguments that have a position in the schema of an operator."""
+    return [each for each in executed.func._schema.arguments if not each.kwarg_only]
+
+
+def _options(executed: TorchExecution) -> dict[str, Any]:
+    """Return the arguments by name, with the defaults of those that the call left out."""
+    left_out = executed.func._schema.arguments[len(executed.args) :]
+    defaults = {each.name: each.default_value for each in left_out if each.has_default_value()}
+    return {**defaults, **executed.kwargs}
 
 
 def _can_alter(executed: TorchExecution) -> bool:

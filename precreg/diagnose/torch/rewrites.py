@@ -15,11 +15,24 @@ from precreg.types import RewrittenPlace, Site
 
 _HOPS = ("float16", "bfloat16", "float32")
 _PAIRS = ("aten.add.", "aten.sub.", "aten.mul.", "aten.div.")
+# Functions that modules take for each other.
+_ALIKE = (
+    ("gelu", "silu", "relu", "sigmoid", "tanh", "softplus", "hardswish"),
+    ("exp", "exp2", "expm1"),
+    ("log", "log2", "log1p"),
+    ("sqrt", "rsqrt"),
+    ("sin", "cos"),
+    ("floor", "ceil", "round", "trunc"),
+)
 _SUMS = ("aten.sum.", "aten.mean.")
 
 
 class TorchPlace(NamedTuple):
-    """Hold an operator as its first execution met it. Tensors among `args` are pairs of dtype and shape."""
+    """Hold an operator as its first execution met it. Tensors among `args` are pairs of dtype and shape.
+
+    `options` are all arguments without a position, with the defaults of those that the call left out. `names` are those
+    of the arguments by position, and `optional` the positions of tensors that a call may leave out.
+    """
 
     key: PlaceKey
     name: str
@@ -27,6 +40,8 @@ class TorchPlace(NamedTuple):
     shape: tuple[int, ...]
     args: tuple[Any, ...]
     options: dict[str, Any]
+    optional: frozenset[int] = frozenset()
+    names: tuple[str, ...] = ()
     module: str = ""
     executions: int = 1
 
@@ -56,8 +71,13 @@ def _rewrites(place: TorchPlace) -> Iterator[Hypothesis]:
         return
     yield from _hops_of_results(place)
     yield from _hops_of_operands(place)
+    for format in _narrower(place.dtype):
+        yield _made(place, "computed_in", 1, alterations.tensor_computed_in, format=format)
     yield _made(place, "exact", 4, alterations.tensor_exact)
     yield from _of_numbers(place)
+    yield from _of_optional(place)
+    for function in _others_of(place.name):
+        yield _made(place, "other_function", 2, alterations.tensor_other_function, function=function)
     if place.name.startswith(_PAIRS):
         yield from _of_pairs(place)
     if alterations.is_product(place.name) or place.name.startswith(_SUMS):
@@ -66,8 +86,9 @@ def _rewrites(place: TorchPlace) -> Iterator[Hypothesis]:
 
 
 def _made(place: TorchPlace, rewrite: str, rank: int, alter: Callable[..., Any], **options: Any) -> Hypothesis:
-    bound = partial(alter, **options)
-    return Hypothesis(rewrite, dict(options), "operation", rank, (place.key,), place.name, alter=bound)
+    # Answers of workers hold numbers and texts, and no truth values.
+    named = {name: str(value) if isinstance(value, bool) else value for name, value in options.items()}
+    return Hypothesis(rewrite, named, "operation", rank, (place.key,), place.name, alter=partial(alter, **options))
 
 
 def _narrower(dtype: str) -> Iterator[str]:
@@ -96,12 +117,53 @@ def _of_numbers(place: TorchPlace) -> Iterator[Hypothesis]:
             yield _made(place, "other_constant", 2, alterations.other_argument, operand=operand, value=not value)
         elif isinstance(value, float):
             yield from _of_number(place, operand, value)
+        elif isinstance(value, int | list) and place.names[operand : operand + 1] == ("dim",):
+            yield from _of_axes(place, operand, value)
     for option, value in place.options.items():
-        if option == "approximate":
-            other = "tanh" if value == "none" else "none"
-            yield _made(place, "other_option", 1, alterations.other_option, option=option, value=other)
-        elif isinstance(value, bool):
-            yield _made(place, "other_option", 2, alterations.other_option, option=option, value=not value)
+        yield from _of_option(place, option, value)
+
+
+def _of_axes(place: TorchPlace, operand: int, value: Any) -> Iterator[Hypothesis]:
+    rank = len(place.args[0][1]) if isinstance(place.args[0], tuple) else 0
+    now = value[0] if isinstance(value, list) and len(value) == 1 else value
+    for axis in range(-rank, 0) if isinstance(now, int) else ():
+        if (axis - now) % rank:
+            alter = partial(
+                alterations.other_argument, operand=operand, value=[axis] if isinstance(value, list) else axis
+            )
+            yield Hypothesis("other_axis", {"axis": axis}, "operation", 3, (place.key,), place.name, alter=alter)
+
+
+def _of_option(place: TorchPlace, option: str, value: Any) -> Iterator[Hypothesis]:
+    made = partial(_made, place, "other_option", alter=alterations.other_option, option=option)
+    if option == "approximate":
+        yield made(rank=1, value="tanh" if value == "none" else "none")
+    elif isinstance(value, bool):
+        yield made(rank=2, value=not value)
+    elif isinstance(value, int | float):
+        yield from (made(rank=3, value=each) for each in other_numbers(value))
+    elif option == "scale" and value is None and place.shape:
+        # Attention divides by the root of the length of a query without this option.
+        usual = place.shape[-1] ** -0.5
+        yield made(rank=2, value=usual)._replace(number=usual, refit=lambda number: made(rank=2, value=number))
+        yield made(rank=2, value=1.0)
+
+
+def _of_optional(place: TorchPlace) -> Iterator[Hypothesis]:
+    """Yield operators without a weight or a bias, and with a bias that is added twice or after a rounding."""
+    tensors = place.tensors()
+    for operand in sorted(place.optional & set(tensors)):
+        yield _made(place, "dropped_operand", 2, alterations.tensor_dropped_operand, operand=operand)
+    if alterations.is_linear(place.name):
+        yield _made(place, "dropped_operand", 2, alterations.tensor_dropped_operand, operand=0)
+        yield _made(place, "operand_twice", 2, alterations.tensor_bias_twice, operand=0)
+        yield _made(place, "unfused", 1, alterations.tensor_unfused)
+
+
+def _others_of(name: str) -> tuple[str, ...]:
+    """Return the functions that modules take for an operator of one operand."""
+    own = name.removeprefix("aten.").removesuffix(".default")
+    return next((tuple(each for each in group if each != own) for group in _ALIKE if own in group), ())
 
 
 def _of_number(place: TorchPlace, operand: int, value: float) -> Iterator[Hypothesis]:
@@ -114,7 +176,11 @@ def _of_number(place: TorchPlace, operand: int, value: float) -> Iterator[Hypoth
 
 def _of_pairs(place: TorchPlace) -> Iterator[Hypothesis]:
     if place.name.startswith(("aten.mul.", "aten.div.")):
-        yield _made(place, "swapped_order", 0, alterations.swapped_order)
+        for factor in (0, 1):
+            yield _made(place, "swapped_order", 0, alterations.swapped_order, factor=factor)
+    if place.name.startswith(("aten.add.", "aten.mul.", "aten.div.")):
+        for form in (0, 1):
+            yield _made(place, "reassociated", 1, alterations.tensor_reassociated, form=form)
     if place.name.startswith("aten.div."):
         yield _made(place, "by_reciprocal", 1, alterations.tensor_by_reciprocal)
     if len(place.tensors()) == 2:
