@@ -9,6 +9,7 @@ import click
 
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
+from precreg.errors import UserError
 
 _STDOUT = Path("-")
 _EXIT_CODES = {"reduced": 0, "whole": 1, "passed": 1}
@@ -62,6 +63,10 @@ def reduce_command(
     from precreg.report import reduction_json, render_reduction
     from precreg.storage import replace_file, report_write_errors
 
+    # A project inside the folder of suites would be a tier that no run knows.
+    if output.resolve().is_relative_to((project / "suites").resolve()):
+        message = f"expected a folder outside of {project / 'suites'} but got {output=!s}; an example: --output reduced"
+        raise UserError("bad-value", message)
     settings = ReduceSettings(output.absolute(), detect_environment(environment).chain, seed, runs, parts)
     found = replace(reduce_case(case, project, settings), folder=str(output))
     if file == _STDOUT:

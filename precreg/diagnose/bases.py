@@ -120,7 +120,8 @@ def _engine(case: Case, call: Call) -> Rewriting:
     if case.subject.kind == "torch":
         from precreg.diagnose.torch import TorchRewriting
 
-        return TorchRewriting(run_observed)
+        is_compiled = "compile" in case.subject.spec
+        return TorchRewriting(run_observed, (lambda inputs, params: run(inputs, params, None)) if is_compiled else None)
     return PlainRewriting(run)
 
 
@@ -147,3 +148,12 @@ def prepare_base(base: Base, target: Arrays, *, is_exact: bool = False) -> Prepa
     outputs, places = base.engine.record(base.inputs, base.params)
     error = error_to_explain(target, outputs)
     return PreparedBase(base, with_ordinary_rounding(error) if is_exact else error, places, outputs)
+
+
+def gives_target(prepared: PreparedBase, target: Arrays) -> bool:
+    """Return whether a base gives the result to explain without an alteration, maybe in its compiled form."""
+    if prepared.error.differing == 0:
+        return True
+    base = prepared.base
+    plain = getattr(base.engine, "plain", None)
+    return plain is not None and error_to_explain(target, plain(base.inputs, base.params)).differing == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -31,6 +32,7 @@ from precreg.types import (
     Diagnosis,
     DiagnosisBase,
     DiagnosisStatus,
+    ErrorKind,
     Fingerprint,
     TriedBase,
     UnitExplanation,
@@ -43,7 +45,11 @@ _ACCEPTED_SHARE = 0.5
 _UNDO_SHARE = 0.3
 # Unit cases that explain a larger case are searched in this part of the time.
 _UNITS_SHARE = 0.5
+# The case is traced in at most this part of the time.
+_TRACE_SHARE = 0.15
 _MIN_SECONDS = 1.0
+# A larger case with an explanation keeps it if the search for rewrites takes so many times its seconds.
+_KILL_AFTER = 1.15
 # This order decides between equally good causes: the accepted version is most like the subject, and a place in the
 # subject itself is where its author looks.
 _ORDER: tuple[DiagnosisBase, ...] = ("accepted", "subject", "golden", "reference")
@@ -76,19 +82,24 @@ def diagnose_case(
             seed=seed,
             commit="" if state is None else state.commit,
             status="unknown",
-            error_kind=measured.error_kind,
             fingerprints=measured.fingerprints,
         )
         if measured.problem:
             return replace(found, status="failed", problem=measured.problem, seconds=monotonic() - began)
         if not measured.repeats:
             return replace(_not_repeating(found, case, task, measured), seconds=monotonic() - began)
-        found = replace(found, explained_by=_explained(case, task, accepted, units))
+        explained_by = _explained(case, task, accepted, units)
+        found = replace(found, explained_by=explained_by, error_kind=_error_kind(case, task))
         left = max(_MIN_SECONDS, seconds - (monotonic() - began))
-        task = task._replace(suggested=suggested_rewrites(measured.fingerprints), seconds=left)
+        # A run kills a diagnosis that takes a third longer, with the explanations that it has.
+        deadline = began + _KILL_AFTER * seconds if explained_by else inf
+        suggested = suggested_rewrites(measured.fingerprints)
+        task = task._replace(suggested=suggested, seconds=left, deadline=deadline)
         results = _search_bases(case, task, accepted, measured)
         measured = replace(measured, fingerprints=_shapes(task, measured))
-    return replace(_concluded(found, measured, results), seconds=monotonic() - began)
+    concluded = _concluded(found, measured, results)
+    is_late = monotonic() >= deadline
+    return replace(concluded, seconds=monotonic() - began, out_of_time=concluded.out_of_time or is_late)
 
 
 def _explained(
@@ -111,6 +122,12 @@ def _shapes(task: DiagnosisTask, measured: SearchAnswer) -> tuple[Fingerprint, .
     if not measured.is_accurate or not (task.folder / ACCEPTED_FILE).exists():
         return measured.fingerprints
     return error_shapes(*(read_npz(task.folder / name, name) for name in (ACTUAL_FILE, ACCEPTED_FILE)))
+
+
+def _error_kind(case: Case, task: DiagnosisTask) -> ErrorKind:
+    """Return whether rounding or the formula explains more of the errors; unknown if a trace takes too long."""
+    (answer,) = run_in_workers([case], task._replace(traces=True, seconds=_TRACE_SHARE * task.seconds), 1)
+    return answer.error_kind
 
 
 def _not_repeating(found: Diagnosis, case: Case, task: DiagnosisTask, measured: SearchAnswer) -> Diagnosis:
@@ -143,6 +160,8 @@ def _search_bases(case: Case, task: DiagnosisTask, accepted: str | None, measure
     oracle: DiagnosisBase = "golden" if case.role == "golden" else "reference"
     bases: tuple[DiagnosisBase, ...] = (oracle, "subject")
     if accepted is None and measured.is_accurate and case.role == "golden":
+        return results
+    if monotonic() + _MIN_SECONDS > task.deadline:
         return results
     left = max(1.0, task.seconds - (monotonic() - began))
     (answer,) = run_in_workers([case], task._replace(bases=bases, seconds=left), 1)

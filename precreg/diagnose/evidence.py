@@ -19,6 +19,10 @@ NEARLY_ALL = 0.1
 MOST = 0.5
 
 
+# Two roundings, of the ORDINARY_ROUNDINGS that no rewrite has to explain: less than that has no cause at all.
+_CORRECT_PART = 0.25
+
+
 class ErrorToExplain(NamedTuple):
     """Hold the result to explain and the result of the unaltered base, by output, with equal shapes.
 
@@ -34,9 +38,8 @@ class ErrorToExplain(NamedTuple):
         """Return whether ordinary rounding is all that there is to explain."""
         if self.differing == 0 or not self.ordinary:
             return False
-        return all(
-            _norm(_errors(self.target[name], self.base[name])) <= self.ordinary.get(name, 0.0) for name in self.target
-        )
+        errors = {name: _norm(_errors(self.target[name], self.base[name])) for name in self.target}
+        return all(error <= _CORRECT_PART * self.ordinary.get(name, 0.0) for name, error in errors.items())
 
     def size(self, name: str) -> float:
         """Return the 2-norm of an output's error, at least that of ordinary rounding."""

@@ -19,6 +19,7 @@ from msgspec import Struct, msgpack, structs
 from precreg.diagnose.bases import (
     CaseRun,
     case_call,
+    gives_target,
     hypotheses_of,
     oracle_base,
     prepare_base,
@@ -42,10 +43,9 @@ from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_impor
 from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Fingerprint, Reason, TriedBase
 
+# Seconds in which a worker can start, and say that its time is up.
+_ANSWER_SECONDS = 0.2
 ACTUAL_FILE = "actual.npz"
-# A trace takes some 15 times as long as a plain run (docs/trace.md); it may take a fifth of the time of a diagnosis.
-# The factor is for two runs and the oracle, which take about as long as three.
-_TRACE_FACTOR = 25
 # The results of the accepted version, which rewrites of the subject should restore.
 ACCEPTED_FILE = "accepted.npz"
 
@@ -95,6 +95,10 @@ class DiagnosisTask(NamedTuple):
     trees: TreePair | None = None
     # Names of rewrites that the shape of the error suggests.
     suggested: frozenset[str] = frozenset()
+    # Trace the case alone, in a worker that may be killed: a trace takes hundreds of times as long as the case.
+    traces: bool = False
+    # The time by the monotonic clock at which every worker is killed.
+    deadline: float = inf
 
     def prepare(self) -> None:
         """Lead imports to the other version, if this is its worker."""
@@ -105,6 +109,8 @@ class DiagnosisTask(NamedTuple):
         """Return what the worker found about a case."""
         try:
             with np.errstate(all="ignore"):
+                if self.traces:
+                    return SearchAnswer(case.id, error_kind=self._error_kind(case))
                 return self._measure(case) if not self.bases else self._search(case)
         except CaseFailed as failed:
             return SearchAnswer(case.id, problem=failed.failure.message)
@@ -112,14 +118,11 @@ class DiagnosisTask(NamedTuple):
             return SearchAnswer(case.id, problem=error.message)
 
     def _measure(self, case: Case) -> SearchAnswer:
-        began = monotonic()
         run = run_case_at(case, self.project, self.seed)
-        is_short = _TRACE_FACTOR * (monotonic() - began) < self.seconds
         with open(self.folder / ACTUAL_FILE, "wb") as stream:
             write_npz(stream, run.actual)
         return SearchAnswer(
             case.id,
-            error_kind=self._error_kind(case) if is_short else "unknown",
             repeats=run.repeats,
             digest=combine_digests(array_digests(run.actual)),
             difference=None if run.repeats else _difference(run),
@@ -193,8 +196,9 @@ class DiagnosisTask(NamedTuple):
         return answer.case
 
     def timeout_s(self, case: Case) -> float:
-        """Return the time of the search and of the runs before it."""
-        return self.seconds + 10 * case.timeout_s
+        """Return the time of the search and of the runs before it, or of the trace."""
+        longest = self.seconds if self.traces else self.seconds + 10 * case.timeout_s
+        return max(_ANSWER_SECONDS, min(longest, self.deadline - monotonic()))
 
     def give_up(self, case: Case, failure: Failure) -> SearchAnswer:
         """Return the answer of a worker that died."""
@@ -277,10 +281,10 @@ def search_base(search: PreparedSearch, deadline: float) -> BaseResult:
         return BaseResult(TriedBase(name, problem=f"{type(error).__name__}: {error}"))
     if not prepared.error.target:
         return BaseResult(TriedBase(name, problem="no output of the same name and shape"))
+    if gives_target(prepared, search.target):
+        return BaseResult(TriedBase(name, places=len(prepared.places)), is_same=True)
     if prepared.error.is_ordinary:
         return BaseResult(TriedBase(name, places=len(prepared.places), problem="ordinary rounding"))
-    if prepared.error.differing == 0:
-        return BaseResult(TriedBase(name, places=len(prepared.places)), is_same=True)
     hypotheses = hypotheses_of(prepared, search.suggested)
     found = CauseSearch(prepared.base, prepared.error, prepared.places, hypotheses, deadline).run()
     tried = TriedBase(name, places=len(prepared.places), tried=found.tried, hypotheses=found.hypotheses)

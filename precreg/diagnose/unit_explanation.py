@@ -149,7 +149,7 @@ class _Explaining:
         """Return the explanations that are found in time, the largest share first."""
         own = [each for each in self._version.kernels if self._version.runs(self._case, each)]
         near = [unit for unit in units if self._version.depends_on(unit, own)]
-        if not self._error.differing or not near:
+        if not self._error.differing or not near or not self._repeats():
             return ()
         named: dict[str, list[_Carrier]] = {}
         with suppress(_TimeIsUp):
@@ -159,6 +159,13 @@ class _Explaining:
                     named.setdefault(unit.id, []).append(carrier)
         found = [self._explanation(unit, named[unit.id]) for unit in near if unit.id in named]
         return tuple(sorted(found, key=lambda each: -(each.share or 0.0)))
+
+    def _repeats(self) -> bool:
+        # Other bits of a second run would look like the effect of a replaced kernel.
+        again = None
+        with suppress(_TimeIsUp):
+            again = self._version.outputs(self._case, self._seed)
+        return again is not None and _same_bits(again, self._actual)
 
     def _carriers(self, kernels: Sequence[_Kernel]) -> list[_Carrier]:
         """Return the kernels that carry a share of the loss, the largest first."""

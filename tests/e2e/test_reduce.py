@@ -244,6 +244,14 @@ def test_a_suite_of_somebody_else_is_not_replaced(project):
     assert taken.read_text() == "suite: mine\n"
 
 
+@pytest.mark.parametrize("folder", ["suites", "suites/unit/part"])
+def test_a_project_inside_the_folder_of_suites_is_refused(project, folder):
+    done = precreg(project, "reduce", "block/float32", "--output", folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[bad-value]: expected a folder outside of")
+    assert precreg(project, "list").returncode == 0
+
+
 def test_two_reductions_write_the_same_bytes(project):
     plant(project, "return centered * (1", "return centered.astype(np.float16).astype(x.dtype) * (1")
     for folder in ("one", "two"):

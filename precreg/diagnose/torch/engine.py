@@ -30,9 +30,13 @@ _REMEMBERED = 16
 
 
 class TorchRewriting(NamedTuple):
-    """Run a computation of torch with rewrites of its operators; `compute` calls it with an observer."""
+    """Run a computation of torch with rewrites of its operators; `compute` calls it with an observer.
+
+    torch.compile leaves functions alone while operators are rewritten. `plain` then runs the compiled form.
+    """
 
     compute: Callable[[Arrays, Params, Observer], Arrays]
+    plain: Callable[[Arrays, Params], Arrays] | None = None
 
     def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
         """Return the outputs and the places."""

@@ -61,6 +61,7 @@ SUITES = {
     "half": ("{torch: 'nets:Block', dtype: float16}", "float16"),
     "bfloat": ("{torch: 'nets:Block', dtype: bfloat16}", "bfloat16"),
     "autocast": ("{torch: 'nets:Block', autocast: bfloat16}", "float32"),
+    "compiled": ("{torch: 'nets:Block', compile: true}", "float32"),
     "gradients": ("{torch: 'nets:Block', gradients: [parameters]}", "float32"),
 }
 
@@ -124,7 +125,12 @@ CHANGES = {
     ),
     "half": ([("eps=1e-5", "eps=1e-3")], "half", ("other_constant", "self.norm(x)")),
     "bfloat16": ([('"none"', '"tanh"')], "bfloat", ("other_option", None)),
-    "autocast": ([("/ 5.6", "/ 5.7")], "autocast", ("other_constant", "q @ k.transpose(-1, -2) / 5.6")),
+    "autocast": ([('"none"', '"tanh"')], "autocast", ("other_option", None)),
+    "autocast, order": (
+        [("(weights * 1.1) / spread @ v", "(weights / spread) * 1.1 @ v")],
+        "autocast",
+        ("swapped_order", "(weights * 1.1) / spread"),
+    ),
     "gradients": ([("eps=1e-5", "eps=1e-3")], "gradients", ("other_constant", "self.norm(x)")),
     "python function": (
         [("rsqrt(mean + 1e-6)", "rsqrt(mean + 1e-4)")],
@@ -151,3 +157,35 @@ def test_the_change_is_named_with_its_place(accepted, tmp_path, name):
     assert cause["place"]["site"]["file"] == "suites/unit/nets.py"
     assert cause["evidence"]["reproduced"] == cause["evidence"]["elements"], cause
     assert done.returncode == 0
+
+
+def test_a_compiled_module_without_an_error_passes(accepted, tmp_path):
+    done, found = diagnosed(
+        accepted,
+        tmp_path,
+        [("import torch\nfrom torch import nn\n", "import torch  # fast\nfrom torch import nn\n")],
+        "compiled",
+    )
+    assert (done.returncode, found["status"]) == (0, "passed"), found
+
+
+def test_a_change_of_a_compiled_module_is_named(accepted, tmp_path):
+    done, found = diagnosed(accepted, tmp_path, CHANGES["epsilon"][0], "compiled")
+    (cause,) = found["causes"]
+    assert (found["status"], done.returncode) == ("found", 0), found
+    assert cause["rewrite"] in ("other_constant", "changed_constant"), found
+
+
+def test_a_cast_in_a_module_without_an_accepted_version_is_named(accepted, tmp_path):
+    changes = [("        scores = q", "        k = k.to(torch.float16).to(k.dtype)\n        scores = q")]
+    project = tmp_path / "other"
+    git(tmp_path, "clone", "-q", str(accepted), str(project))
+    git(project, "rm", "-rq", "baselines")
+    git(project, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", "new")
+    _, found = diagnosed(project, tmp_path, changes, "gradients")
+    cause = found["causes"][0]
+    assert (cause["rewrite"], cause["base"], cause["place"]["site"]["code"]) == (
+        "cast_removed",
+        "subject",
+        "k = k.to(torch.float16).to(k.dtype)",
+    )
