@@ -50,10 +50,18 @@ class _Kernel(NamedTuple):
 
 
 class _Carrier(NamedTuple):
-    """Kernels that can only be replaced together, mostly one, and the share of the loss that they carry."""
+    """Kernels that can only be replaced together, mostly one, and the share of the loss that they carry.
+
+    `callers` change no bit by themselves, and the kernels need their accepted version to run.
+    """
 
     kernels: tuple[_Kernel, ...]
     share: float
+    callers: tuple[_Kernel, ...] = ()
+
+    @property
+    def replaced(self) -> tuple[_Kernel, ...]:
+        return self.kernels + self.callers
 
 
 def explain_by_units(
@@ -142,6 +150,7 @@ class _Explaining:
         self._error = error_to_explain(accepted, self._actual)
         self._found: list[_Carrier] = []
         self._failing: list[_Kernel] = []
+        self._harmless: list[_Kernel] = []
         # The outputs of the present version of unit cases.
         self._units: dict[str, Arrays | None] = {}
 
@@ -171,17 +180,26 @@ class _Explaining:
         """Return the kernels that carry a share of the loss, the largest first."""
         with suppress(_TimeIsUp):
             self._measure(kernels)
-            # A function and its caller with other arguments cannot be replaced one by one.
-            if len(self._failing) > 1 and (made := self._replaced(self._case, self._seed, self._failing)) is not None:
-                self._found.append(_Carrier(tuple(self._failing), removed_share(self._error, made)))
+            self._found += self._replaced_together()
             if len(self._found) > 1:
                 self._found = self._with_shares(self._found)
         return sorted((each for each in self._found if each.share >= MIN_SHARE), key=lambda each: -each.share)
+
+    def _replaced_together(self) -> list[_Carrier]:
+        """Return the kernels that fail alone, such as a function that its caller gives other arguments."""
+        failing, callers = tuple(self._failing), tuple(self._harmless)
+        for kernels, more in ((failing, ()), (failing, callers)):
+            if len(kernels) + len(more) > 1 and failing:
+                made = self._replaced(self._case, self._seed, (*kernels, *more))
+                if made is not None:
+                    return [_Carrier(kernels, removed_share(self._error, made), more)]
+        return []
 
     def _measure(self, kernels: Sequence[_Kernel]) -> None:
         """Note the kernels whose replacement changes bits. The others are left out in halves."""
         made = self._replaced(self._case, self._seed, kernels)
         if made is not None and _same_bits(made, self._actual):
+            self._harmless += kernels
             return
         if len(kernels) > 1:
             middle = len(kernels) // 2
@@ -205,7 +223,7 @@ class _Explaining:
         """Return the part of the loss that goes with the accepted version of all kernels of carriers."""
         if len(carriers) == 1:
             return carriers[0].share
-        made = self._replaced(self._case, self._seed, [kernel for each in carriers for kernel in each.kernels])
+        made = self._replaced(self._case, self._seed, [kernel for each in carriers for kernel in each.replaced])
         return 0.0 if made is None else removed_share(self._error, made)
 
     def _replaced(self, case: Case, seed: int, kernels: Sequence[_Kernel]) -> Arrays | None:
@@ -230,7 +248,7 @@ class _Explaining:
             present = self._units[unit.id]
             if present is None or not self._shared(unit, carrier):
                 continue
-            made = self._replaced(unit, _UNIT_SEED, carrier.kernels)
+            made = self._replaced(unit, _UNIT_SEED, carrier.replaced)
             if made is not None and not _same_bits(made, present):
                 return unit
         return None

@@ -113,8 +113,10 @@ def test_the_removed_share_is_one_minus_the_rest_for_each_output():
 
 
 def test_functions_that_run_are_noted_by_their_qualified_names(tmp_path):
-    method = "class A:\n    def f(self):\n        def inner():\n            return 1\n        return inner()\n"
-    source = f"{method}\n\ndef g():\n    return 2\n"
+    source = (
+        "class A:\n    def f(self):\n        def inner():\n            return 1\n        return inner()\n"
+        "\n\ndef g():\n    return 2\n"
+    )
     (tmp_path / "a.py").write_text(source)
     space = {}
     exec(compile(source, str(tmp_path / "a.py"), "exec"), space)
