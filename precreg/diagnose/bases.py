@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -120,8 +121,12 @@ def _engine(case: Case, call: Call) -> Rewriting:
     if case.subject.kind == "torch":
         from precreg.diagnose.torch import TorchRewriting
 
-        is_compiled = "compile" in case.subject.spec
-        return TorchRewriting(run_observed, (lambda inputs, params: run(inputs, params, None)) if is_compiled else None)
+        def run_compiled(inputs: Arrays, params: Params) -> Arrays:
+            # A run with rewritten operators makes the compiler skip these functions until it is reset.
+            sys.modules["torch"].compiler.reset()
+            return run(inputs, params, None)
+
+        return TorchRewriting(run_observed, run_compiled if "compile" in case.subject.spec else None)
     return PlainRewriting(run)
 
 
