@@ -44,11 +44,11 @@ _ACCEPTED_SHARE = 0.5
 # Statements of the change are undone in this part of the time, each in a process of its own.
 _UNDO_SHARE = 0.3
 # Unit cases that explain a larger case are searched in this part of the time.
-_UNITS_SHARE = 0.5
-# The case is traced in at most this part of the time.
+_UNITS_SHARE = 0.7
+# The case is traced in at most this part of the time that is left.
 _TRACE_SHARE = 0.15
 _MIN_SECONDS = 1.0
-# A larger case with an explanation keeps it if the search for rewrites takes so many times its seconds.
+# A larger case keeps its explanation if the search for rewrites takes so many times its seconds.
 _KILL_AFTER = 1.15
 # This order decides between equally good causes: the accepted version is most like the subject, and a place in the
 # subject itself is where its author looks.
@@ -89,10 +89,10 @@ def diagnose_case(
         if not measured.repeats:
             return replace(_not_repeating(found, case, task, measured), seconds=monotonic() - began)
         explained_by = _explained(case, task, accepted, units)
-        found = replace(found, explained_by=explained_by, error_kind=_error_kind(case, task))
+        found = replace(found, explained_by=explained_by, error_kind=_error_kind(case, task, began))
         left = max(_MIN_SECONDS, seconds - (monotonic() - began))
         # A run kills a diagnosis that takes a third longer, with the explanations that it has.
-        deadline = began + _KILL_AFTER * seconds if explained_by else inf
+        deadline = began + _KILL_AFTER * seconds if units else inf
         suggested = suggested_rewrites(measured.fingerprints)
         task = task._replace(suggested=suggested, seconds=left, deadline=deadline)
         results = _search_bases(case, task, accepted, measured)
@@ -124,9 +124,10 @@ def _shapes(task: DiagnosisTask, measured: SearchAnswer) -> tuple[Fingerprint, .
     return error_shapes(*(read_npz(task.folder / name, name) for name in (ACTUAL_FILE, ACCEPTED_FILE)))
 
 
-def _error_kind(case: Case, task: DiagnosisTask) -> ErrorKind:
+def _error_kind(case: Case, task: DiagnosisTask, began: float) -> ErrorKind:
     """Return whether rounding or the formula explains more of the errors; unknown if a trace takes too long."""
-    (answer,) = run_in_workers([case], task._replace(traces=True, seconds=_TRACE_SHARE * task.seconds), 1)
+    left = task.seconds - (monotonic() - began)
+    (answer,) = run_in_workers([case], task._replace(traces=True, seconds=_TRACE_SHARE * left), 1)
     return answer.error_kind
 
 

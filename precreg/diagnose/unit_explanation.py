@@ -70,7 +70,8 @@ def explain_by_units(
     """Return the unit cases that run the changed functions behind a case's loss, the largest share first.
 
     Of the cases that run a function, the first of `units` whose bits it changes is named. `accepted` is the commit of
-    the accepted version. Returns what is known after about `seconds`. Raises UserError (no-checkout).
+    the accepted version. The case must repeat. Returns the explanations found within about `seconds`. Raises UserError
+    (no-checkout).
     """
     unset_hook_variables()
     deadline = monotonic() + seconds
@@ -158,7 +159,7 @@ class _Explaining:
         """Return the explanations that are found in time, the largest share first."""
         own = [each for each in self._version.kernels if self._version.runs(self._case, each)]
         near = [unit for unit in units if self._version.depends_on(unit, own)]
-        if not self._error.differing or not near or not self._repeats():
+        if not self._error.differing or not near:
             return ()
         named: dict[str, list[_Carrier]] = {}
         with suppress(_TimeIsUp):
@@ -168,13 +169,6 @@ class _Explaining:
                     named.setdefault(unit.id, []).append(carrier)
         found = [self._explanation(unit, named[unit.id]) for unit in near if unit.id in named]
         return tuple(sorted(found, key=lambda each: -(each.share or 0.0)))
-
-    def _repeats(self) -> bool:
-        # Other bits of a second run would look like the effect of a replaced kernel.
-        again = None
-        with suppress(_TimeIsUp):
-            again = self._version.outputs(self._case, self._seed)
-        return again is not None and _same_bits(again, self._actual)
 
     def _carriers(self, kernels: Sequence[_Kernel]) -> list[_Carrier]:
         """Return the kernels that carry a share of the loss, the largest first."""
