@@ -164,8 +164,11 @@ class DiagnosisTask(NamedTuple):
 
     def _accepted(self, base: Base, trees: TreePair) -> Base:
         """Store the results of the accepted version, and let its places know the lines that changed since."""
-        with suppress(Exception), open(self.folder / ACCEPTED_FILE, "wb") as stream:
-            write_npz(stream, base.compute())
+        # An engine may refuse a plain run, and an empty file would be no result.
+        with suppress(Exception):
+            outputs = base.compute()
+            with open(self.folder / ACCEPTED_FILE, "wb") as stream:
+                write_npz(stream, outputs)
         root = trees.own / self.project.relative_to(trees.other)
         return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
 

@@ -33,6 +33,7 @@ def diagnosed(accepted, tmp_path, made):
     save(project / "suites/unit/net.onnx", made)
     done = started(project, "diagnose", "unit/net", "--json", "-", "--seconds", "120")
     assert "Traceback" not in done.stderr, done.stderr
+    assert done.stdout, done.stderr
     return done, json.loads(done.stdout)
 
 
