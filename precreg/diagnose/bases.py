@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from precreg.arithmetic import format_of
 from precreg.arithmetic.devices import Arithmetic, NumpyArithmetic
 from precreg.diagnose.engine import (
     ArrayRewriting,
@@ -94,7 +95,21 @@ def hypotheses_of(prepared: PreparedBase, suggested: frozenset[str] = frozenset(
     of_places = [*base.engine.hypotheses(prepared.places.values(), base.inputs, locations), *_of_changes(base)]
     located = located_hypotheses((), base.inputs, outputs, locations)
     is_changed = any(base.is_in_changed_file(key) for key in prepared.places)
-    return all_hypotheses(of_places, base.inputs, base.params, outputs, base.is_touched, located, is_changed=is_changed)
+    found = all_hypotheses(
+        of_places, base.inputs, base.params, outputs, base.is_touched, located, is_changed=is_changed
+    )
+    usual = [each for each in found if not _is_ordinary(each, prepared.error)]
+    ranked = [each._replace(rank=each.rank + _SUGGESTED) if each.rewrite in suggested else each for each in usual]
+    return sorted(ranked, key=lambda each: each.rank)
+
+
+def _is_ordinary(hypothesis: Hypothesis, error: ErrorToExplain) -> bool:
+    """Return whether a rewrite of an exact computation rounds to the dtype of the subject itself."""
+    format = format_of(str(hypothesis.options.get("format", "")))
+    if not error.ordinary or format is None:
+        return False
+    own = (format_of(array.dtype.name) for array in error.target.values())
+    return all(each is not None and format.precision >= each.precision for each in own)
 
 
 def _of_changes(base: Base) -> list[Hypothesis]:
