@@ -65,9 +65,13 @@ def run_case_at(case: Case, project: Path, seed: int) -> CaseRun:
     with blame_failures(Reason.SUBJECT_ERROR):
         call = case_call(case, project, seed)
         actual, again = (run_subject_once(case, call).arrays for _ in range(2))
+    return CaseRun(case, call, actual, again, oracle_outputs(case, call, seed))
+
+
+def oracle_outputs(case: Case, call: Call, seed: int) -> Arrays:
+    """Return the outputs of a case's oracle for the inputs of a call. Raises CaseFailed."""
     with blame_failures(Reason.REFERENCE_ERROR):
-        oracle = run_oracle(case, [seed], [call.inputs], call.directory, project).outputs[0]
-    return CaseRun(case, call, actual, again, oracle)
+        return run_oracle(case, [seed], [call.inputs], call.directory, call.project).outputs[0]
 
 
 class PreparedBase(NamedTuple):

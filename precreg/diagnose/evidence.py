@@ -115,7 +115,7 @@ def measure_evidence(error: ErrorToExplain, rewritten: Arrays) -> Evidence:
         explained += int(np.count_nonzero(same & ~unchanged))
         nearer += int(np.count_nonzero(~unchanged & _is_nearer(target, base, made)))
         if not (same & unchanged).all():
-            rests.append(_rest_of(error.size(name), target, base, made))
+            rests.append(_rest_of(error.ordinary.get(name, 0.0), target, base, made))
     return Evidence(
         elements=_elements(error.target),
         reproduced=reproduced,
@@ -141,7 +141,7 @@ def removed_share(error: ErrorToExplain, made: Arrays) -> float:
         elif not (same_numbers(target, base) & same_numbers(target, found)).all():
             rounded = rounded_to(made, error.target, [name])[name]
             # In each output by itself: where errors grow without end, the rest says nothing about the outputs before.
-            shares.append(min(1.0, max(0.0, 1 - _rest_of(error.size(name), target, base, rounded).rest)))
+            shares.append(min(1.0, max(0.0, 1 - _rest_of(error.ordinary.get(name, 0.0), target, base, rounded).rest)))
     return float(np.mean(shares)) if shares else 0.0
 
 
@@ -164,14 +164,14 @@ def _elements(arrays: Arrays) -> int:
     return sum(array.size for array in arrays.values())
 
 
-def _rest_of(size: float, target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> _OutputRest:
-    """Compare two errors against one base: that of the target, and that of the rewrite."""
+def _rest_of(ordinary: float, target: NDArray[Any], base: NDArray[Any], made: NDArray[Any]) -> _OutputRest:
+    """Compare two errors against one base, the target's and the rewrite's, over the size of `ErrorToExplain.size`."""
     wanted, found = _errors(target, base), _errors(made, base)
-    left = _norm(_errors(target, made))
+    left, sizes = _norm(_errors(target, made)), (_norm(wanted), _norm(found))
+    size = max(sizes[0], ordinary)
     if size == 0:
         # Errors that only the rewrite has: nothing was wrong in this output.
         return _OutputRest(0.0, float(left > 0), 0.0)
-    sizes = _norm(wanted), _norm(found)
     product = float(np.sum((wanted / sizes[0]) * (found / sizes[1]))) if min(sizes) > 0 else 0.0
     return _OutputRest(sizes[0] / size, left / size, product)
 

@@ -22,6 +22,7 @@ from precreg.diagnose.bases import (
     gives_target,
     hypotheses_of,
     oracle_base,
+    oracle_outputs,
     prepare_base,
     run_case_at,
     subject_base,
@@ -39,7 +40,7 @@ from precreg.measure.fingerprints import find_fingerprints
 from precreg.run import Arrays, array_digests, combine_digests, run_subject_once
 from precreg.shadow import Detail, Recorder, TraceSettings, is_formula_dominant, trace_case
 from precreg.storage import read_npz, write_npz
-from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports
+from precreg.subject import Call, CaseFailed, TreePair, blame_failures, redirect_imports
 from precreg.tolerance import resolve_tolerance
 from precreg.types import Case, Cause, DiagnosisBase, ErrorKind, Failure, Fingerprint, Reason, TriedBase
 
@@ -157,7 +158,7 @@ class DiagnosisTask(NamedTuple):
                 continue
             if self.trees is not None:
                 base = self._accepted(base, self.trees)
-            target, is_exact = self._target(case, name, actual)
+            target, is_exact = self._target(case, call, name, actual)
             prepared = PreparedSearch(base, target, is_exact, self.suggested)
             found.append(search_base(prepared, monotonic() + part))
         return SearchAnswer(case.id, tuple(found))
@@ -172,7 +173,7 @@ class DiagnosisTask(NamedTuple):
         root = trees.own / self.project.relative_to(trees.other)
         return base._replace(changes=ChangedLines(trees.other, trees.own), present_root=root)
 
-    def _target(self, case: Case, name: DiagnosisBase, actual: Arrays) -> tuple[Arrays, bool]:
+    def _target(self, case: Case, call: Call, name: DiagnosisBase, actual: Arrays) -> tuple[Arrays, bool]:
         """Return the result that rewrites of a base should give, and whether it or the base is nearly exact.
 
         That is the subject's, or for a subject that is rewritten itself the accepted version's or the oracle's.
@@ -183,7 +184,7 @@ class DiagnosisTask(NamedTuple):
             accepted = read_npz(self.folder / ACCEPTED_FILE, ACCEPTED_FILE)
             if error_to_explain(accepted, actual).differing:
                 return accepted, False
-        oracle = run_case_at(case, self.project, self.seed).oracle
+        oracle = oracle_outputs(case, call, self.seed)
         return error_to_explain(actual, oracle).base, case.role != "golden"
 
     def decoder(self) -> msgpack.Decoder[SearchAnswer]:

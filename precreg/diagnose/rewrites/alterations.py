@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precreg.arithmetic import Rounding, format_named, numpy_dtype, round_to
 from precreg.arithmetic.devices import is_floating, reduction_axes
+from precreg.arithmetic.faults import truncate_bits
 from precreg.diagnose.rewrites.hypothesis import Executed
 from precreg.storage import Array
 
@@ -253,16 +253,7 @@ def shifted(executed: Executed, *, axis: int, by: int) -> Array:
 
 def bits_cut(executed: Executed, *, bits: int) -> Array:
     """Cut the last bits off the result, toward zero."""
-    result = executed.compute()
-    return cut_bits(result, bits)
-
-
-def cut_bits(values: Array, bits: int) -> Array:
-    """Set the last bits of floating-point numbers to zero."""
-    patterns = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
-    mask = patterns.dtype.type(np.iinfo(patterns.dtype).max - (2**bits - 1))
-    cut: Array = (patterns & mask).view(values.dtype).reshape(values.shape)
-    return np.where(np.isfinite(values), cut, values)
+    return truncate_bits(executed.compute(), bits)
 
 
 def tail_altered(values: Array, *, block: int, way: str, axis: int = -1) -> Array:
@@ -344,10 +335,3 @@ def _slice(values: Array, axis: int, start: int, length: int) -> Array:
     index[axis] = slice(start, start + length)
     chosen: Array = values[tuple(index)]
     return chosen
-
-
-def finite_only(values: NDArray[Any], format: str) -> Array:
-    """Return values limited to the largest number of a format."""
-    largest = values.dtype.type(format_named(format).largest)
-    limited: Array = np.clip(values, -largest, largest)
-    return limited

@@ -10,8 +10,8 @@ import numpy as np
 
 from precreg.arithmetic import Format, format_of, numpy_dtype
 from precreg.arithmetic.devices import is_floating
+from precreg.arithmetic.faults import truncate_bits
 from precreg.diagnose.rewrites.alterations import (
-    cut_bits,
     tail_altered,
     tail_of,
     through_format,
@@ -108,7 +108,7 @@ def _of_numbers(array: Array, own: Format) -> _Rewrites:
             yield "hop", 2, options, partial(through_format, format=format, rounding="toward_zero")
     if array.dtype.itemsize <= 8:
         for bits in (3, 1, 2, 13):
-            yield "truncated", 2, {"bits": bits}, partial(cut_bits, bits=bits)
+            yield "truncated", 2, {"bits": bits}, partial(truncate_bits, bits=bits)
     for least in (own.smallest_normal, 2.0**-14):
         yield "flushed", 2, {"least": least}, partial(_flushed, least=least)
 
