@@ -438,6 +438,10 @@ def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) 
     return trail
 
 
+def _is_shared_folder(found: FileSignature) -> bool:
+    return stat.S_ISDIR(found[0]) and bool(found[0] & stat.S_ISVTX)
+
+
 class _Trail:
     """Record everything on the way to paths, by absolute path: files, folders, links with targets, missing files."""
 
@@ -468,8 +472,16 @@ class _Trail:
         self.listed.add(self.follow(folder))
 
     def newest(self) -> int:
-        """Return the time of the last change in ns; a folder changes with the names in it."""
-        return max(max(found[3:]) for found in self.seen.values() if found is not None)
+        """Return the time of the last change in ns; a folder changes with the names in it.
+
+        A folder with the sticky bit, as /tmp, counts only if the names in it matter: other programs write there all
+        the time, and cannot exchange an entry of this user.
+        """
+        return max(
+            max(found[3:])
+            for path, found in self.seen.items()
+            if found is not None and (path in self.listed or not _is_shared_folder(found))
+        )
 
     def to_keep(self) -> dict[str, FileSignature | None]:
         """Return signatures by path, relative to the project for paths inside it."""

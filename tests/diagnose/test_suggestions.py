@@ -2,6 +2,8 @@
 
 from typing import get_args
 
+import numpy as np
+
 from precreg.diagnose.bases import hypotheses_of, prepare_base
 from precreg.diagnose.rewrites.suggestions import _SUGGESTED, suggested_rewrites
 from precreg.report.rewrite_words import _REWRITES
@@ -37,3 +39,17 @@ def test_rounding_to_the_dtype_of_the_subject_is_no_rewrite_of_an_exact_result()
     formats = {each.options.get("format") for each in hypotheses_of(prepared)}
     assert "float16" in formats
     assert "float32" not in formats
+
+
+def normalized(x, eps=1e-3):
+    return x / np.sqrt(x * x + np.float32(eps))
+
+
+def test_an_epsilon_is_tried_before_the_numbers_in_its_place():
+    x = normal(4, 20)
+    prepared = prepare_base(base_of(normalized, {"x": x}), {"out": x})
+    names = [each.rewrite for each in hypotheses_of(prepared, suggested_rewrites([_FACTOR]))]
+    assert names.index("dropped_epsilon") < names.index("other_constant")
+
+
+_FACTOR = Fingerprint("constant_factor", "out", 0.99)

@@ -9,9 +9,11 @@ from precreg.types import Fingerprint, FingerprintKind
 _CASTS = frozenset(
     {"hop", "hop_result", "hop_operand", "computed_in", "narrow_accumulator", "cast_removed", "fixed_point"}
 )
+# An epsilon has the rank of a structural change, so it runs before the numbers that a search fits.
+_EPSILON = frozenset({"dropped_epsilon", "moved_epsilon"})
 _SUGGESTED: dict[FingerprintKind, frozenset[str]] = {
-    "constant_factor": frozenset({"scaled", "other_constant", "other_param"}),
-    "constant_offset": frozenset({"offset", "other_constant", "other_param"}),
+    "constant_factor": frozenset({"scaled", "other_constant", "other_param", *_EPSILON}),
+    "constant_offset": frozenset({"offset", "other_constant", "other_param", *_EPSILON}),
     "one_channel": frozenset({"one_index", "hop_of_part"}),
     "last_block": frozenset({"tail", "one_index", "fewer_summed"}),
     "checkerboard": frozenset({"hop_of_part", "one_index"}),

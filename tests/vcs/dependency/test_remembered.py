@@ -356,6 +356,23 @@ def test_what_is_settled_is(project):
     assert untouched(project, "setup.py")
 
 
+@pytest.mark.parametrize(("mode", "expected"), [(0o1777, True), (0o777, False)])
+def test_other_programs_may_write_beside_a_dependency_in_a_shared_folder(project, tmp_path_factory, mode, expected):
+    shared = tmp_path_factory.mktemp("shared")
+    shared.chmod(mode)
+    shutil.copytree(project / "tables1", shared / "tables")
+    (project / "suites/unit/dirlink").unlink()
+    (project / "suites/unit/dirlink").symlink_to(shared / "tables")
+    forget()
+    suites = load_suites(project)
+    cases = [case for suite in suites for case in expand_suite(suite, project)]
+    newest = max(path.lstat().st_ctime_ns for path in (project, *project.rglob("*"), *shared.rglob("*")))
+    time.sleep(0.01)
+    (shared / "of another program").touch()
+    write_index(project, suites, cases, newest + SETTLED_NS + 1)
+    assert (project / INDEX_FILE).exists() == expected
+
+
 def test_a_suite_that_appears_while_the_others_are_read_is_not_forgotten(project):
     suites = load_suites(project)
     cases = [case for suite in suites for case in expand_suite(suite, project)]
