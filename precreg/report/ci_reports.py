@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from precreg.report.causes import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.describe import (
     describe_provenance,
     describe_unseen,
@@ -32,7 +33,6 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
-from precreg.report.diagnosis import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.processes import explain_process_changes
 from precreg.report.sections import (
     Standing,

@@ -14,6 +14,7 @@ from shlex import quote
 from click import style
 
 from precreg.baseline import is_proposed, is_seen_again
+from precreg.report.causes import brief_diagnosis, causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     STATUS_LABELS,
     FindingRow,
@@ -38,7 +39,6 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
-from precreg.report.diagnosis import brief_diagnosis, causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.pairs import describe_paired_run
 from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
 from precreg.report.sections import (

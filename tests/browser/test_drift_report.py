@@ -2,7 +2,7 @@
 
 import pytest
 
-from precreg.report import drift_files as html
+from precreg.report.drift import files as html
 from tests.browser.pages import BY_CSS, all_of, on_phone
 from tests.report.drift.made import everything, recorded, steady, stepped
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from precreg.report import html
 from tests.browser.pages import BY_CSS, all_of, on_phone
+from tests.report.causes.test_diagnosis import CAST, SWAPPED, diagnosis
 from tests.report.made import (
     CHANGED,
     LOOSENED,
@@ -21,7 +22,6 @@ from tests.report.made import (
     run_of,
 )
 from tests.report.studies.made import both
-from tests.report.test_diagnosis import CAST, SWAPPED, diagnosis
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import pytest
 from msgspec.structs import replace
 from selenium.webdriver.common.keys import Keys
 
-from precreg.report.trace_html import render_trace_html
+from precreg.report.trace.page import render_trace_html
 from precreg.types import Site
 from tests.browser.accessibility import problems_of
 from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_phone, on_screen
 from tests.report.test_html import HOSTILE
-from tests.report.traced import OPERATIONS, attention, dumped, layered, long_trace
+from tests.report.trace.traced import OPERATIONS, attention, dumped, layered, long_trace
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 
 from precreg.diagnose.bases import hypotheses_of, prepare_base
 from precreg.diagnose.rewrites.suggestions import _SUGGESTED, suggested_rewrites
-from precreg.report.rewrite_words import _REWRITES
+from precreg.report.causes.rewrite_words import _REWRITES
 from precreg.types import Fingerprint, FingerprintKind
 from tests.diagnose.bases import base_of, normal
 

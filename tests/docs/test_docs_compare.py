@@ -10,7 +10,7 @@ import pytest
 from precreg.cli.compare import compare_command
 from precreg.comparison.pairing import ARRAY_SUFFIXES
 from precreg.measure.fingerprints.thresholds import FINGERPRINT_THRESHOLDS
-from precreg.report.fingerprints import MAX_FINGERPRINTS, NEAR_ZERO_TIMES
+from precreg.report.causes.fingerprints import MAX_FINGERPRINTS, NEAR_ZERO_TIMES
 from precreg.storage.safetensors import _ML_DTYPES, _NUMPY
 from precreg.types.diagnosis import FingerprintKind
 from precreg.types.verdict import Reason

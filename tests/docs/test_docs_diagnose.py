@@ -18,14 +18,14 @@ from precreg.diagnose.rewrites.edges import param_hypotheses
 from precreg.diagnose.rewrites.operations import BLOCKS
 from precreg.diagnose.search import _LEAST, _MOST_CAUSES, FITTED_REST
 from precreg.pytest_plugin import MAX_SECONDS
-from precreg.report.diagnosis import _OF_REPEATS, cause_line, describe_diagnosis
-from precreg.report.rewrite_words import _REWRITES
+from precreg.report.causes.diagnosis import _OF_REPEATS, cause_line, describe_diagnosis
+from precreg.report.causes.rewrite_words import _REWRITES
 from precreg.run.explanation import _EXPLAINABLE, DIAGNOSE_SECONDS
 from precreg.types.diagnosis import DiagnosisStatus, UnitExplanation
 from tests.diagnose.bases import base_of, normal
 from tests.docs.test_docs import PACKAGE, commands, matches, names, page, sections, table, write_files
 from tests.e2e.command import accept_on_main, change, precreg, repository
-from tests.report.test_diagnosis import CAST, GRID, LEFT, SWAPPED, diagnosis, many_operations
+from tests.report.causes.test_diagnosis import CAST, GRID, LEFT, SWAPPED, diagnosis, many_operations
 
 PAGE = page("diagnose.md")
 SECTIONS = sections(PAGE)

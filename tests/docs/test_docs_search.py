@@ -2,7 +2,7 @@
 
 import re
 
-from precreg.report.search import _STRATEGIES
+from precreg.report.causes.search import _STRATEGIES
 from precreg.types.search import SEARCH_METRICS
 from tests.docs.test_docs import matches, names, page, sections, table, write_files
 from tests.e2e.command import precreg, repository

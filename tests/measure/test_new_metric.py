@@ -10,7 +10,7 @@ from precreg.history.drift.record import DriftState
 from precreg.measure import compare_arrays
 from precreg.measure.metrics import METRICS, baseline_metrics, metrics_markdown, relative_errors
 from precreg.quality.bounds import calibrated_bounds, propose_limit
-from precreg.report.html import describe_case
+from precreg.report.case_detail import describe_case
 from precreg.tolerance.layers import read_thresholds
 from precreg.tolerance.pyramid import limit_problem
 from precreg.types.metric import Metric

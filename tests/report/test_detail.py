@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.measure.metrics import METRICS
-from precreg.report.html import MAX_DETAIL_POSITIONS, describe_case, format_metric_ratio, unravel_index
+from precreg.report.case_detail import MAX_DETAIL_POSITIONS, describe_case, format_metric_ratio, unravel_index
 from precreg.types.outcome import Positions
 from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed
 

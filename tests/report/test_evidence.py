@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from precreg.report import describe
 from precreg.report import describe as evidence
-from precreg.report.html import describe_case
+from precreg.report.case_detail import describe_case
 from precreg.types.case import Location
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.report.made import STATISTIC, judged_by, regressed, skipped

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.report import describe
 from precreg.report import summaries as terminal
+from precreg.report.case_detail import describe_case
 from precreg.report.findings import add_result_messages
-from precreg.report.html import describe_case
 from precreg.report.pairs import describe_judge, describe_paired_run
 from precreg.report.record import merge_run_records, read_run_record
 from precreg.report.summaries import render_run_markdown

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from precreg.history.drift import look_back
-from precreg.report.drift_hindsight import describe_hindsight_change
+from precreg.report.drift.hindsight import describe_hindsight_change
 from tests.history.drift.drawn import FACTS, run, runs, series
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from precreg.history.drift.record import DriftMode, DriftState
 from precreg.measure.metrics import METRICS
-from precreg.report.drift import describe_metric_drift, describe_worsening
+from precreg.report.drift.terminal import describe_metric_drift, describe_worsening
 from tests.history.drift.drawn import FACTS, drifts, first_alarm, judged, run, runs
 
 LEVEL = 0.01

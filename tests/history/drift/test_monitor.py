@@ -6,7 +6,7 @@ from precreg.errors import UserError
 from precreg.history.drift.monitor import MAX_STEADY_DRAWN, find_anchor, judge_series
 from precreg.history.drift.record import Anchor, DriftMode, DriftSettings, DriftState, drift_exit_code
 from precreg.history.series import HistoryPoint, HistorySeries
-from precreg.report.drift import describe_drift
+from precreg.report.drift.terminal import describe_drift
 from tests.history.drift.drawn import run, runs, series
 
 

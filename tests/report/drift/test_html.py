@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from precreg.report import drift_files as html
-from precreg.report.drift_files import HEIGHT, WIDTH, draw_drift_chart
+from precreg.report.drift import files as html
+from precreg.report.drift.files import HEIGHT, WIDTH, draw_drift_chart
 from tests.history.drift.drawn import FACTS, run, series
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 from tests.report.test_html import HOSTILE

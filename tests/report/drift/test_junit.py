@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.drift_files import render_drift_junit
+from precreg.report.drift.files import render_drift_junit
 from tests.report.drift.made import everything, recorded, steady, stepped
 from tests.report.test_junit import as_gitlab_reads, valid
 

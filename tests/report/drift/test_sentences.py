@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.history.drift.record import DriftChange, DriftMode, DriftState, MetricDrift, OutputDrift, Worsening
-from precreg.report.drift import describe_drift, describe_metric_drift, describe_worsening
+from precreg.report.drift.terminal import describe_drift, describe_metric_drift, describe_worsening
 
 CHANGE = DriftChange(4, 5, "a..b")
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from precreg.history.drift.record import DriftRecord
-from precreg.report import drift as markdown
-from precreg.report import drift as terminal
-from precreg.report.drift_files import write_drift_reports
+from precreg.report.drift import terminal
+from precreg.report.drift import terminal as markdown
+from precreg.report.drift.files import write_drift_reports
 from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
 
 

@@ -26,8 +26,7 @@ from precreg.report.charts import (
 )
 from precreg.report.describe import strip_controls
 from precreg.report.html import json_for_script, page_script
-from precreg.report.trace import NO_MODULE, group_name, groups_by_share, trace_groups, trace_groups_of
-from precreg.report.trace_rows import (
+from precreg.report.trace.rows import (
     Cell,
     ErrorUnit,
     error_text,
@@ -37,7 +36,7 @@ from precreg.report.trace_rows import (
     short_files,
     unit_name,
 )
-from precreg.report.trace_sentences import (
+from precreg.report.trace.sentences import (
     answer_trace,
     describe_coverage,
     describe_event,
@@ -47,6 +46,7 @@ from precreg.report.trace_sentences import (
     legend_of,
     trace_warnings,
 )
+from precreg.report.trace.terminal import NO_MODULE, group_name, groups_by_share, trace_groups, trace_groups_of
 from precreg.shadow import (
     TraceGroup,
     coverage_of,

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from precreg.report.trace_rows import format_site
+from precreg.report.trace import format_site
 from precreg.types import BoundaryTensor, KeptOperation, ReducedPart, Reduction, format_distinct
 
 # A part with more operations is no small case, and the file has them all.

@@ -9,7 +9,7 @@ import pytest
 
 from precreg.measure.comparison import compare_arrays
 from precreg.measure.fingerprints import find_fingerprints
-from precreg.report.fingerprints import (
+from precreg.report.causes.fingerprints import (
     _WORDS,
     MAX_FINGERPRINTS,
     describe_fingerprint,

@@ -16,8 +16,8 @@ from precreg.arithmetic.faults import FAULTS, HARMLESS_CHANGES
 from precreg.diagnose.bases import hypotheses_of, prepare_base
 from precreg.diagnose.change_kind import ChangeKind
 from precreg.diagnose.rewrites.edges import param_hypotheses
-from precreg.report.ci_reports import render_codequality, render_run_junit
-from precreg.report.diagnosis import (
+from precreg.report.case_detail import describe_case
+from precreg.report.causes.diagnosis import (
     _SHAPES,
     MAX_CAUSE_LINE,
     cause_line,
@@ -26,9 +26,10 @@ from precreg.report.diagnosis import (
     describe_run_diagnoses,
     explanation_lines,
 )
-from precreg.report.html import describe_case, render_run_html
+from precreg.report.causes.rewrite_words import _FAMILY_PARTS, _REWRITES, _WAYS, cause_phrase
+from precreg.report.ci_reports import render_codequality, render_run_junit
+from precreg.report.html import render_run_html
 from precreg.report.record import merge_run_records
-from precreg.report.rewrite_words import _FAMILY_PARTS, _REWRITES, _WAYS, cause_phrase
 from precreg.report.summaries import render_brief, render_run_markdown, render_run_terminal
 from precreg.types.case import Location
 from precreg.types.diagnosis import (

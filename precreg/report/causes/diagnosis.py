@@ -11,8 +11,8 @@ from math import isfinite
 from pathlib import PurePosixPath
 from shlex import quote
 
-from precreg.report.fingerprints import describe_fingerprint
-from precreg.report.rewrite_words import cause_family, cause_phrase, format_figure, format_figures
+from precreg.report.causes.fingerprints import describe_fingerprint
+from precreg.report.causes.rewrite_words import cause_family, cause_phrase, format_figure, format_figures
 from precreg.types import (
     CaseResult,
     Cause,

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from precreg.arithmetic import COMPLEX_PARTS, FORMATS
-from precreg.report.trace_rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
+from precreg.report.trace.rows import ErrorUnit, error_text, error_words, format_site, main_output, share_text
 from precreg.shadow import (
     COMPLETE_SHARES,
     Coverage,

@@ -21,7 +21,7 @@ from precreg.history import HistoryRun, changed_facts
 from precreg.history.drift import DriftRecord, DriftState, MetricDrift, OutputDrift
 from precreg.report.ci_reports import junit_document, junit_suite
 from precreg.report.describe import strip_controls
-from precreg.report.drift import (
+from precreg.report.drift.terminal import (
     describe_anchor,
     describe_drift,
     describe_drift_counts,
@@ -231,7 +231,7 @@ MAX_DRAWN_SERIES = 200
 # Other metrics of an output usually show the same change.
 MAX_CHARTS = 3
 MAX_DRIFT_HTML_ROWS = 1000
-_TEMPLATES = Path(__file__).parent / "templates"
+_TEMPLATES = Path(__file__).parent.parent / "templates"
 _NOT_JUDGED = (DriftState.ABSENT, DriftState.TOO_NOISY, DriftState.TOO_FEW)
 _FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
 

@@ -6,8 +6,8 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.trace import render_trace_terminal
-from precreg.report.trace_rows import short_files
+from precreg.report.trace.rows import short_files
+from precreg.report.trace.terminal import render_trace_terminal
 from precreg.types import (
     ErrorSize,
     OperationPlace,
@@ -18,7 +18,7 @@ from precreg.types import (
     TracedOutput,
     ValueRange,
 )
-from tests.report.traced import (
+from tests.report.trace.traced import (
     CUT,
     EPS16,
     FLIP,

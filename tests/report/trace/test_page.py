@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report.trace import render_trace_terminal
-from precreg.report.trace_html import course_of, render_trace_html, trace_json
+from precreg.report.trace.page import course_of, render_trace_html, trace_json
+from precreg.report.trace.terminal import render_trace_terminal
 from precreg.shadow.trace_file import read_trace
 from precreg.types import ErrorSize, Site
 from tests.report.test_html import HOSTILE, Page
-from tests.report.traced import (
+from tests.report.trace.traced import (
     CUT,
     EPS16,
     OPERATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from precreg.report.describe import format_columns, strip_controls
-from precreg.report.trace_rows import (
+from precreg.report.trace.rows import (
     ErrorUnit,
     TraceColumn,
     error_text,
@@ -16,7 +16,7 @@ from precreg.report.trace_rows import (
     short_site,
     unit_name,
 )
-from precreg.report.trace_sentences import (
+from precreg.report.trace.sentences import (
     answer_trace,
     describe_coverage,
     describe_event,

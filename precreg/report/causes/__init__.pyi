@@ -1,0 +1,8 @@
+# The names that other rooms may use. They are imported from their modules at their first use.
+from .diagnosis import brief_diagnosis as brief_diagnosis
+from .diagnosis import cause_location as cause_location
+from .diagnosis import causes_of as causes_of
+from .diagnosis import describe_diagnosis as describe_diagnosis
+from .diagnosis import describe_run_diagnoses as describe_run_diagnoses
+from .diagnosis import diagnoses_of as diagnoses_of
+from .diagnosis import diagnosis_rows as diagnosis_rows
