@@ -13,6 +13,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from precreg.measure import METRICS, metric_named
+from precreg.report.groups import loss_order
 from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
@@ -126,12 +127,12 @@ def strip_controls(text: str) -> str:
 
 
 def sort_results(results: Iterable[CaseResult]) -> list[CaseResult]:
-    """Sort by status, then by the largest ratio to the limit or the baseline, then by id.
+    """Sort by status, then by the size of the loss over all reasons, then by id.
 
-    A failure without a ratio comes before all others: a NaN, a missing output, an error over a perfect baseline.
+    A loss without a size comes before all others: a NaN, a missing output, an error over a perfect baseline.
     A case that fails because it has no baseline comes after them.
     """
-    return sorted(results, key=lambda result: (*verdict_rank(result.verdict), result.id))
+    return sorted(results, key=lambda result: (_RANK[result.verdict.status], *loss_order(result)))
 
 
 def verdict_rank(verdict: Verdict) -> tuple[int, float]:
