@@ -257,7 +257,7 @@ def _plan(settings: ComparisonSettings, raw: RawOptions) -> ComparisonWork:
 
 
 def _compare_with_progress(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
-    from precreg.cli.options import show_pair_progress
+    from precreg.cli.console import show_pair_progress
     from precreg.comparison import compare_pairs
 
     done: list[ComparedPair] = []

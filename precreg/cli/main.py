@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from precreg import __version__
+from precreg.cli.console import color_option, colour_of_variables, start_clock
 from precreg.errors import UserError, nearest
 
 
@@ -111,6 +112,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="precreg %(version)s")
 @click.option("--project", type=click.Path(path_type=Path), help="A folder that has suites/; found from here upward.")
+@color_option
 @click.pass_context
 def precreg(context: click.Context, project: Path | None) -> None:
     """Report whether a change made numerical code less precise.
@@ -118,3 +120,6 @@ def precreg(context: click.Context, project: Path | None) -> None:
     Exit codes: 0 nothing is worse; 1 something is proven worse; 2 something could not be judged.
     """
     context.obj = project
+    if context.color is None:
+        context.color = colour_of_variables()
+    start_clock(context)

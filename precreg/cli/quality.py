@@ -120,7 +120,8 @@ def calibrate_with_progress(
     With `jobs` None there are as many workers as processors. Raises UserError: nothing-selected, nothing-to-calibrate,
     and the errors of a run.
     """
-    from precreg.cli.options import select_by_options, show_calibration_progress
+    from precreg.cli.console import show_calibration_progress
+    from precreg.cli.options import select_by_options
     from precreg.environment import count_processors, detect_environment
     from precreg.quality import CaseCalibration, Uncalibrated, run_calibrations
     from precreg.run import IN_PROCESS, Plan, start_fork_server
@@ -276,7 +277,8 @@ def plant_with_progress(
     Raises UserError: nothing-selected, and the errors of a run.
     """
     from precreg.baseline import Baselines
-    from precreg.cli.options import select_by_options, show_score_progress
+    from precreg.cli.console import show_score_progress
+    from precreg.cli.options import select_by_options
     from precreg.environment import count_processors, detect_environment
     from precreg.quality import Score, Unplanted, run_scores, unplantable_case
     from precreg.run import IN_PROCESS, Plan, start_fork_server

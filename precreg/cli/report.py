@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import (
+    choose_verbosity,
+    color_option,
+    has_colour,
+    quiet_option,
+    terminal_width,
+    verbose_option,
+)
 from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
 from precreg.errors import UserError
 
@@ -27,10 +35,18 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
-@click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
+@color_option
+@verbose_option
+@quiet_option(", and a line for each group of failures before the exit line")
 @click.pass_obj
 def report_command(
-    given: Path | None, /, runs: tuple[Path, ...], output: Path | None, junit_dialect: JunitDialect, verbose: bool
+    given: Path | None,
+    /,
+    runs: tuple[Path, ...],
+    output: Path | None,
+    junit_dialect: JunitDialect,
+    verbose: bool,
+    quiet: bool,
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
 
@@ -38,10 +54,18 @@ def report_command(
     """
     from precreg.report import read_merged_run, render_run_terminal, write_reports
 
+    verbosity = choose_verbosity(verbose=verbose, quiet=quiet)
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
     written = write_reports(record, output or _folder(given), junit_dialect)
-    click.echo(render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
+    text = render_run_terminal(
+        record,
+        colour=has_colour(sys.stdout),
+        verbosity=verbosity,
+        reports=written,
+        width=terminal_width(sys.stdout),
+    )
+    click.echo(text, nl=False)
     # The job that merges shards is the gate, so it must fail as an unsharded run would.
     sys.exit(record.exit_code)
 

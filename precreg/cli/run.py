@@ -15,6 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from precreg.cli.console import (
+    choose_verbosity,
+    color_option,
+    has_colour,
+    is_quiet,
+    quiet_option,
+    seconds_taken,
+    terminal_width,
+    verbose_option,
+)
 from precreg.cli.options import (
     CaseOptions,
     parse_shard,
@@ -26,6 +36,7 @@ from precreg.cli.options import (
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.report import Verbosity
     from precreg.run import Announcement, DiagnosisAnnouncement, OracleAnnouncement, PairProgress, RunRequest
     from precreg.types import Case, RunRecord
 
@@ -47,6 +58,9 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option("--shard", metavar="I/N", callback=parse_shard, help="Part I of N; or CI_NODE_INDEX/CI_NODE_TOTAL.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
+@click.option(
+    "--last-failed", "--lf", is_flag=True, help="Only cases that failed or had an error in the last run's record.json."
+)
 @click.option("--ci/--no-ci", default=None, help="In CI a case without a baseline fails. Default: the variable CI.")
 @click.option("--require", is_flag=True, help="A case whose requirements are missing is an error, not skipped.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
@@ -85,10 +99,20 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
     help="Search for the causes of failed cases, for so many seconds in all; 0 for none. Default: 30.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 2 for a case that is not clear, or a changed file of no case.")
-@click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
+@color_option
+@verbose_option
+@quiet_option(", and a line for each group of failures before the exit line")
 @click.pass_obj
 def run_command(
-    given: Path | None, /, case_options: CaseOptions, ci: bool | None, against: str, verbose: bool, **others: Any
+    given: Path | None,
+    /,
+    case_options: CaseOptions,
+    ci: bool | None,
+    against: str,
+    last_failed: bool,
+    verbose: bool,
+    quiet: bool,
+    **others: Any,
 ) -> None:
     """Run the cases, judge them against tolerances and baselines, and write reports.
 
@@ -97,7 +121,12 @@ def run_command(
     from precreg.environment import in_ci, limit_blas_threads
     from precreg.vcs import base_commit, changed_files
 
+    verbosity = choose_verbosity(verbose=verbose, quiet=quiet)
     project = project_of_option(given)
+    failed = _last_failed(project, others["output"]) if last_failed else None
+    if failed is not None and not failed:
+        click.echo("no case failed in the last run: no case to run")
+        return
     since = case_options.changed_since
     changed = None if since is None else frozenset(changed_files(project, since))
     ci, base = in_ci(os.environ) if ci is None else ci, base_commit(project, against)
@@ -118,9 +147,27 @@ def run_command(
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
     pair, pair_base = _pair(project, others.pop("pair"), ci)
     request = _request(
-        project, case_options, ci=ci, base=base, changed=changed, pair=pair, pair_base=pair_base, **others
+        project,
+        case_options,
+        ci=ci,
+        base=base,
+        changed=changed,
+        pair=pair,
+        pair_base=pair_base,
+        last_failed=failed,
+        **others,
     )
-    sys.exit(run_and_report(request, every, verbose=verbose))
+    sys.exit(run_and_report(request, every, verbosity=verbosity))
+
+
+def _last_failed(project: Path, output: Path | None) -> frozenset[str]:
+    """Return the ids of the cases that failed in the last run. Raises UserError as `read_merged_run` does."""
+    from precreg.report import read_merged_run, reports_folder
+    from precreg.types import Status
+
+    record = read_merged_run([output or reports_folder(project)])
+    failed = (Status.FAILED, Status.ERROR)
+    return frozenset(result.id for result in record.results if result.verdict.status in failed)
 
 
 def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
@@ -200,17 +247,24 @@ def _require_pairable(*, pair: str | None, jobs: int | None, resume: bool, **oth
         raise UserError("bad-pair", "expected to run both versions side by side but got --resume: one ran before")
 
 
-def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verbose: bool = False) -> int:
+def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verbosity: Verbosity = "normal") -> int:
     """Run the selected cases, print progress and the summary, and return the exit code.
 
     `every` are all cases of the project, if the caller has read them already.
     """
-    from precreg.cli.options import show_progress
+    from precreg.cli.console import show_progress
     from precreg.report import RUN_OUTPUTS, render_run_terminal
     from precreg.run import run_session
 
     def summarize(record: RunRecord, written: list[Path]) -> None:
-        text = render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written)
+        text = render_run_terminal(
+            record,
+            colour=has_colour(sys.stdout),
+            verbosity=verbosity,
+            reports=written,
+            width=terminal_width(sys.stdout),
+            took_s=seconds_taken(),
+        )
         click.echo(text, nl=False)
 
     record = run_session(
@@ -229,6 +283,8 @@ class _PairMessages:
         """Print an announcement at once, and progress if the last line is old enough."""
         from precreg.run import Announcement, DiagnosisAnnouncement, OracleAnnouncement
 
+        if is_quiet():
+            return
         seconds = TERMINAL_SECONDS if sys.stderr.isatty() else LOG_SECONDS
         if isinstance(event, Announcement):
             text = _announced(event)

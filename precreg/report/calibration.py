@@ -35,7 +35,8 @@ from precreg.quality import (
     count_by_quality,
     unsound_bounds,
 )
-from precreg.report.describe import count_cases, format_columns
+from precreg.report.describe import count_cases
+from precreg.report.layout import format_columns
 from precreg.report.sections import describe_tolerance_fact
 from precreg.types import VacuousTolerance, format_distinct, format_number
 

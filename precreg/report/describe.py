@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from precreg.measure import METRICS, metric_named
 from precreg.report.groups import loss_order
+from precreg.report.layout import format_columns
 from precreg.report.pairs import describe_judge
 from precreg.report.sections import describe_failing_findings, describe_selection
 from precreg.types import (
@@ -219,20 +220,17 @@ def _note(finding: Finding) -> str:
     return f"{place}: {finding.message}" if place else finding.message
 
 
-def finding_table(rows: Sequence[FindingRow], max_rows: int = 12) -> list[str]:
-    """Arrange rows in columns under their names; leave out empty columns, and count rows beyond `max_rows`."""
+# A narrow terminal leaves these columns out, in this order. The message names the output, and the noise follows it.
+_SPARE_COLUMNS = ("rule", "noise", "allowed", "seed")
+
+
+def finding_table(rows: Sequence[FindingRow], max_rows: int = 12, width: int | None = None) -> list[str]:
+    """Arrange rows in columns under their names, as `format_columns` does; leave out empty columns."""
     if not rows:
         return []
     names = [name for name in FindingRow._fields if any(getattr(row, name) for row in rows)]
-    return format_columns(names, [[getattr(row, name) for name in names] for row in rows], max_rows)
-
-
-def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]], max_rows: int) -> list[str]:
-    """Arrange rows of cells in columns under their names; count rows beyond `max_rows`."""
-    cells = [names, *rows[:max_rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-    return lines if len(rows) <= max_rows else [*lines, f"and {len(rows) - max_rows} more"]
+    cells = [[getattr(row, name) for name in names] for row in rows]
+    return format_columns(names, cells, max_rows, width, spare=_SPARE_COLUMNS)
 
 
 def describe_provenance(result: CaseResult) -> list[str]:
@@ -273,11 +271,16 @@ def run_exit_sentence(record: RunRecord) -> str:
 
 
 def _failed(record: RunRecord) -> str:
+    """Count the failed cases by reason, and the errors; empty if none failed."""
     failed = _with_status(record, Status.FAILED)
-    if failed and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
+    errors = len(_with_status(record, Status.ERROR))
+    if not failed:
+        return ""
+    if not errors and {result.verdict.reason for result in failed} == {Reason.REGRESSED}:
         baselines = "its baseline" if len(failed) == 1 else "their baselines"
         return f"{count_cases(len(failed))} regressed against {record.pair[:8] or baselines}"
-    return f"{count_cases(len(failed))} failed: {_reasons(failed)}" if failed else ""
+    counted = f"{errors} {'error' if errors == 1 else 'errors'}" if errors else ""
+    return ", ".join(filter(None, (_reasons(failed), counted)))
 
 
 def _unjudged(record: RunRecord) -> str:
@@ -322,7 +325,12 @@ def count_cases(number: int) -> str:
 
 def _reasons(results: Sequence[CaseResult]) -> str:
     tally = Counter(result.verdict.reason for result in results)
-    return ", ".join(f"{number} {reason}" for reason, number in tally.most_common())
+    return ", ".join(f"{number} {_reason_words(reason, number)}" for reason, number in tally.most_common())
+
+
+def _reason_words(reason: Reason, number: int) -> str:
+    # Without its underscores: "3 out of tolerance", "2 subject errors".
+    return reason.replace("_", " ") + ("s" if number > 1 and reason.endswith("_error") else "")
 
 
 def list_some(texts: Sequence[str], max_texts: int) -> str:

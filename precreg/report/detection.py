@@ -28,8 +28,9 @@ from precreg.quality import (
     tally_scores,
     tally_scores_by,
 )
-from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
+from precreg.report.describe import count_cases, list_some, strip_controls
 from precreg.report.findings import add_verdict_messages
+from precreg.report.layout import format_columns
 from precreg.types import TIERS, format_distinct, format_number
 from precreg.verdict import POWER, ROUNDING_FLOOR_ULP, CasePower, DetectableLoss, LossReason, PowerGap
 from precreg.verdict.statistics import MIN_SAMPLES

@@ -68,7 +68,14 @@ from precreg.verdict.statistics import MIN_SAMPLES
 # The options of a run by name, as its record stores them; empty for the whole project.
 SelectionDict = dict[str, Any]
 _SHARD, _TIERS, _ANY = "shard", "tiers", "any"
-_WORDS = {"patterns": "pattern", _TIERS: "tier", "suites": "suite", "tags": "tag", "changed_since": "changed since"}
+_WORDS = {
+    "patterns": "pattern",
+    _TIERS: "tier",
+    "suites": "suite",
+    "tags": "tag",
+    "changed_since": "changed since",
+    "last_failed": "failed in the last run",
+}
 
 
 def without_shard(selection: SelectionDict) -> SelectionDict:
@@ -131,6 +138,8 @@ def _with_tiers(rest: SelectionDict, names: set[str]) -> SelectionDict:
 
 
 def _describe_part(name: str, value: Any) -> str:
+    if value is True:
+        return _WORDS.get(name, name)
     values = value if isinstance(value, list | tuple) else [value]
     return f"{_WORDS.get(name, name)} {', '.join(map(str, values))}"
 

@@ -7,64 +7,43 @@ next commands to run, then the sentence that explains the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from shlex import quote
+from collections.abc import Sequence
 
-from click import style
-
-from precreg.baseline import is_proposed, is_seen_again
-from precreg.report.causes import brief_diagnosis, causes_of, describe_run_diagnoses, diagnoses_of
+from precreg.report.causes import causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
-    STATUS_LABELS,
     FindingRow,
-    count_cases,
-    count_unseen,
     describe_chosen_commit,
     describe_commit,
-    describe_provenance,
     describe_run_selection,
     describe_status_counts,
     describe_unseen,
-    failing_rules,
-    failure_tail,
-    finding_notes,
     finding_rows,
-    finding_table,
-    format_columns,
     improved_cases,
     known_bad_cases,
     list_some,
-    run_exit_sentence,
     sort_results,
     strip_controls,
 )
-from precreg.report.pairs import describe_paired_run
-from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
+from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
-    STANDING_LABELS,
-    Standing,
     describe_accelerators,
     describe_finding_counts,
     describe_orphan,
     describe_warning,
-    explain_run_finding,
     finding_standing,
     format_finding_factor,
     sort_run_findings,
 )
-from precreg.report.significant_digits import COLUMNS, describe_digits, digits_rows
+from precreg.report.significant_digits import COLUMNS, digits_rows
 from precreg.report.studies import StudyTable, describe_studies
 from precreg.types import (
     CaseResult,
-    Diagnosis,
     Reason,
     RunFinding,
     RunRecord,
     Status,
     Verdict,
     format_duration,
-    is_test_defined,
 )
 
 # A comment on a merge request is read at a glance; report.html has every row.
@@ -234,266 +213,3 @@ def _line(cells: Sequence[str]) -> str:
 
 def _ids(ids: Sequence[str]) -> str:
     return list_some([markdown_code(id) for id in ids], MAX_MARKDOWN_IDS)
-
-
-# A log stays readable with 20 cases in full. The reports have the others.
-MAX_CASES = 20
-# Without an extra all suites of its kind are skipped, and a line names some.
-MAX_SKIPPED_SUITES = 8
-# Binding findings come first, so these lines never hide one behind an allowed finding.
-MAX_TERMINAL_FINDINGS = 20
-# Entries of baselines/allow.yaml, of three lines each, in the order of the findings.
-MAX_ALLOWANCES = 5
-# These are hints at the end of a log; the reports have all of them.
-MAX_TERMINAL_IDS = 5
-MAX_RUN_WARNINGS = 5
-MAX_PAIRED_LINES = 8
-MAX_STUDY_LINES = 12
-# The width of the labels, so that details begin below the id.
-RUN_INDENT = " " * 9
-_COLOURS = {
-    Status.FAILED: "red",
-    Status.ERROR: "red",
-    Status.PROPOSED: "yellow",
-    Status.SKIPPED: "blue",
-    Status.PASSED: "green",
-}
-# Colours are added to the finished text by its labels, so plain and coloured text never differ in words.
-_COLOURS_BY_LABEL = {
-    **{STATUS_LABELS[status]: colour for status, colour in _COLOURS.items()},
-    **{STANDING_LABELS[one]: "red" if one is Standing.BINDING else "blue" for one in Standing},
-}
-
-
-def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = False, reports: Sequence[Path] = ()) -> str:
-    """Summarize a run as plain text, or with colours for a terminal.
-
-    Passed cases appear only with `verbose`; `reports` are the written files to point to.
-    """
-    results = sort_results(record.results)
-    together = {} if verbose else _unavailable_together(results)
-    grouped = {result.id for group in together.values() for result in group}
-    shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
-    shown = [result for result in shown if result.id not in grouped]
-    known = diagnoses_of(record)
-    listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result, known)]
-    # A line with the count, so that nobody takes a cut list for the whole.
-    if len(shown) > MAX_CASES:
-        listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
-    listed += [_unavailable_line(message, group) for message, group in together.items()]
-    paragraphs = [[_heading(record), *describe_accelerators(record)], listed, _terminal_findings(record)]
-    paragraphs += [_terminal_digits(record), *map(_terminal_study, describe_studies(record))]
-    paragraphs.append(_ending(record, results, reports))
-    # Controls go before colours are added, which are controls themselves.
-    text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
-    return _coloured(text, record) if colour else text
-
-
-def _unavailable_together(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
-    """Group the cases that are skipped for the same missing requirement; a case alone is no group."""
-    groups: dict[str, list[CaseResult]] = {}
-    for result in results:
-        if result.verdict.status is Status.SKIPPED and result.verdict.reason is Reason.UNAVAILABLE:
-            groups.setdefault(result.verdict.message, []).append(result)
-    return {message: group for message, group in groups.items() if len(group) > 1}
-
-
-def _unavailable_line(message: str, group: Sequence[CaseResult]) -> str:
-    suites = sorted({f"{result.tier}/{result.suite}" for result in group})
-    label = STATUS_LABELS[Status.SKIPPED]
-    return f"{label:8} {count_cases(len(group))} of {list_some(suites, MAX_SKIPPED_SUITES)}   {message}"
-
-
-def _heading(record: RunRecord) -> str:
-    environment = record.environment
-    others = ", ".join(level for level in environment.chain if level != environment.label)
-    chain = f" (then {others})" if others else ""
-    dirty = " with uncommitted changes" if record.git and record.git.dirty else ""
-    cases = "1 case" if len(record.results) == 1 else f"{len(record.results)} cases"
-    # The heading has all facts that select a baseline: a log of CI is often the only trace of a run.
-    commit = describe_commit(record.git)
-    judged_by = describe_chosen_commit(record.against, record.against_revision)
-    beside = describe_chosen_commit(record.pair, record.pair_revision)
-    against = f", against {judged_by}" if record.against else ""
-    pair = f", paired with {beside}" if record.pair else ""
-    where = f"environment {environment.label}{chain}, commit {commit}{dirty}"
-    return f"precreg {record.precreg}: {cases}, {where}{against}{pair}"
-
-
-def _terminal_findings(record: RunRecord) -> list[str]:
-    """Return the lines of the findings on the run: binding, then allowed with the reason, then informational."""
-    every = sort_run_findings(record.findings)
-    lines = [line for finding in every[:MAX_TERMINAL_FINDINGS] for line in _terminal_finding(finding)]
-    if len(every) > MAX_TERMINAL_FINDINGS:
-        lines.append(f"... and {describe_finding_counts(every[MAX_TERMINAL_FINDINGS:])} more in the report")
-    return lines
-
-
-def _terminal_finding(finding: RunFinding) -> list[str]:
-    label, times = STANDING_LABELS[finding_standing(finding)], format_finding_factor(finding)
-    first = "   ".join(filter(None, (f"{label:8} {finding.about}", finding.kind, times)))
-    return [first, *(RUN_INDENT + line for text in explain_run_finding(finding) for line in text.splitlines())]
-
-
-def _terminal_case(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[str]:
-    verdict = result.verdict
-    first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
-    # Passed cases appear with --verbose only, and there one line each. An improvement has figures to accept.
-    if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
-        return [first, *([RUN_INDENT + verdict.message] if verdict.excused else [])]
-    return [first, *(RUN_INDENT + line for line in explain_result(result, known))]
-
-
-def _terminal_digits(record: RunRecord) -> list[str]:
-    """Return the table of the significant digits of stochastic cases."""
-    rows = digits_rows(record.results)
-    if not rows:
-        return []
-    return [
-        "digits   under random noise",
-        *(RUN_INDENT + line for line in format_columns(COLUMNS, rows, MAX_STUDY_LINES)),
-    ]
-
-
-def _terminal_study(study: StudyTable) -> list[str]:
-    table = format_columns(*study.measured(), MAX_STUDY_LINES)
-    return [f"study    {study.suite}   {study.title}", *(RUN_INDENT + line for line in table)]
-
-
-def explain_result(result: CaseResult, known: Mapping[str, Diagnosis] | None = None) -> list[str]:
-    """Return the lines that explain a case: message, cause, figures, the end of the output, and provenance.
-
-    `known` are the diagnoses of the run.
-    """
-    verdict = result.verdict
-    texts = [verdict.message, *brief_diagnosis(result, known or {}), *finding_notes(verdict)]
-    texts += [f"rule      {rule}" for rule in failing_rules(verdict)]
-    texts += [*finding_table(finding_rows(verdict, result.outcome.described)), *failure_tail(result)]
-    texts += [*describe_digits(result), *explain_process_changes(result)]
-    # Provenance explains a change against the baseline. Errors and proposals have no figures to compare.
-    if verdict.status is Status.FAILED:
-        texts += describe_provenance(result)
-    return [line for text in texts for line in text.splitlines()]
-
-
-def render_brief(record: RunRecord, *, reports: Sequence[Path]) -> str:
-    """Summarize a run whose failures pytest shows itself: the proposals that wait, and the next commands."""
-    results = sort_results(record.results)
-    waiting = [result for result in results if result.verdict.status is Status.PROPOSED]
-    listed = [line for result in waiting[:MAX_CASES] for line in _terminal_case(result, {})]
-    if len(waiting) > MAX_CASES:
-        listed.append(f"... and {len(waiting) - MAX_CASES} more in the report")
-    # Without the exit line: pytest sets the exit code of its own session.
-    causes = [f"{id}   {line}" for id, line in causes_of(results, diagnoses_of(record))]
-    paragraphs = [
-        [_heading(record)],
-        listed,
-        causes,
-        _terminal_findings(record),
-        _ending(record, results, reports)[:-1],
-    ]
-    return strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
-
-
-def _noted_cases(record: RunRecord) -> Iterator[str]:
-    """Yield the improved cases, and those that passed although they are wrong."""
-    if better := improved_cases(record):
-        yield f"improved  {list_some(better, MAX_TERMINAL_IDS)}"
-    if bad := known_bad_cases(record):
-        yield f"known bad {count_cases(len(bad))}: {list_some(bad, MAX_TERMINAL_IDS)}"
-
-
-def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path]) -> list[str]:
-    lines = [f"{describe_status_counts(record)} in {format_duration(record.duration_s)}"]
-    if asked := describe_run_selection(record):
-        lines.append(f"selected  {asked}")
-    lines += _noted_cases(record)
-    paired = list(describe_paired_run(record))
-    lines += [f"pair      {text}" for text in paired[:MAX_PAIRED_LINES]]
-    if len(paired) > MAX_PAIRED_LINES:
-        lines.append(f"pair      ... and {len(paired) - MAX_PAIRED_LINES} more in the report")
-    if record.diagnosed is not None:
-        lines.append(f"causes    {describe_run_diagnoses(record.diagnosed)}")
-    if record.findings:
-        lines.append(f"findings  {describe_finding_counts(record.findings)}")
-    if record.orphans:
-        orphans = list_some([*map(describe_orphan, record.orphans)], MAX_TERMINAL_IDS)
-        lines.append(f"warning   baselines without a case: {orphans}; precreg baseline prune removes them")
-    lines += [f"warning   {describe_warning(fact)}" for fact in record.warnings[:MAX_RUN_WARNINGS]]
-    lines += _changed_processes(record)
-    if reports:
-        lines.append(f"reports   {'  '.join(path.as_posix() for path in reports)}")
-    if (
-        results
-        and results[0].verdict.status in (Status.FAILED, Status.ERROR)
-        and not is_test_defined(results[0].definition)
-    ):
-        # One command only, for the worst case: the others have the same form. `precreg explain` needs a suite, which
-        # test-defined cases lack.
-        lines.append(f"explain   precreg explain {quote(results[0].id)}")
-    # CI must never write a baseline, so its log does not suggest the command.
-    lines += () if record.ci else _review_commands(record, results)
-    return [
-        *lines,
-        *_allowances_to_add(record),
-        *_unseen(record),
-        f"exit {record.exit_code}: {run_exit_sentence(record)}",
-    ]
-
-
-def _allowances_to_add(record: RunRecord) -> Iterator[str]:
-    """Yield the entries of baselines/allow.yaml that would permit the binding findings, ready to be pasted."""
-    # Late, because reading the sides of a comparison is slow to import, and most runs have no finding.
-    from precreg.baseline.integrity import NewAllowance, render_allowance
-
-    binding = [finding for finding in sort_run_findings(record.findings) if finding.binding]
-    entries = [*dict.fromkeys(NewAllowance(finding.about, finding.kind, "WHY") for finding in binding)]
-    if entries:
-        yield 'allow     precreg allow --reason "WHY" adds these entries to the list in baselines/allow.yaml:'
-        yield from (f"          {line}" for entry in entries[:MAX_ALLOWANCES] for line in render_allowance(entry))
-    if len(entries) > MAX_ALLOWANCES:
-        yield f"          # and {len(entries) - MAX_ALLOWANCES} more"
-
-
-def _changed_processes(record: RunRecord) -> Iterator[str]:
-    """Yield the changes that cases left in their process, with the cases."""
-    notes = describe_process_changes(record.results)
-    if notes:
-        yield f"process   {count_process_changes(record.results)}"
-    for note in notes[:MAX_RUN_WARNINGS]:
-        yield f"          {note.text}: {list_some(note.ids, MAX_TERMINAL_IDS)}"
-    if len(notes) > MAX_RUN_WARNINGS:
-        yield f"          and {len(notes) - MAX_RUN_WARNINGS} other changes; the report has all of them"
-
-
-def _unseen(record: RunRecord) -> Iterator[str]:
-    """Yield the cases in which the run could not see every loss, with what helps."""
-    for note in describe_unseen(record):
-        yield f"not seen  {note.text}"
-        yield f"          {list_some(note.ids, MAX_TERMINAL_IDS)}"
-        yield f"          {note.advice}"
-
-
-def _review_commands(record: RunRecord, results: Sequence[CaseResult]) -> Iterator[str]:
-    """Yield a line for new figures that wait for a person, and one for bits that another environment accepted."""
-    if any(map(is_proposed, results)):
-        yield 'accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"'
-    # A count: with baselines of another machine, this may be every case.
-    if seen := sum(is_seen_again(result, record.environment) for result in results):
-        gave = "1 case gave" if seen == 1 else f"{seen} cases gave"
-        yield f"seen      {gave} the bits accepted in another environment: precreg baseline accept --seen"
-
-
-def _coloured(text: str, record: RunRecord) -> str:
-    # The last line explains the exit code. Its colour shows the result to a reader who scrolls to the end.
-    *lines, last = text.splitlines()
-    passed = "yellow" if count_unseen(record) else "green"
-    last = style(last, fg=passed if record.exit_code == 0 else "red", bold=True)
-    return "\n".join([*map(_coloured_line, lines), last]) + "\n"
-
-
-def _coloured_line(line: str) -> str:
-    for label, colour in _COLOURS_BY_LABEL.items():
-        if line.startswith(f"{label:8} "):
-            return style(line[:8], fg=colour, bold=True) + line[8:]
-    return line

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from precreg.report.describe import format_columns, strip_controls
+from precreg.report.describe import strip_controls
+from precreg.report.layout import format_columns
 from precreg.types import PrecisionBisection, PrecisionPart, PrecisionTrial
 
 # More rows say little: their shares are small.

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from precreg.report.describe import format_columns, strip_controls
+from precreg.report.describe import strip_controls
+from precreg.report.layout import format_columns
 from precreg.types import Search, SearchedRange, SearchStrategy, WorstValue, format_number
 
 _UNITS = {"max_ulp": " ULP", "max_rel_error": "", "max_abs_error": "", "tolerance": " of the tolerance"}

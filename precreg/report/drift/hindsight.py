@@ -9,7 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from precreg.history.drift import HindsightChange, HindsightOutput, HindsightRecord
-from precreg.report.describe import format_columns, strip_controls
+from precreg.report.describe import strip_controls
+from precreg.report.layout import format_columns
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import format_distinct, format_number
 

@@ -23,7 +23,8 @@ from precreg.history.drift import (
     Worsening,
 )
 from precreg.measure import METRICS
-from precreg.report.describe import count_cases, format_columns, list_some, strip_controls
+from precreg.report.describe import count_cases, list_some, strip_controls
+from precreg.report.layout import format_columns
 from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from precreg.report.describe import format_columns, strip_controls
+from precreg.report.describe import strip_controls
+from precreg.report.layout import format_columns
 from precreg.report.trace.rows import (
     ErrorUnit,
     TraceColumn,

@@ -1,0 +1,220 @@
+"""Which colour, width and progress does the terminal get?
+
+A terminal gets a bar, a log a few plain lines. Both go to stderr, because reports go to stdout.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from shutil import get_terminal_size
+from time import perf_counter
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from precreg.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
+    from rich.text import Text
+
+    from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
+    from precreg.report import Verbosity
+    from precreg.types import CaseResult, ComparedPair
+
+# A log shows at most about so many lines of progress, however many cases run.
+LINES_IN_A_LOG = 10
+# A log shows no progress of fewer pairs: these are soon compared.
+MIN_PAIRS_IN_A_LOG = 64
+# A window of fewer columns wraps as one of so many: a table of one word a line helps nobody.
+MIN_WIDTH = 40
+_STARTED = "precreg.started"
+_QUIET = "precreg.quiet"
+
+_T = TypeVar("_T")
+
+
+def colour_of_variables() -> bool | None:
+    """Return the colour that NO_COLOR and FORCE_COLOR choose; None without them, where the stream decides."""
+    # https://no-color.org and https://force-color.org: an empty variable does not count.
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None
+
+
+def _choose_colour(context: click.Context, _option: click.Parameter, choice: str | None) -> None:
+    # click removes the colours from the output of a pipe unless the context has colour. Commands inherit it.
+    if choice is not None:
+        context.color = colour_of_variables() if choice == "auto" else choice == "always"
+
+
+color_option = click.option(
+    "--color",
+    "--colour",
+    type=click.Choice(["auto", "always", "never"]),
+    expose_value=False,
+    callback=_choose_colour,
+    help="Default: auto, colours on a terminal, unless the variables NO_COLOR or FORCE_COLOR decide.",
+)
+
+
+def _note_quiet(context: click.Context, _option: click.Parameter, quiet: bool) -> bool:
+    context.meta[_QUIET] = quiet
+    return quiet
+
+
+def quiet_option(shown: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option --quiet, which turns progress off; `shown` is the rest of its help."""
+    return click.option("--quiet", "-q", is_flag=True, callback=_note_quiet, help=f"No progress{shown}.")
+
+
+verbose_option = click.option(
+    "--verbose", "-v", is_flag=True, help="Show every case on its own, and those that passed, too."
+)
+
+
+def choose_verbosity(*, verbose: bool, quiet: bool) -> Verbosity:
+    """Return the verbosity of the options. Raises UserError (bad-value) for both."""
+    if verbose and quiet:
+        raise UserError("bad-value", "expected --verbose or --quiet but got both")
+    return "verbose" if verbose else "quiet" if quiet else "normal"
+
+
+def is_quiet() -> bool:
+    """Return whether the command has --quiet."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get(_QUIET, False)
+
+
+def start_clock(context: click.Context) -> None:
+    """Start the time that `seconds_taken` returns."""
+    context.meta[_STARTED] = perf_counter()
+
+
+def seconds_taken() -> float:
+    """Return the seconds since the command began, with its loading."""
+    began: float = click.get_current_context().meta[_STARTED]
+    return perf_counter() - began
+
+
+def has_colour(stream: IO[Any]) -> bool:
+    """Return whether a stream gets colours."""
+    chosen = click.get_current_context().color
+    return _is_smart(stream) if chosen is None else chosen
+
+
+def _is_smart(stream: IO[Any]) -> bool:
+    """Return whether a stream is a terminal that obeys control sequences."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width(stream: IO[Any]) -> int | None:
+    """Return the columns of a terminal; None for a pipe or a file, whose lines do not wrap."""
+    return max(MIN_WIDTH, get_terminal_size().columns) if stream.isatty() else None
+
+
+def show_report(text: str, *, err: bool = False) -> None:
+    """Print a report whose lines may be wider than the terminal: they wrap between words."""
+    from precreg.report import wrap_lines
+
+    width = terminal_width(sys.stderr if err else sys.stdout)
+    click.echo("\n".join(wrap_lines(text.split("\n"), width)), err=err, nl=False)
+
+
+def show_progress(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
+    """Pass results through, and show the progress of the run."""
+    return _shown(results, total, "cases", _line, _failure)
+
+
+def show_pair_progress(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedPair]:
+    """Pass compared pairs through, and show the progress of a comparison that takes longer."""
+    if total < (2 if _is_smart(sys.stderr) else MIN_PAIRS_IN_A_LOG):
+        return iter(pairs)
+    return _shown(pairs, total, "pairs", lambda pair: pair.name)
+
+
+def show_score_progress(scores: Iterable[Score | Unplanted], total: int) -> Iterator[Score | Unplanted]:
+    """Pass scores through, and show the progress of planting; at most `total` scores come."""
+    return _shown(scores, total, "faults", lambda score: score.case)
+
+
+def show_calibration_progress(
+    found: Iterable[CaseCalibration | Uncalibrated], total: int
+) -> Iterator[CaseCalibration | Uncalibrated]:
+    """Pass calibrations through, and show their progress."""
+    return _shown(found, total, "cases", lambda each: each.case)
+
+
+def _nothing(_item: object) -> str:
+    return ""
+
+
+def _shown(
+    items: Iterable[_T],
+    total: int,
+    noun: str,
+    line: Callable[[_T], str],
+    failure: Callable[[_T], str] = _nothing,
+) -> Iterator[_T]:
+    if is_quiet():
+        return iter(items)
+    # stderr decides and not stdout: `precreg run > log` still has a person at the terminal.
+    if _is_smart(sys.stderr):
+        return _with_bar(items, total, line)
+    return _with_lines(items, total, noun, failure)
+
+
+def _with_bar(items: Iterable[_T], total: int, line: Callable[[_T], str]) -> Iterator[_T]:
+    # The bar disappears at the end, so the terminal has the summary alone.
+    with _progress() as progress:
+        task = progress.add_task("", total=total)
+        for item in items:
+            progress.update(task, advance=1, description=line(item))
+            yield item
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+    from rich.text import Text
+
+    class RateColumn(ProgressColumn):
+        """Show the items a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:.3g}/s", style="progress.data.speed")
+
+    # Case ids may have brackets, which rich would read as markup. One that is too long is cut, and never wrapped.
+    text = TextColumn(
+        "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    bar = BarColumn(bar_width=20)
+    columns = (bar, MofNCompleteColumn(), RateColumn(), TimeRemainingColumn(), text)
+    console = Console(stderr=True, no_color=click.get_current_context().color is False)
+    return Progress(*columns, console=console, transient=True, expand=True)
+
+
+def _with_lines(items: Iterable[_T], total: int, noun: str, failure: Callable[[_T], str]) -> Iterator[_T]:
+    """Print every failure at once, if `failure` gives a text, and a few times the number of items so far."""
+    step = max(1, total // LINES_IN_A_LOG)
+    for done, item in enumerate(items, 1):
+        if text := failure(item):
+            click.echo(text, err=True)
+        # The last line always comes, because a job that was killed lacks it.
+        if done % step == 0 or done == total:
+            click.echo(f"{done} of {total} {noun}", err=True)
+        yield item
+
+
+def _failure(result: CaseResult) -> str:
+    from precreg.types import Status
+
+    return _line(result) if result.verdict.status in (Status.FAILED, Status.ERROR) else ""
+
+
+def _line(result: CaseResult) -> str:
+    return f"{result.verdict.status} {result.id} {result.verdict.reason}"
