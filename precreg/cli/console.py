@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from shutil import get_terminal_size
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
-    from precreg.report import Verbosity
     from precreg.types import CaseResult, ComparedPair
 
 # A log shows at most about so many lines of progress, however many cases run.
@@ -70,16 +70,18 @@ def quiet_option(shown: str) -> Callable[[Callable[..., None]], Callable[..., No
     return click.option("--quiet", "-q", is_flag=True, callback=_note_quiet, help=f"No progress{shown}.")
 
 
-verbose_option = click.option(
-    "--verbose", "-v", is_flag=True, help="Show every case on its own, and those that passed, too."
-)
+def verbosity_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --verbose and --quiet; the command gets `verbosity`. Raises UserError (bad-value) for both."""
 
+    @wraps(command)
+    def with_verbosity(*given: Any, verbose: bool, quiet: bool, **others: Any) -> None:
+        if verbose and quiet:
+            raise UserError("bad-value", "expected --verbose or --quiet but got both")
+        command(*given, verbosity="verbose" if verbose else "quiet" if quiet else "normal", **others)
 
-def choose_verbosity(*, verbose: bool, quiet: bool) -> Verbosity:
-    """Return the verbosity of the options. Raises UserError (bad-value) for both."""
-    if verbose and quiet:
-        raise UserError("bad-value", "expected --verbose or --quiet but got both")
-    return "verbose" if verbose else "quiet" if quiet else "normal"
+    shown = "Show every case on its own, and those that passed, too."
+    with_quiet = quiet_option(", and a line for each group of failures before the exit line")(with_verbosity)
+    return click.option("--verbose", "-v", is_flag=True, help=shown)(with_quiet)
 
 
 def is_quiet() -> bool:

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg.cli.console import (
-    choose_verbosity,
     color_option,
     has_colour,
-    quiet_option,
     terminal_width,
-    verbose_option,
+    verbosity_options,
 )
 from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.baseline import Baselines
-    from precreg.report import JunitDialect
+    from precreg.report import JunitDialect, Verbosity
     from precreg.types import BaselineEntry, Case, Environment
     from precreg.verdict import CasePower, PowerGap
 
@@ -36,8 +34,7 @@ if TYPE_CHECKING:
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
 @color_option
-@verbose_option
-@quiet_option(", and a line for each group of failures before the exit line")
+@verbosity_options
 @click.pass_obj
 def report_command(
     given: Path | None,
@@ -45,8 +42,7 @@ def report_command(
     runs: tuple[Path, ...],
     output: Path | None,
     junit_dialect: JunitDialect,
-    verbose: bool,
-    quiet: bool,
+    verbosity: Verbosity,
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
 
@@ -54,7 +50,6 @@ def report_command(
     """
     from precreg.report import read_merged_run, render_run_terminal, write_reports
 
-    verbosity = choose_verbosity(verbose=verbose, quiet=quiet)
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
     written = write_reports(record, output or _folder(given), junit_dialect)

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from precreg.cli.console import (
-    choose_verbosity,
     color_option,
     has_colour,
     is_quiet,
-    quiet_option,
     seconds_taken,
     terminal_width,
-    verbose_option,
+    verbosity_options,
 )
 from precreg.cli.options import (
     CaseOptions,
@@ -100,19 +98,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 )
 @click.option("--strict", is_flag=True, help="Exit with 2 for a case that is not clear, or a changed file of no case.")
 @color_option
-@verbose_option
-@quiet_option(", and a line for each group of failures before the exit line")
+@verbosity_options
 @click.pass_obj
 def run_command(
-    given: Path | None,
-    /,
-    case_options: CaseOptions,
-    ci: bool | None,
-    against: str,
-    last_failed: bool,
-    verbose: bool,
-    quiet: bool,
-    **others: Any,
+    given: Path | None, /, case_options: CaseOptions, ci: bool | None, against: str, verbosity: Verbosity, **others: Any
 ) -> None:
     """Run the cases, judge them against tolerances and baselines, and write reports.
 
@@ -121,10 +110,9 @@ def run_command(
     from precreg.environment import in_ci, limit_blas_threads
     from precreg.vcs import base_commit, changed_files
 
-    verbosity = choose_verbosity(verbose=verbose, quiet=quiet)
     project = project_of_option(given)
-    failed = _last_failed(project, others["output"]) if last_failed else None
-    if failed is not None and not failed:
+    failed = _last_failed(project, others["output"]) if others.pop("last_failed") else None
+    if failed == frozenset():
         click.echo("no case failed in the last run: no case to run")
         return
     since = case_options.changed_since
@@ -146,22 +134,16 @@ def run_command(
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
     pair, pair_base = _pair(project, others.pop("pair"), ci)
-    request = _request(
-        project,
-        case_options,
-        ci=ci,
-        base=base,
-        changed=changed,
-        pair=pair,
-        pair_base=pair_base,
-        last_failed=failed,
-        **others,
-    )
+    chosen = {"ci": ci, "base": base, "changed": changed, "pair": pair, "pair_base": pair_base, **others}
+    request = _request(project, case_options, last_failed=failed, **chosen)
     sys.exit(run_and_report(request, every, verbosity=verbosity))
 
 
 def _last_failed(project: Path, output: Path | None) -> frozenset[str]:
     """Return the ids of the cases that failed in the last run. Raises UserError as `read_merged_run` does."""
+    from precreg.environment import limit_blas_threads
+
+    limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
     from precreg.report import read_merged_run, reports_folder
     from precreg.types import Status
 
@@ -212,16 +194,19 @@ def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) 
     return None, unclaimed_files(every, changed, project)
 
 
-def _request(project: Path, case_options: CaseOptions, *, output: Path | None, **others: Any) -> RunRequest:
+def _request(
+    project: Path, case_options: CaseOptions, *, last_failed: frozenset[str] | None, output: Path | None, **others: Any
+) -> RunRequest:
     """Return the request of a command. Raises UserError (bad-pair) for options that exclude each other."""
     from precreg.report import reports_folder
     from precreg.run import RunRequest
     from precreg.suite import Selection
 
     _require_pairable(**others)
+    tiers, suites, patterns, tags = case_options.tiers, case_options.suites, case_options.patterns, case_options.tags
     return RunRequest(
         project=project,
-        selection=Selection(case_options.tiers, case_options.suites, case_options.patterns, case_options.tags),
+        selection=Selection(tiers, suites, patterns, tags, last_failed),
         changed_since=case_options.changed_since,
         output=output or reports_folder(project),
         needs_journal=output is None,

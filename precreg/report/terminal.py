@@ -192,7 +192,9 @@ def _first_lines(group: ResultGroup) -> list[str]:
     if group.key.status in (Status.PROPOSED, Status.SKIPPED) and number > 1:
         return [f"{label} {count_cases(number)} of {group.key.suite}   {reason}"]
     size = _size(group.loss)
-    worst = "" if number == 1 else f"the worst of {count_cases(number)}{f', {size}' if size else ''}"
+    # Errors have no size, so the first by its id stands for all.
+    place = "first" if group.key.status is Status.ERROR else "worst"
+    worst = "" if number == 1 else f"the {place} of {count_cases(number)}{f', {size}' if size else ''}"
     return ["   ".join(filter(None, (f"{label} {group.worst.id}", reason, worst)))]
 
 
@@ -450,7 +452,7 @@ def _review_commands(record: RunRecord, results: Sequence[CaseResult]) -> Iterat
     """Yield a line for new figures that wait for a person, and one for bits that another environment accepted."""
     # Not for failures: a hint to accept them would make the gate a habit.
     if any(is_proposed(result) and result.verdict.status is not Status.FAILED for result in results):
-        yield 'accept    precreg baseline diff, then precreg baseline accept CASE --reason "why"'
+        yield 'accept    precreg baseline diff; precreg baseline accept CASE --reason "why"'
     # A count: with baselines of another machine, this may be every case.
     if seen := sum(is_seen_again(result, record.environment) for result in results):
         gave = "1 case gave" if seen == 1 else f"{seen} cases gave"

@@ -100,8 +100,6 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     changed_since: str | None = None
     # Files relative to the project: only cases that depend on one of them run. None runs all that are selected.
     changed: frozenset[str] | None = None
-    # The ids of the cases that failed in the last run, if only these run.
-    last_failed: frozenset[str] | None = None
     # (i, n): part i of n.
     shard: tuple[int, int] | None = None
     # A label as `detect_environment` takes it.
@@ -194,8 +192,6 @@ def _select(every: list[Case], request: RunRequest) -> list[Case]:
     cases = select_cases(every, request.selection)
     if request.changed is not None:
         cases = affected_cases(cases, request.changed, request.project)
-    if request.last_failed is not None:
-        cases = [case for case in cases if case.id in request.last_failed]
     if not cases and request.changed_since is None:
         raise no_case_error(every)
     return cases if request.shard is None else shard_cases(cases, *request.shard)
@@ -206,7 +202,7 @@ def _selection(request: RunRequest) -> dict[str, Any]:
     names = ("patterns", "tiers", "suites", "tags")
     shard = None if request.shard is None else "{}/{}".format(*request.shard)
     selected = {name: getattr(request.selection, name) for name in names}
-    last_failed = request.last_failed is not None
+    last_failed = request.selection.last_failed is not None
     return {**selected, "changed_since": request.changed_since, "last_failed": last_failed, "shard": shard}
 
 

@@ -30,6 +30,8 @@ class Selection(Struct, frozen=True):
     suites: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    # The ids of the cases that failed in the last run; None without this criterion.
+    last_failed: frozenset[str] | None = None
 
 
 def select_cases(cases: Sequence[Case], selection: Selection) -> list[Case]:
@@ -104,6 +106,7 @@ def _matches(case: Case, selection: Selection) -> bool:
         (not selection.tiers or case.tier in selection.tiers)
         and (not selection.suites or case.suite in selection.suites or _suite_id(case) in selection.suites)
         and (not selection.tags or not set(selection.tags).isdisjoint(case.tags))
+        and (selection.last_failed is None or case.id in selection.last_failed)
     )
 
 

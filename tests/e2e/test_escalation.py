@@ -268,7 +268,7 @@ def test_a_budget_of_0_leaves_a_case_unclear_and_strict_makes_that_an_error(proj
     assert f"{option} allows more" in done.stdout
     done = precreg(project, *AUTO, option, "0", "--strict")
     assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "exit 2: 2 cases could not be judged: 2 not_clear"
+    assert done.stdout.splitlines()[-1] == "exit 2: 2 cases could not be judged: 2 not clear"
 
 
 def test_the_import_of_a_slow_library_uses_up_no_budget(tmp_path):

@@ -154,7 +154,7 @@ def test_an_unclear_case_is_counted_and_a_cleared_one_is_not(tmp_path):
     assert last == "exit 0: no loss found against the baselines; 1 case not clear"
     strict = precreg(folder, "run", "--jobs", "1", "--no-ci", "--max-seeds", "5", "--strict", "rows=5")
     assert strict.returncode == 2
-    assert endings(strict)[-1] == "exit 2: 1 case could not be judged: 1 not_clear"
+    assert endings(strict)[-1] == "exit 2: 1 case could not be judged: 1 not clear"
     done = precreg(folder, "run", "--jobs", "1", "--no-ci", "rows=5")
     reasons = {
         each["verdict"]["reason"] for each in json.loads((folder / "reports/record.json").read_text())["results"]

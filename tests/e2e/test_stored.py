@@ -17,7 +17,8 @@ from precreg.history.store import open_history
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.html import render_run_html
 from precreg.report.record import read_run_record
-from precreg.report.summaries import render_run_markdown, render_run_terminal
+from precreg.report.summaries import render_run_markdown
+from precreg.report.terminal import render_run_terminal
 from precreg.run.journal import JournalHeader, resume_journal
 from precreg.storage import write_json_record
 from precreg.types.comparison import COMPARISON_SCHEMA

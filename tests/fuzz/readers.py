@@ -32,7 +32,7 @@ from precreg.history.drift import DriftSettings, judge_series, look_back
 from precreg.history.store import open_history
 from precreg.report.files import write_reports
 from precreg.report.record import read_merged_run
-from precreg.report.summaries import render_run_terminal
+from precreg.report.terminal import render_run_terminal
 from precreg.run.journal import JournalHeader, resume_journal, start_journal
 from precreg.run.pair_cache import PAIRS_FOLDER, DrawnSeeds, PairCache
 from precreg.storage.array_file import find_raw
@@ -267,7 +267,7 @@ def environments(project, data):
 def record(project, data):
     put(project, "reports/record.json", data)
     merged = read_merged_run([project / "reports"])
-    render_run_terminal(merged, colour=False, verbose=True, reports=[])
+    render_run_terminal(merged, colour=False, verbosity="verbose", reports=[])
     place = put(project, "added.sqlite", b"")
     with open_history(place, project=merged.project, create=True) as history:
         history.add(merged)

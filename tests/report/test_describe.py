@@ -22,6 +22,10 @@ from tests.report.made import (
 )
 
 
+def beyond_tolerance(name):
+    return regressed(name, verdict=verdict(Reason.OUT_OF_TOLERANCE, Status.FAILED))
+
+
 def with_ratio(name, ratio):
     case = regressed(name)
     return replace(case, verdict=replace(case.verdict, findings=(replace(case.verdict.findings[0], ratio=ratio),)))
@@ -136,9 +140,12 @@ def test_the_tail_of_a_failure_is_its_end_and_bounded():
     ("results", "sentence"),
     [
         ((regressed(),), "1 case regressed against its baseline"),
-        ((regressed("a"), regressed("b"), crashed()), "2 cases regressed against their baselines"),
-        ((regressed(), in_ci("new")), "2 cases failed: 1 regressed, 1 new"),
-        ((crashed("a"), crashed("b"), proposed(), passed()), "3 cases could not be judged: 2 subject_error, 1 new"),
+        ((regressed("a"), regressed("b")), "2 cases regressed against their baselines"),
+        ((regressed("a"), regressed("b"), crashed("c"), crashed("d")), "2 regressed, 2 errors"),
+        ((regressed("a"), crashed("b")), "1 regressed, 1 error"),
+        ((beyond_tolerance("a"), beyond_tolerance("b"), regressed()), "2 out of tolerance, 1 regressed"),
+        ((regressed(), in_ci("new")), "1 regressed, 1 new"),
+        ((crashed("a"), crashed("b"), proposed(), passed()), "3 cases could not be judged: 2 subject errors, 1 new"),
         ((passed(),), "nothing regressed against the baselines"),
         ((passed(), skipped()), "nothing regressed against the baselines; 1 case skipped"),
         ((skipped(),), "nothing was judged: 1 case skipped"),
@@ -158,7 +165,7 @@ def test_one_sentence_says_why_the_exit_code_is_what_it_is(results, sentence):
         ),
         (
             (crashed(),),
-            "2 findings on the run: 1 case_removed, 1 bound_loosened; 1 case could not be judged: 1 subject_error",
+            "2 findings on the run: 1 case_removed, 1 bound_loosened; 1 case could not be judged: 1 subject error",
         ),
         ((passed(),), "2 findings on the run: 1 case_removed, 1 bound_loosened"),
         ((), "2 findings on the run: 1 case_removed, 1 bound_loosened"),

@@ -2,9 +2,8 @@
 
 import pytest
 
-from precreg.report import html
+from precreg.report import html, terminal
 from precreg.report import summaries as markdown
-from precreg.report import summaries as terminal
 from precreg.report.describe import describe_run_selection as shown
 from precreg.report.sections import describe_selection, merge_selections
 from tests.report.made import passed, run_of

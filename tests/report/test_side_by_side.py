@@ -2,8 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report import describe
-from precreg.report import summaries as terminal
+from precreg.report import describe, terminal
 from precreg.report.case_detail import describe_case
 from precreg.report.findings import add_result_messages
 from precreg.report.pairs import describe_judge, describe_paired_run

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import click
+import pytest
 from msgspec.structs import replace
 
-from precreg.report.summaries import explain_result, render_brief, render_run_terminal
+from precreg.report.terminal import explain_result, render_brief, render_run_terminal
+from precreg.types.outcome import Positions
 from precreg.types.record import TEST_DEFINED_PREFIX
 from precreg.types.verdict import Reason, Status
 from precreg.types.warning import StoredText
@@ -16,6 +18,7 @@ from tests.report.made import (
     REMOVED,
     STATISTIC,
     UNUSED,
+    comparison,
     crashed,
     improved,
     judged_by,
@@ -46,14 +49,142 @@ def test_colour_adds_nothing_but_colour():
 def test_passed_cases_are_shown_when_asked_for():
     assert "float32-8x256" not in render_run_terminal(road(), colour=False)
     assert "passed   unit/row_sum/float32-8x256   identical\n" in render_run_terminal(
-        road(), colour=False, verbose=True
+        road(), colour=False, verbosity="verbose"
     )
 
 
-def test_the_worst_twenty_are_shown_and_the_others_counted():
-    text = render_run_terminal(run_of(*(regressed(f"case-{i:02}") for i in range(23))), colour=False)
+def of_suite(number, name="a", **changes):
+    return regressed(name, suite=f"suite{number:02}", id=f"unit/suite{number:02}/{name}", **changes)
+
+
+def larger(name, times):
+    """Return a case whose error is so many times the baseline's."""
+    finding = replace(STATISTIC, current=STATISTIC.baseline * times, ratio=times)
+    return judged_by(finding, name)
+
+
+def test_the_worst_twenty_groups_are_shown_and_the_others_counted():
+    cases = [of_suite(number, name) for number in range(23) for name in ("a", "b")]
+    text = render_run_terminal(run_of(*cases), colour=False)
     assert text.count("FAILED   ") == 20
-    assert "... and 3 more in the report\n" in text
+    assert "... and 3 more groups of 6 cases in the report\n" in text
+    one = render_run_terminal(run_of(*(of_suite(number) for number in range(21))), colour=False)
+    assert "... and 1 more group of 1 case in the report\n" in one
+
+
+def test_a_group_shows_its_worst_case_and_names_the_others():
+    cases = [larger(f"n={number}", number + 1.5) for number in range(8)]
+    text = render_run_terminal(run_of(*cases), colour=False)
+    assert text.count("FAILED") == 1
+    assert "FAILED   unit/row_sum/n=7   regressed   the worst of 8 cases, 8.5 x the baseline\n" in text
+    assert (
+        "         alike     7 more of unit/row_sum, from 1.5 x the baseline: n=6, n=5, n=4, n=3, n=2 and 2 more\n"
+        in text
+    )
+
+
+def test_a_verbose_summary_shows_every_case_in_full():
+    cases = [larger(f"n={number}", number + 1.5) for number in range(30)]
+    text = render_run_terminal(run_of(*cases, passed()), colour=False, verbosity="verbose")
+    assert text.count("FAILED   ") == 30
+    assert text.count("         suite     ") == 30
+    assert "passed   unit/row_sum/float32-8x256   identical\n" in text
+    assert "alike" not in text
+
+
+def test_a_quiet_summary_has_a_line_for_each_group_and_the_exit_line():
+    cases = [larger("a", 1.5), larger("b", 2.5), crashed("c"), crashed("d"), proposed("e"), passed()]
+    assert render_run_terminal(run_of(*cases), colour=False, verbosity="quiet") == (
+        "FAILED   unit/row_sum/b   regressed   the worst of 2 cases, 2.5 x the baseline\n"
+        "ERROR    unit/row_sum/c   subject_error   the first of 2 cases\n"
+        "PROPOSED unit/row_sum/e   new\n"
+        "exit 1: 2 regressed, 2 errors\n"
+    )
+    calm = render_run_terminal(run_of(passed(), exit_code=0), colour=False, verbosity="quiet")
+    assert calm == "exit 0: nothing regressed against the baselines\n"
+
+
+def test_cases_without_a_baseline_are_one_paragraph_for_each_suite():
+    text = render_run_terminal(run_of(*(proposed(f"n={number}") for number in range(7)), exit_code=2), colour=False)
+    assert text.split("\n\n")[1] == (
+        "PROPOSED 7 cases of unit/row_sum   new\n"
+        "         no baseline in cpu-x86_64, cpu, generic\n"
+        "         n=0, n=1, n=2, n=3, n=4 and 2 more"
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_fit_the_width_and_no_word_is_cut(width):
+    record = run_of(
+        *(larger(f"n={number}", 2.0) for number in range(9)),
+        crashed(),
+        nondeterministic(),
+        proposed(),
+        improved(),
+        findings=(LOOSENED, CHANGED, UNUSED, REMOVED),
+        orphans=tuple(StoredText(f"unit/old/{i}") for i in range(7)),
+    )
+    wide = render_run_terminal(record, colour=False, reports=WRITTEN)
+    text = render_run_terminal(record, colour=False, reports=WRITTEN, width=width)
+    assert max(map(len, wide.splitlines())) > 120
+    words = set(wide.split())
+    beyond = [line for line in text.splitlines() if len(line) > width]
+    # Only a word that is itself wider may be.
+    assert not [line for line in beyond if len(line.split()) > 1]
+    assert set(text.split()) - {"not", "shown", "at", "this", "width:"} <= words | {f"{word}," for word in words}
+
+
+def test_a_narrow_terminal_loses_columns_and_names_them():
+    text = render_run_terminal(run_of(judged_by(STATISTIC)), colour=False, width=80)
+    assert "         output  metric          current  baseline  ratio  interval      allowed\n" in text
+    assert "         not shown at this width: noise, rule\n" in text
+    assert "interval      noise  allowed  rule\n" in render_run_terminal(
+        run_of(judged_by(STATISTIC)), colour=False, width=120
+    )
+
+
+def test_a_long_id_stays_in_one_piece():
+    result = regressed("x" * 90)
+    text = render_run_terminal(run_of(result), colour=False, width=80)
+    assert f"unit/row_sum/{'x' * 90}\n" in text
+
+
+def scalar(actual, expected, seed=0, shape=()):
+    worst = Positions([0], [actual], [expected])
+    return replace(comparison(seed, 1.0, 1.0), shape=shape, reference_shape=shape, worst=worst)
+
+
+def test_a_failed_scalar_shows_both_values_and_the_relative_error_of_its_worst_seed():
+    compared = (scalar(2.5, 2.0, 0), scalar(2.0625, 2.0, 1))
+    result = regressed()
+    result = replace(result, outcome=replace(result.outcome, comparisons=compared))
+    assert explain_result(result)[1] == "values    out: actual 2.5, expected 2, relative error 0.25 (seed 0)"
+    of_one = replace(result.outcome, comparisons=(scalar(1e-3, 0.0, 7, (1, 1)),))
+    assert explain_result(replace(result, outcome=of_one))[1] == (
+        "values    out: actual 0.001, expected 0, absolute error 0.001 (seed 7)"
+    )
+    close = replace(result.outcome, comparisons=(scalar(0.1, 0.1 + 1e-12),))
+    assert (
+        "actual 0.1, expected 0.100000000001, relative error 1e-11" in explain_result(replace(result, outcome=close))[1]
+    )
+    none = replace(result.outcome, comparisons=(scalar("nan", 1.0),))
+    assert explain_result(replace(result, outcome=none))[1] == "values    out: actual nan, expected 1.0 (seed 0)"
+    assert not any(line.startswith("values") for line in explain_result(regressed()))
+
+
+def test_the_time_is_that_of_the_whole_command():
+    assert "\n1 passed in 0.31 s\n" in render_run_terminal(run_of(passed()), colour=False)
+    assert "\n1 passed in 12.5 s\n" in render_run_terminal(run_of(passed()), colour=False, took_s=12.5)
+
+
+def test_failures_are_looked_into_and_not_accepted():
+    text = render_run_terminal(run_of(regressed(acceptable=True)), colour=False)
+    assert "\nlook into precreg diagnose unit/row_sum/float16-8x256\n" in text
+    assert "baseline accept" not in text
+    for unmeasured in (crashed("c"), regressed(verdict=verdict(Reason.MISSING_OUTPUT, Status.FAILED))):
+        text = render_run_terminal(run_of(unmeasured), colour=False)
+        assert f"\nlook into precreg explain {unmeasured.id}\n" in text
+    assert "look into" not in render_run_terminal(run_of(proposed(), passed(), exit_code=2), colour=False)
 
 
 def test_nondeterminism_is_shown_from_where_it_starts():
@@ -69,7 +200,7 @@ def test_an_error_shows_the_end_of_what_was_raised():
     text = render_run_terminal(run_of(crashed(), exit_code=2), colour=False)
     assert "ERROR    unit/row_sum/crashes   subject_error\n" in text
     assert "         ValueError: no\n" in text
-    assert text.endswith("exit 2: 1 case could not be judged: 1 subject_error\n")
+    assert text.endswith("exit 2: 1 case could not be judged: 1 subject error\n")
 
 
 def test_orphans_are_warned_of_and_many_are_counted():
@@ -87,14 +218,14 @@ def test_improved_cases_are_named_and_may_be_accepted():
 
 
 def test_only_what_is_proposed_may_be_accepted():
-    for case in (regressed(acceptable=False), regressed(acceptable=True, baseline_id="unit/row_sum/other")):
+    for case in (proposed(acceptable=False), proposed(acceptable=True, baseline_id="unit/row_sum/other")):
         assert "precreg baseline accept" not in render_run_terminal(run_of(case), colour=False)
-    assert "precreg baseline accept" in render_run_terminal(run_of(regressed(acceptable=True)), colour=False)
+    assert "precreg baseline accept" in render_run_terminal(run_of(proposed(acceptable=True)), colour=False)
 
 
 def test_ci_is_not_told_to_accept():
     assert "precreg baseline accept" not in render_run_terminal(
-        run_of(regressed(acceptable=True), ci=True), colour=False
+        run_of(proposed(acceptable=True), ci=True), colour=False
     )
 
 
@@ -135,16 +266,16 @@ def test_where_failures_are_shown_elsewhere_only_what_waits_is_listed():
         line for line in text.splitlines() if line.startswith(("reports", "accept"))
     ]
     assert "exit " not in text
-    many = run_of(*(proposed(f"case-{i:02}") for i in range(23)))
-    assert "... and 3 more in the report\n" in render_brief(many, reports=())
+    many = run_of(*(replace(proposed("a"), suite=f"suite{i:02}") for i in range(23)))
+    assert "... and 3 more groups of 3 cases in the report\n" in render_brief(many, reports=())
 
 
 def test_a_hand_written_test_is_not_called_a_suite_and_nothing_offers_to_explain_it():
     result = regressed(definition=f"{TEST_DEFINED_PREFIX}1:0")
     assert any(line.startswith("test      suites/") for line in explain_result(result))
     assert not any(line.startswith("suite") for line in explain_result(result))
-    assert "precreg explain" not in render_run_terminal(run_of(result), colour=False)
-    assert "precreg explain" in render_run_terminal(run_of(regressed()), colour=False)
+    assert "look into" not in render_run_terminal(run_of(result), colour=False)
+    assert "look into" in render_run_terminal(run_of(regressed()), colour=False)
 
 
 def test_findings_on_the_run_follow_the_cases_worst_first():
@@ -233,7 +364,7 @@ def test_cases_that_miss_the_same_are_one_line():
     assert f"SKIPPED  2 cases of {suite}   needs torch, which is not installed" in lines
     assert [line for line in lines if "SKIPPED" in line and "on-npu" in line]
     assert not [line for line in lines if f"{suite}/a" in line]
-    every = render_run_terminal(record, colour=False, verbose=True)
+    every = render_run_terminal(record, colour=False, verbosity="verbose")
     assert f"SKIPPED  {suite}/a   unavailable" in every
     many = [skipped(f"case{number}", suite=f"suite{number:02}", verdict=missing) for number in range(12)]
     text = render_run_terminal(run_of(passed("good"), *many), colour=False)

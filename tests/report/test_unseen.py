@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from precreg.report import describe
 from precreg.report.ci_reports import render_run_junit
 from precreg.report.html import render_run_html
-from precreg.report.summaries import render_brief, render_run_markdown, render_run_terminal
+from precreg.report.summaries import render_run_markdown
+from precreg.report.terminal import render_brief, render_run_terminal
 from precreg.types.pair import UnclearOnFreshInputs
 from precreg.types.record import TEST_DEFINED_PREFIX, NoAcceptedVersion, PairedRun
 from precreg.types.verdict import Finding, Reason, Status, Verdict
@@ -40,7 +41,7 @@ COUNTS = "1 case judged by a ratio alone, 2 judged with the wider limits of anot
         (MIXED, f"no loss found against the baselines; {COUNTS}"),
         ((*MIXED, skipped()), f"no loss found against the baselines; 1 case skipped; {COUNTS}"),
         ((*MIXED, regressed()), f"1 case regressed against its baseline; {COUNTS}"),
-        ((*MIXED, crashed()), f"1 case could not be judged: 1 subject_error; {COUNTS}"),
+        ((*MIXED, crashed()), f"1 case could not be judged: 1 subject error; {COUNTS}"),
         ((passed(), changed()), "nothing regressed against the baselines"),
         (
             (wide("b"), wide("c")),
@@ -59,7 +60,7 @@ def test_findings_and_strict_runs_count_too():
     )
     strict = run_of(unclear("a"), wide("b"), strict=True)
     assert describe.run_exit_sentence(strict) == (
-        "1 case could not be judged: 1 not_clear; 1 case judged with the wider limits of another environment"
+        "1 case could not be judged: 1 not clear; 1 case judged with the wider limits of another environment"
     )
     failed = run_of(unclear("a"), regressed(), strict=True)
     assert describe.run_exit_sentence(failed) == "1 case regressed against its baseline; 1 case not clear"

@@ -30,7 +30,8 @@ from precreg.report.causes.rewrite_words import _FAMILY_PARTS, _REWRITES, _WAYS,
 from precreg.report.ci_reports import render_codequality, render_run_junit
 from precreg.report.html import render_run_html
 from precreg.report.record import merge_run_records
-from precreg.report.summaries import render_brief, render_run_markdown, render_run_terminal
+from precreg.report.summaries import render_run_markdown
+from precreg.report.terminal import render_brief, render_run_terminal
 from precreg.types.case import Location
 from precreg.types.diagnosis import (
     Cause,

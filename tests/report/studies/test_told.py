@@ -5,9 +5,8 @@ from html.parser import HTMLParser
 
 from click import unstyle
 
-from precreg.report import html
+from precreg.report import html, terminal
 from precreg.report import summaries as markdown
-from precreg.report import summaries as terminal
 from precreg.report.error_growth import growth_series
 from precreg.report.studies import (
     MAX_DRAWN_STUDIES,
