@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from precreg.cli.bisect_precision import precision_options, run_precision_bisection
+from precreg.cli.console import show_report
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
 from precreg.errors import UserError
@@ -192,6 +193,6 @@ def _show(found: Bisection, json: Path | None) -> None:
             replace_file(json, bisection_json(found))
     if json == Path("-"):
         click.echo(bisection_json(found), nl=False)
-    click.echo(render_bisection(found), err=json == Path("-"))
+    show_report(render_bisection(found) + "\n", err=json == Path("-"))
     codes = {"found": _FOUND, "no_difference": _NOT_FOUND, "no_loss": _NOT_FOUND}
     sys.exit(codes.get(found.status, _NOT_JUDGED))

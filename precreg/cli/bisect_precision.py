@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.options import project_of_option
 from precreg.cli.trace import choose_case
 from precreg.errors import UserError, nearest
@@ -121,4 +122,4 @@ def _show(found: PrecisionBisection, json: Path | None) -> None:
     elif json is not None:
         with report_write_errors(str(json)):
             replace_file(json, precision_json(found))
-    click.echo(render_precision(found), err=json == _STDOUT)
+    show_report(render_precision(found) + "\n", err=json == _STDOUT)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.options import CaseOptions, config_option, project_of_option, select_by_options, selection_options
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool
         click.echo(msgspec.json.format(msgspec.json.encode(cases), indent=2))
         return
     for case in cases:
-        click.echo(_describe(case) if verbose else case.id)
+        if verbose:
+            show_report(f"{_describe(case)}\n")
+        else:
+            click.echo(case.id)
     # The count goes to stderr, so that stdout has ids only, for a pipe.
     click.echo(f"{len(cases)} cases" if len(cases) != 1 else "1 case", err=True)
     if not every:
@@ -76,7 +80,7 @@ def explain_command(given: Path | None, /, patterns: tuple[str, ...], environmen
     here = detect_environment(environment)
     explained = (list(_explain(project, case, here)) for case in cases)
     for number, lines in enumerate(explained):
-        click.echo("\n".join(["", *lines] if number else lines))
+        show_report("\n".join(["", *lines, ""] if number else [*lines, ""]))
 
 
 def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:

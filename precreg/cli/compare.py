@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from precreg.cli.console import color_option, has_colour, is_quiet, quiet_option, terminal_width
 from precreg.cli.options import CompareOutputs, CompareSides, RawOptions, project_of_option
 from precreg.errors import UserError
 
@@ -84,6 +85,8 @@ def _read_bound(text: str) -> tuple[str, float]:
 @click.option("--json", type=_PATH, metavar="FILE", help="Write the record; - writes it to stdout.")
 @click.option("--report", type=_PATH, metavar="FILE", help="Write a page of HTML.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Processes for many pairs; 0 uses this process.")
+@color_option
+@quiet_option(", and a line for each failing pair before the exit line")
 @click.pass_obj
 def compare_command(
     project: Path | None,
@@ -291,5 +294,7 @@ def _write(record: ComparisonRecord, outputs: CompareOutputs) -> None:
     if to_stderr:
         click.echo(encode_record(record), nl=False)
     # stdout has only JSON then, so that a pipe can parse it.
-    colour = (sys.stderr if to_stderr else sys.stdout).isatty()
-    click.echo(render_comparison_terminal(record, colour=colour, written=written), nl=False, err=to_stderr)
+    stream = sys.stderr if to_stderr else sys.stdout
+    colour, width = has_colour(stream), terminal_width(stream)
+    text = render_comparison_terminal(record, colour=colour, written=written, width=width, quiet=is_quiet())
+    click.echo(text, nl=False, err=to_stderr)

@@ -60,24 +60,25 @@ color_option = click.option(
 )
 
 
-def _note_quiet(context: click.Context, _option: click.Parameter, quiet: bool) -> bool:
+def _note_quiet(context: click.Context, _option: click.Parameter, quiet: bool) -> None:
     context.meta[_QUIET] = quiet
-    return quiet
 
 
 def quiet_option(shown: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the option --quiet, which turns progress off; `shown` is the rest of its help."""
-    return click.option("--quiet", "-q", is_flag=True, callback=_note_quiet, help=f"No progress{shown}.")
+    return click.option(
+        "--quiet", "-q", is_flag=True, expose_value=False, callback=_note_quiet, help=f"No progress{shown}."
+    )
 
 
 def verbosity_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add --verbose and --quiet; the command gets `verbosity`. Raises UserError (bad-value) for both."""
 
     @wraps(command)
-    def with_verbosity(*given: Any, verbose: bool, quiet: bool, **others: Any) -> None:
-        if verbose and quiet:
+    def with_verbosity(*given: Any, verbose: bool, **others: Any) -> None:
+        if verbose and is_quiet():
             raise UserError("bad-value", "expected --verbose or --quiet but got both")
-        command(*given, verbosity="verbose" if verbose else "quiet" if quiet else "normal", **others)
+        command(*given, verbosity="verbose" if verbose else "quiet" if is_quiet() else "normal", **others)
 
     shown = "Show every case on its own, and those that passed, too."
     with_quiet = quiet_option(", and a line for each group of failures before the exit line")(with_verbosity)
@@ -119,15 +120,32 @@ def terminal_width(stream: IO[Any]) -> int | None:
 
 def show_report(text: str, *, err: bool = False) -> None:
     """Print a report whose lines may be wider than the terminal: they wrap between words."""
-    from precreg.report import wrap_lines
-
     width = terminal_width(sys.stderr if err else sys.stdout)
-    click.echo("\n".join(wrap_lines(text.split("\n"), width)), err=err, nl=False)
+    if width is not None:
+        from precreg.report import wrap_lines
+
+        text = "\n".join(wrap_lines(text.split("\n"), width))
+    click.echo(text, err=err, nl=False)
+
+
+def show_stage(text: str) -> None:
+    """Show a step that has no count on a terminal, until `clear_stage`."""
+    if _is_smart(sys.stderr) and not is_quiet():
+        # No thread moves it: workers may be forked meanwhile, and a case may not find threads of ours.
+        click.echo(f"{text} ...\r", nl=False, err=True, color=True)
+
+
+def clear_stage() -> None:
+    """Wipe out the line of `show_stage`."""
+    if _is_smart(sys.stderr) and not is_quiet():
+        click.echo("\x1b[2K\r", nl=False, err=True, color=True)
 
 
 def show_progress(results: Iterable[CaseResult], total: int) -> Iterator[CaseResult]:
-    """Pass results through, and show the progress of the run."""
-    return _shown(results, total, "cases", _line, _failure)
+    """Pass results through, and show the progress of the run; then its reports are written."""
+    clear_stage()
+    yield from _shown(results, total, "cases", _line, _failure)
+    show_stage("judging the run and writing its reports")
 
 
 def show_pair_progress(pairs: Iterable[ComparedPair], total: int) -> Iterator[ComparedPair]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
 
@@ -124,4 +125,4 @@ def _show(diagnosis: Diagnosis, json_file: Path | None) -> None:
     elif json_file is not None:
         with report_write_errors(str(json_file)):
             replace_file(json_file, encoded)
-    click.echo("\n".join(describe_diagnosis(diagnosis)), err=json_file == _STDOUT)
+    show_report("\n".join(describe_diagnosis(diagnosis)) + "\n", err=json_file == _STDOUT)

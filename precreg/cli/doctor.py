@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.history import history_option
 from precreg.errors import UserError
 
@@ -61,7 +62,7 @@ def doctor_command(given: Path | None, /, place: str | None, as_json: bool) -> N
         for finding in found:
             # The word and not a colour alone, because reports of installations are pasted into issues.
             state = "broken: " if finding.state == "broken" else ""
-            click.echo(f"{finding.name:{width}}  {state}{finding.says}")
+            show_report(f"{finding.name:{width}}  {state}{finding.says}\n")
     sys.exit(2 if any(finding.state == "broken" for finding in found) else 0)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import color_option, has_colour, show_report, terminal_width
 from precreg.cli.history import history_option
 from precreg.cli.options import DriftOptions, project_of_option
 from precreg.errors import UserError
@@ -54,6 +55,7 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     expose_value=False,
     help="As in precreg run; both give the same here.",
 )
+@color_option
 @click.pass_obj
 def drift_command(given: Path | None, /, **options: object) -> None:
     """Find metrics that drift from their baselines, from an anchor, or over the recent runs of the history.
@@ -85,7 +87,8 @@ def judge_and_report(project: Path, options: DriftOptions) -> int:
     with open_project_history(project, options.place) as history, history.one_state():
         record = _record(project, history, options)
     written = write_drift_reports(record, folder)
-    click.echo(render_drift_terminal(record, colour=sys.stdout.isatty(), reports=written), nl=False)
+    colour, width = has_colour(sys.stdout), terminal_width(sys.stdout)
+    click.echo(render_drift_terminal(record, colour=colour, reports=written, width=width), nl=False)
     return record.exit_code
 
 
@@ -99,7 +102,7 @@ def look_back_and_report(project: Path, options: DriftOptions) -> None:
     with open_project_history(project, options.place) as history, history.one_state():
         record = _hindsight(history, options)
     written = write_hindsight(record, folder)
-    click.echo(render_hindsight(record, written), nl=False)
+    show_report(render_hindsight(record, written, terminal_width(sys.stdout)))
 
 
 def _hindsight(history: History, options: DriftOptions) -> HindsightRecord:

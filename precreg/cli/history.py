@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.options import project_of_option
 from precreg.errors import UserError
 
@@ -85,7 +86,7 @@ def history_list_command(given: Path | None, /, environment: str | None, place: 
         runs = history.runs(environment)
     # Branches and facts come from git and the machine: a terminal would obey control characters in them.
     for line in _describe_runs(runs):
-        click.echo(strip_controls(line))
+        show_report(f"{strip_controls(line)}\n")
     click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}")
 
 

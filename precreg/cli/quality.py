@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import quiet_option, show_report, terminal_width
 from precreg.cli.options import CaseOptions, project_of_option, selection_options
 from precreg.environment import limit_blas_threads
 from precreg.errors import UserError
@@ -65,6 +66,7 @@ def _factor(_context: click.Context, _option: click.Parameter, value: float) -> 
 @click.option("--unsound", "unsound_alone", is_flag=True, help="Show only the bounds in the table that are not sound.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the proposals as tolerances of suites.")
+@quiet_option("")
 @click.pass_obj
 def calibrate_command(
     given: Path | None,
@@ -102,8 +104,9 @@ def calibrate_command(
     elif as_yaml:
         shown = calibration_yaml(found)
     else:
-        shown = render_calibrations(found, left_out, all_shown=not unsound_alone)
-    click.echo(shown, nl=False)
+        width = terminal_width(sys.stdout)
+        shown = render_calibrations(found, left_out, all_shown=not unsound_alone, width=width)
+    show_report(shown) if not (as_json or as_yaml) else click.echo(shown, nl=False)
     sys.exit(calibration_exit_code(found))
 
 
@@ -163,6 +166,7 @@ def calibrate_with_progress(
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--verbose", "-v", is_flag=True, help="Show faults without effect too.")
+@quiet_option("")
 @click.pass_obj
 def faults_command(
     given: Path | None,
@@ -190,15 +194,19 @@ def faults_command(
     if listed:
         from msgspec import json
 
-        shown = json.format(json.encode(faults), indent=2).decode() + "\n" if as_json else render_faults(faults)
-        click.echo(shown, nl=False)
+        if as_json:
+            click.echo(json.format(json.encode(faults), indent=2))
+        else:
+            show_report(render_faults(faults, terminal_width(sys.stdout)))
         return
     from precreg.quality import is_any_judged
     from precreg.report import scores_json
 
     scores, unplanted = plant_with_progress(project_of_option(given), case_options, faults, jobs, seeds, environment)
-    shown = scores_json(scores, unplanted) + "\n" if as_json else render_scores(scores, unplanted, all_shown=verbose)
-    click.echo(shown, nl=False)
+    if as_json:
+        click.echo(scores_json(scores, unplanted))
+    else:
+        show_report(render_scores(scores, unplanted, all_shown=verbose, width=terminal_width(sys.stdout)))
     sys.exit(0 if is_any_judged(scores) else 2)
 
 
@@ -229,6 +237,7 @@ def _share(_context: click.Context, _option: click.Parameter, value: float | Non
     help="Fail if more of the harmless changes are flagged.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@quiet_option("")
 @click.pass_obj
 def selftest_command(
     given: Path | None,
@@ -255,7 +264,10 @@ def selftest_command(
     scores, unplanted = plant_with_progress(
         project_of_option(given), case_options, [*FAULTS.values(), *HARMLESS_CHANGES.values()], jobs, seeds, environment
     )
-    click.echo(scores_json(scores, unplanted) if as_json else render_tallies(scores, unplanted), nl=as_json)
+    if as_json:
+        click.echo(scores_json(scores, unplanted))
+    else:
+        show_report(render_tallies(scores, unplanted, terminal_width(sys.stdout)))
     problems = broken_limits(tally_scores("all", scores), at_least, at_most)
     for problem in problems:
         click.echo(describe_broken_rate(problem), err=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
 from precreg.errors import UserError
@@ -74,5 +75,5 @@ def reduce_command(
     elif file is not None:
         with report_write_errors(str(file)):
             replace_file(file, reduction_json(found))
-    click.echo(render_reduction(found), err=file == _STDOUT)
+    show_report(render_reduction(found) + "\n", err=file == _STDOUT)
     sys.exit(_EXIT_CODES.get(found.status, 2))

@@ -16,6 +16,7 @@ import click
 from precreg.cli.console import (
     color_option,
     has_colour,
+    show_report,
     terminal_width,
     verbosity_options,
 )
@@ -111,7 +112,7 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     if as_json:
         click.echo(power_json(powers, alpha, number, here.label))
     else:
-        click.echo(render_power(powers, alpha, number), nl=False)
+        show_report(render_power(powers, alpha, number, terminal_width(sys.stdout)))
 
 
 def _case_power(

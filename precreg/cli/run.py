@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from precreg.cli.console import (
+    clear_stage,
     color_option,
     has_colour,
     is_quiet,
     seconds_taken,
+    show_progress,
+    show_stage,
     terminal_width,
     verbosity_options,
 )
@@ -237,7 +240,6 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
 
     `every` are all cases of the project, if the caller has read them already.
     """
-    from precreg.cli.console import show_progress
     from precreg.report import RUN_OUTPUTS, render_run_terminal
     from precreg.run import run_session
 
@@ -250,11 +252,17 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
             width=terminal_width(sys.stdout),
             took_s=seconds_taken(),
         )
+        clear_stage()
         click.echo(text, nl=False)
 
-    record = run_session(
-        request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
-    )
+    show_stage("reading the suites")
+    try:
+        record = run_session(
+            request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
+        )
+    finally:
+        # An error must not stand behind the text of a stage.
+        clear_stage()
     return record.exit_code
 
 
@@ -284,6 +292,7 @@ class _PairMessages:
         else:
             return
         self._printed = monotonic()
+        clear_stage()
         click.echo(f"precreg: {text}", err=True)
 
 

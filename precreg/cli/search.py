@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import show_report
 from precreg.cli.options import config_option, project_of_option
 from precreg.cli.trace import choose_case
 
@@ -107,7 +108,7 @@ def _show(search: Search, json: Path | None) -> None:
     elif json is not None:
         with report_write_errors(str(json)):
             replace_file(json, search_json(search))
-    click.echo(render_search(search), err=json == _STDOUT)
+    show_report(render_search(search) + "\n", err=json == _STDOUT)
     if search.suite:
         written = search.suite.removesuffix(".yaml").removesuffix(".yml").rpartition("/")[2]
         click.echo(f"written: {search.suite}; run it with: precreg run {written}/", err=json == _STDOUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,6 +10,8 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from precreg.cli.console import show_report, terminal_width
 
 if TYPE_CHECKING:
     from precreg.report import ErrorUnit
@@ -50,11 +53,12 @@ class TraceOutput(NamedTuple):
         from precreg.report import render_trace_terminal
 
         self._write_files(trace)
-        width = get_terminal_size((_LOG_WIDTH, 24)).columns
+        to_stderr = self.json == _STDOUT
+        width = terminal_width(sys.stderr if to_stderr else sys.stdout) or get_terminal_size((_LOG_WIDTH, 24)).columns
         text = render_trace_terminal(trace, unit=self.unit, every=self.every, width=width)
         written = [str(path) for path in (self.json, self.report) if path not in (None, _STDOUT)]
         pointers = f"\nwritten: {', '.join(written)}" if written else ""
-        click.echo(f"{text}{pointers}", err=self.json == _STDOUT)
+        show_report(f"{text}{pointers}\n", err=to_stderr)
 
     def _write_files(self, trace: Trace) -> None:
         from precreg.report import render_trace_html, trace_json

@@ -42,6 +42,7 @@ from precreg.report import (
     format_columns,
     position_rows,
     strip_controls,
+    wrap_lines,
 )
 from precreg.report.charts import describe_sides
 from precreg.types import (
@@ -68,13 +69,32 @@ COMPARISON_INDENT = " " * 9
 _COUNTS = ("nan_matched", "nan_mismatched", "inf_matched", "inf_mismatched", "zero_references")
 
 
-def render_comparison_terminal(record: ComparisonRecord, *, colour: bool, written: Sequence[Path] = ()) -> str:
-    """Summarize as plain text, or with colours for a terminal; `written` are the files to point to."""
-    # One pair is mostly a debugging session, many pairs a gate: the first needs figures, the second failures.
-    body = _one(record.pairs[0]) if len(record.pairs) == 1 else _many(record)
-    paragraphs = [[_heading(record)], *body, _ending(record, written)]
-    text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
-    return _coloured(text, record) if colour else text
+def render_comparison_terminal(
+    record: ComparisonRecord,
+    *,
+    colour: bool,
+    written: Sequence[Path] = (),
+    width: int | None = None,
+    quiet: bool = False,
+) -> str:
+    """Summarize as plain text, or with colours for a terminal; `written` are the files to point to.
+
+    Lines fit `width`; None means that nothing wraps. With `quiet` there is a line for each failing pair, and the exit
+    line.
+    """
+    if quiet:
+        bad = [pair for pair in sort_pairs(record.pairs) if is_bad(pair)]
+        more = [f"... and {len(bad) - MAX_FAILURES} more"] if len(bad) > MAX_FAILURES else []
+        paragraphs = [[*map(_label, bad[:MAX_FAILURES]), *more, *_ending(record, written)[-1:]]]
+    else:
+        # One pair is mostly a debugging session, many pairs a gate: the first needs figures, the second failures.
+        body = _one(record.pairs[0]) if len(record.pairs) == 1 else _many(record, width)
+        paragraphs = [[_heading(record)], *body, _ending(record, written)]
+    text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines))
+    *lines, last = text.splitlines()
+    wrapped, ending = wrap_lines(lines, width), wrap_lines([last], width)
+    shown = _coloured(wrapped, ending, record) if colour else [*wrapped, *ending]
+    return "\n".join(shown) + "\n"
 
 
 def _heading(record: ComparisonRecord) -> str:
@@ -184,20 +204,21 @@ def _in_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     return format_columns(names, rows, len(rows)) if rows else []
 
 
-def _many(record: ComparisonRecord) -> Iterator[list[str]]:
+def _many(record: ComparisonRecord, width: int | None) -> Iterator[list[str]]:
     points = pair_errors(record.pairs)
     yield [f"order     {describe_order(record)}"]
     # Groups come before single failures: one missing folder hides behind hundreds of large errors.
     groups = group_rows(record)
-    yield format_columns(["pairs", "reason", "cause", "first in order"], groups, MAX_GROUPS) if groups else []
+    names = ["pairs", "reason", "cause", "first in order"]
+    yield format_columns(names, groups, MAX_GROUPS, width) if groups else []
     firsts = list(describe_firsts(record, points))
     yield [f"{label}: {text}" for label, text in firsts] or [*filter(None, [describe_no_rise(points)])]
-    yield _failures(record)
+    yield _failures(record, width)
     yield draw_text_curve(points)
-    yield _regressions(record)
+    yield _regressions(record, width)
 
 
-def _failures(record: ComparisonRecord) -> list[str]:
+def _failures(record: ComparisonRecord, width: int | None) -> list[str]:
     """List the failing pairs worst first, but for unmeasured ones of a group, which stand there."""
     # Passed pairs are counted in the last lines. Thousands of them would push the failures out of the log.
     grouped = {id(pair) for group in group_failures(record.pairs) if _stands_for(group) for pair in group.pairs}
@@ -206,17 +227,17 @@ def _failures(record: ComparisonRecord) -> list[str]:
         [STATUS_LABELS[pair.verdict.status], one_line(pair.name), pair.verdict.reason, describe_why(pair)]
         for pair in bad
     ]
-    return format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES) if rows else []
+    return format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES, width) if rows else []
 
 
 def _stands_for(group: FailureGroup) -> bool:
     return len(group.pairs) > 1 and not group.is_measured
 
 
-def _regressions(record: ComparisonRecord) -> list[str]:
+def _regressions(record: ComparisonRecord, width: int | None) -> list[str]:
     rows = regression_rows(record)
     columns = ["regressed", "metric", "benchmark", "actual", "ratio"]
-    table = format_columns(columns, rows, MAX_FAILURES) if rows else []
+    table = format_columns(columns, rows, MAX_FAILURES, width) if rows else []
     return [*table, *describe_regressions(record)]
 
 
@@ -235,11 +256,10 @@ def _ending(record: ComparisonRecord, written: Sequence[Path]) -> list[str]:
     return [*lines, f"exit {record.exit_code}: {comparison_exit_sentence(record)}"]
 
 
-def _coloured(text: str, record: ComparisonRecord) -> str:
+def _coloured(lines: Sequence[str], ending: Sequence[str], record: ComparisonRecord) -> list[str]:
     # The last line explains the exit code, so its colour shows the result.
-    *lines, last = text.splitlines()
-    bold = style(last, fg="green" if record.exit_code == 0 else "red", bold=True)
-    return "\n".join([*map(_coloured_line, lines), bold]) + "\n"
+    colour = "green" if record.exit_code == 0 else "red"
+    return [*map(_coloured_line, lines), *(style(part, fg=colour, bold=True) for part in ending)]
 
 
 def _coloured_line(line: str) -> str:

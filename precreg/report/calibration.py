@@ -85,25 +85,37 @@ CALIBRATION_COLUMNS = (
     "proposal",
 )
 
+# A narrow terminal leaves them out: the largest noise and the headroom say the same.
+_SPARE_PERCENTILES = ("median", "95 %", "99 %", "chance")
 
-def render_calibrations(found: Sequence[CaseCalibration], left_out: Sequence[Uncalibrated], *, all_shown: bool) -> str:
-    """Write the table of every case, or only of those with an unsound bound, and count the bounds."""
+
+def render_calibrations(
+    found: Sequence[CaseCalibration], left_out: Sequence[Uncalibrated], *, all_shown: bool, width: int | None = None
+) -> str:
+    """Write the table of every case, or only of those with an unsound bound, and count the bounds.
+
+    Tables fit `width`; None means that they have no limit.
+    """
     lines: list[str] = []
     for case in found:
         bounds = list(case.bounds) if all_shown else unsound_bounds(case)
         if bounds or all_shown:
-            lines += [*_of_case(case, bounds, all_shown=all_shown), ""]
+            lines += [*_of_case(case, bounds, all_shown=all_shown, width=width), ""]
     lines += [*_left_out(left_out), *_counted(found)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _of_case(case: CaseCalibration, bounds: Sequence[BoundCalibration], *, all_shown: bool) -> Iterator[str]:
+def _of_case(
+    case: CaseCalibration, bounds: Sequence[BoundCalibration], *, all_shown: bool, width: int | None
+) -> Iterator[str]:
     yield f"{case.case}  ({case.source})"
     if all_shown:
         yield f"  {_runs(case)}"
     if bounds:
         rows = [*map(_row, bounds)]
-        yield from (f"  {line}" for line in format_columns(CALIBRATION_COLUMNS, rows, len(rows)))
+        inner = None if width is None else width - 2
+        table = format_columns(CALIBRATION_COLUMNS, rows, len(rows), inner, spare=_SPARE_PERCENTILES)
+        yield from (f"  {line}" for line in table)
     reasons = ((bound, _why(bound)) for bound in bounds)
     yield from (f"  {_bound(bound)} of {bound.output} is {bound.quality}: {why}" for bound, why in reasons if why)
     if all_shown:

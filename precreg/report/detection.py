@@ -89,39 +89,49 @@ TALLY_COLUMNS = (
 )
 
 
-def render_faults(faults: Iterable[Fault]) -> str:
-    """List the known faults, one a line."""
+def render_faults(faults: Iterable[Fault], width: int | None = None) -> str:
+    """List the known faults, one a line. Tables fit `width`; None means that they have no limit."""
     rows = [(fault.name, "" if fault.harmful else "harmless", fault.source, fault.about) for fault in faults]
-    return _text(_table(("fault", "", "source", "what it does"), rows))
+    return _text(_table(("fault", "", "source", "what it does"), rows, width))
 
 
-def render_scores(scores: Sequence[Score], unplanted: Sequence[Unplanted], *, all_shown: bool) -> str:
-    """Write the result of each fault in each case; faults without effect are counted, unless all are shown."""
+def render_scores(
+    scores: Sequence[Score], unplanted: Sequence[Unplanted], *, all_shown: bool, width: int | None = None
+) -> str:
+    """Write the result of each fault in each case; faults without effect are counted, unless all are shown.
+
+    Tables fit `width`; None means that they have no limit.
+    """
+    inner = None if width is None else width - 2
     lines: list[str] = []
     for case in dict.fromkeys(score.case for score in scores):
         of_case = [score for score in scores if score.case == case]
         # Most faults have no effect in most cases, because a case uses few of the operations.
         shown = [score for score in of_case if all_shown or score.effect is not Effect.NO_EFFECT]
         header = ("fault", "effect", "factor", "reason", "output and metric")
-        lines += [case, *(f"  {line}" for line in _table(header, map(_row, shown)))]
+        lines += [case, *(f"  {line}" for line in _table(header, map(_row, shown), inner))]
         if len(shown) < len(of_case):
             lines.append(f"  {len(of_case) - len(shown)} without effect")
         lines.append("")
     lines += [*_unjudged(scores), *_unplanted(unplanted)]
     # For a single case the table above already has every number.
     if len({score.case for score in scores}) > 1:
-        lines += _per_tier(scores)
+        lines += _per_tier(scores, width)
     return _text(lines).rstrip("\n") + "\n"
 
 
-def render_tallies(scores: Sequence[Score], unplanted: Sequence[Unplanted]) -> str:
-    """Write detection per tier and per fault, and the worst misses."""
-    lines = [*_per_tier(scores), "", *_per_fault(scores), "", *_per_change(scores)] if scores else []
+def render_tallies(scores: Sequence[Score], unplanted: Sequence[Unplanted], width: int | None = None) -> str:
+    """Write detection per tier and per fault, and the worst misses.
+
+    Tables fit `width`; None means that they have no limit.
+    """
+    lines = [*_per_tier(scores, width), "", *_per_fault(scores, width), "", *_per_change(scores, width)]
+    lines = lines if scores else []
     worst = missed_faults(scores)
     if worst:
         shown = [(score.case, score.fault, format_factor(score), score.reason) for score in worst[:MAX_MISSES_SHOWN]]
         title = f"the worst of {len(worst)} that made a result worse and were missed"
-        lines += ["", title, *_table(("case", "fault", "factor", "verdict"), shown)]
+        lines += ["", title, *_table(("case", "fault", "factor", "verdict"), shown, width)]
     left_out = [*_unjudged(scores), *_unplanted(unplanted)]
     lines += ["", *left_out] if lines and left_out else left_out
     return _text(lines)
@@ -139,14 +149,11 @@ def _row(score: Score) -> tuple[str, ...]:
     return score.fault, effect, format_factor(score), score.reason, f"{score.output} {score.metric}".strip()
 
 
-def _per_tier(scores: Sequence[Score]) -> Iterator[str]:
+def _per_tier(scores: Sequence[Score], width: int | None) -> Iterator[str]:
     tiers = tally_scores_by(scores, lambda score: score.tier, TIERS)
     # With a single tier the row of all would repeat it.
-    yield from _tallied("tier", [*tiers, tally_scores("all", scores)] if len(tiers) > 1 else tiers)
-
-
-def _tallied(title: str, rows: Iterable[ScoreTally]) -> Iterator[str]:
-    yield from _table((title, *TALLY_COLUMNS), map(_tally_row, rows))
+    every = [*tiers, tally_scores("all", scores)] if len(tiers) > 1 else tiers
+    yield from _table(("tier", *TALLY_COLUMNS), map(_tally_row, every), width)
 
 
 def _tally_row(row: ScoreTally) -> tuple[str, ...]:
@@ -161,14 +168,14 @@ def _tally_row(row: ScoreTally) -> tuple[str, ...]:
     )
 
 
-def _per_fault(scores: Sequence[Score]) -> Iterator[str]:
+def _per_fault(scores: Sequence[Score], width: int | None) -> Iterator[str]:
     rows = [(row.name, *_caught(row), str(row.errors)) for row in _by_name(scores, harmful=True)]
-    yield from _table(("fault", "caught", "of worse", "of slightly worse", "errors"), rows)
+    yield from _table(("fault", "caught", "of worse", "of slightly worse", "errors"), rows, width)
 
 
-def _per_change(scores: Sequence[Score]) -> Iterator[str]:
+def _per_change(scores: Sequence[Score], width: int | None) -> Iterator[str]:
     rows = [(row.name, *_alarms(row), str(row.errors)) for row in _by_name(scores, harmful=False)]
-    yield from _table(("harmless change", "false alarms", "of bits", "errors"), rows)
+    yield from _table(("harmless change", "false alarms", "of bits", "errors"), rows, width)
 
 
 def _by_name(scores: Sequence[Score], *, harmful: bool) -> list[ScoreTally]:
@@ -223,9 +230,9 @@ def _unplanted(unplanted: Sequence[Unplanted]) -> Iterator[str]:
         yield f"not planted in {first}{others}: {why}"
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
     every = list(rows)
-    return format_columns(names, every, len(every))
+    return format_columns(names, every, len(every), width)
 
 
 def _text(lines: Iterable[str]) -> str:
@@ -264,10 +271,10 @@ def _worst(power: CasePower) -> float:
     return inf if power.worst is None else power.worst
 
 
-def render_power(powers: Sequence[CasePower], alpha: float, baselines: int) -> str:
-    """Write one line per output with known detection, weakest first, and a summary."""
+def render_power(powers: Sequence[CasePower], alpha: float, baselines: int, width: int | None = None) -> str:
+    """Write one line per output with known detection, weakest first, and a summary. Tables fit `width`."""
     rows = [row for power in sort_powers(powers) for row in _rows(power)]
-    table = format_columns(HEADINGS, rows, len(rows)) if rows else []
+    table = format_columns(HEADINGS, rows, len(rows), width, spare=("samples", "and by")) if rows else []
     not_covered = ["not covered by the figures, which assume that every error grows by one ratio:"]
     not_covered += [f"  {text}" for text in NOT_COVERED.values()]
     # Without a figure there is nothing that it could leave out.

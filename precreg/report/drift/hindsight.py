@@ -63,12 +63,12 @@ def hindsight_row(change: HindsightChange) -> HindsightRow:
     )
 
 
-def render_hindsight(record: HindsightRecord, reports: Sequence[Path] = ()) -> str:
+def render_hindsight(record: HindsightRecord, reports: Sequence[Path] = (), width: int | None = None) -> str:
     """Write the changes of each output as a table, and count them."""
     first, last = record.runs[0].number, record.runs[-1].number
     count = "1 run" if len(record.runs) == 1 else f"{len(record.runs)} runs"
     paragraphs = [[f"precreg {record.precreg}: environment {record.environment}, {count}, {first} to {last}"]]
-    paragraphs += [_output_lines(found) for found in record.results[:MAX_HINDSIGHT_OUTPUTS]]
+    paragraphs += [_output_lines(found, width) for found in record.results[:MAX_HINDSIGHT_OUTPUTS]]
     if len(record.results) > MAX_HINDSIGHT_OUTPUTS:
         paragraphs.append([f"... and {len(record.results) - MAX_HINDSIGHT_OUTPUTS} more outputs in {HINDSIGHT_FILE}"])
     ending = [f"changes   {describe_hindsight_counts(record)}"]
@@ -86,11 +86,12 @@ def describe_hindsight_counts(record: HindsightRecord) -> str:
     return f"{' and '.join(names)} in {record.series} series"
 
 
-def _output_lines(found: HindsightOutput) -> list[str]:
+def _output_lines(found: HindsightOutput, width: int | None) -> list[str]:
+    inner = None if width is None else width - 2
     rows = [hindsight_row(change) for change in found.changes]
     return [
         f"{found.case}   {found.output}",
-        *("  " + line for line in format_columns(HindsightRow._fields, rows, MAX_HINDSIGHT_ROWS)),
+        *("  " + line for line in format_columns(HindsightRow._fields, rows, MAX_HINDSIGHT_ROWS, inner)),
     ]
 
 

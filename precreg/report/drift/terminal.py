@@ -24,7 +24,7 @@ from precreg.history.drift import (
 )
 from precreg.measure import METRICS
 from precreg.report.describe import count_cases, list_some, strip_controls
-from precreg.report.layout import format_columns
+from precreg.report.layout import format_columns, wrap_lines
 from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
@@ -207,9 +207,9 @@ def _rows(metric: MetricDrift) -> list[DriftEvidence]:
     return list(rows.values())
 
 
-def drift_table(rows: Sequence[DriftEvidence], max_rows: int = 12) -> list[str]:
+def drift_table(rows: Sequence[DriftEvidence], max_rows: int = 12, width: int | None = None) -> list[str]:
     """Arrange rows in columns under their names; count rows beyond `max_rows`."""
-    return format_columns(DriftEvidence._fields, rows, max_rows) if rows else []
+    return format_columns(DriftEvidence._fields, rows, max_rows, width, spare=("judged",)) if rows else []
 
 
 def group_drift_by_case(record: DriftRecord) -> dict[str, list[OutputDrift]]:
@@ -335,16 +335,24 @@ _COLOURS = {
 _LISTED = frozenset({DriftState.DRIFT, DriftState.UNMEASURED})
 
 
-def render_drift_terminal(record: DriftRecord, *, colour: bool, reports: Sequence[Path] = ()) -> str:
-    """Summarize as plain text, or with colours for a terminal; `reports` are the files to point to."""
+def render_drift_terminal(
+    record: DriftRecord, *, colour: bool, reports: Sequence[Path] = (), width: int | None = None
+) -> str:
+    """Summarize as plain text, or with colours for a terminal; `reports` are the files to point to.
+
+    Lines fit `width`; None means that nothing wraps.
+    """
     found = [one for one in record.results if one.state in _LISTED]
-    listed = [line for one in found[:MAX_OUTPUTS] for line in _output(one)]
+    listed = [line for one in found[:MAX_OUTPUTS] for line in _output(one, width)]
     if len(found) > MAX_OUTPUTS:
         listed.append(f"... and {len(found) - MAX_OUTPUTS} more in the report")
     paragraphs = [[_heading(record)], listed, _ending(record, reports)]
     # Controls go before colours are added, which are controls themselves.
-    text = strip_controls("\n\n".join("\n".join(lines) for lines in paragraphs if lines)) + "\n"
-    return "\n".join(map(_coloured, text.splitlines())) + "\n" if colour else text
+    text = strip_controls("\n\n".join("\n".join(lines) for lines in paragraphs if lines))
+    shown = [
+        part for line in text.splitlines() for part in (_painted(line, width) if colour else wrap_lines([line], width))
+    ]
+    return "\n".join(shown) + "\n"
 
 
 def _heading(record: DriftRecord) -> str:
@@ -353,9 +361,10 @@ def _heading(record: DriftRecord) -> str:
     return f"precreg {record.precreg}: environment {record.environment}, {describe_drift_scope(record)}{against}"
 
 
-def _output(found: OutputDrift) -> list[str]:
+def _output(found: OutputDrift, width: int | None) -> list[str]:
     first = f"{DRIFT_LABELS[found.state]:10} {found.case}   {found.output}"
-    lines = [*drift_sentences(found), *drift_table(describe_drift_evidence(found))]
+    inner = None if width is None else width - len(DRIFT_INDENT)
+    lines = [*drift_sentences(found), *drift_table(describe_drift_evidence(found), width=inner)]
     return [first, *(DRIFT_INDENT + line for line in lines)]
 
 
@@ -373,10 +382,13 @@ def _ending(record: DriftRecord, reports: Sequence[Path]) -> list[str]:
     return [*lines, f"exit {record.exit_code}: {drift_exit_sentence(record)}"]
 
 
-def _coloured(line: str) -> str:
+def _painted(line: str, width: int | None) -> list[str]:
+    """Wrap a line, and colour its label, or all of it if it explains the exit code."""
+    first, *others = parts = wrap_lines([line], width)
     if line.startswith("exit "):
-        return style(line, fg="green" if line.startswith("exit 0") else "red", bold=True)
+        fg = "green" if line.startswith("exit 0") else "red"
+        return [style(part, fg=fg, bold=True) for part in parts]
     for state, fg in _COLOURS.items():
         if line.startswith(f"{DRIFT_LABELS[state]:10} "):
-            return style(line[:10], fg=fg, bold=True) + line[10:]
-    return line
+            return [style(first[:10], fg=fg, bold=True) + first[10:], *others]
+    return parts
