@@ -214,7 +214,7 @@ def _many(record: ComparisonRecord, width: int | None) -> Iterator[list[str]]:
     firsts = list(describe_firsts(record, points))
     yield [f"{label}: {text}" for label, text in firsts] or [*filter(None, [describe_no_rise(points)])]
     yield _failures(record, width)
-    yield draw_text_curve(points)
+    yield draw_text_curve(points, width)
     yield _regressions(record, width)
 
 
@@ -227,7 +227,7 @@ def _failures(record: ComparisonRecord, width: int | None) -> list[str]:
         [STATUS_LABELS[pair.verdict.status], one_line(pair.name), pair.verdict.reason, describe_why(pair)]
         for pair in bad
     ]
-    return format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES, width) if rows else []
+    return format_columns(["", "name", "reason", "why"], rows, MAX_FAILURES, width, spare=("reason",)) if rows else []
 
 
 def _stands_for(group: FailureGroup) -> bool:

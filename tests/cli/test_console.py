@@ -106,6 +106,27 @@ def test_a_width_in_columns_of_the_environment_counts_as_for_other_programs(ran)
     assert too_wide(plain(on_terminals(ran, "report", "reports", COLUMNS="100")[0]), 80)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "power",
+        "faults --list",
+        "faults float32-8x256 --jobs 0 --fault naive_sum --verbose",
+        "selftest float32-8x256 --jobs 0 --seeds 1",
+        "calibrate float32-8x256 --jobs 0 --replicates 1",
+        "explain row_sum",
+        "list --verbose",
+        "diagnose unit/loss/n=2",
+        "trace row_sum/float16-8x256",
+        "doctor",
+    ],
+)
+def test_every_report_fits_the_terminal(ran, command):
+    shown, _ = on_terminals(ran, *command.split())
+    assert len(shown.splitlines()) > 2
+    assert too_wide(plain(shown), 80) == []
+
+
 COLOURED = ["report reports", "compare a.npy b.npy"]
 
 

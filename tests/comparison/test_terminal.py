@@ -270,3 +270,29 @@ def test_regressions_are_listed_in_order_with_what_was_not_compared():
     assert "not compared with the benchmark: 1 without a benchmark, 1 not measured themselves" in text
     judging = lines(kept, regressed, settings=replace(settings, regression=True))
     assert "1 of 2 pairs regressed against the benchmark, the first in order is l.7" in judging
+
+
+LONG = "encoder.layers.11.self_attention.output"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_lines_fit_the_width_of_the_terminal(width):
+    pairs = [failed(f"layer{number:02}.{LONG}", ratio=1.5 + number, seed=number) for number in range(25)]
+    record = record_of(*pairs, missing(f"gone.{LONG}"), reshaped(), exit_code=1)
+    text = render_comparison_terminal(record, colour=False, width=width)
+    assert not [line for line in text.splitlines() if len(line) > width and len(line.split()) > 1]
+    # The curve keeps a mark a line, and the part of a name that differs.
+    assert len([line for line in text.splitlines() if line.endswith(".") and "X" in line]) >= 8
+    assert "layer00" in text
+    coloured = render_comparison_terminal(record, colour=True, width=width)
+    assert click.unstyle(coloured) == text
+
+
+def test_a_quiet_comparison_has_a_line_for_each_failing_pair():
+    record = record_of(failed("b"), passed(), missing("a"), exit_code=1)
+    text = render_comparison_terminal(record, colour=False, quiet=True).splitlines()
+    assert text[:2] == ["FAILED   a   missing_output", "FAILED   b   out_of_tolerance"]
+    assert len(text) == 3
+    assert text[2].startswith("exit 1: ")
+    many = record_of(*(failed(f"layer{number:02}") for number in range(MAX_FAILURES + 3)), exit_code=1)
+    assert "... and 3 more" in render_comparison_terminal(many, colour=False, quiet=True)

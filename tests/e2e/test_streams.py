@@ -67,7 +67,6 @@ def test_a_reader_that_leaves_takes_no_verdict_along(tmp_path, jobs):
 
 EVERY_OUTPUT = {
     "list": 0,
-    "list --json": 0,
     "explain row_sum": 0,
     "power": 0,
     "baseline list": 0,
@@ -82,6 +81,25 @@ EVERY_OUTPUT = {
     "history export": 0,
     "history list": 0,
     "drift": 2,
+    "doctor": 0,
+    "list --verbose": 0,
+    "list --json": 0,
+    "explain --help": 0,
+    "run --last-failed --jobs 0": 1,
+    "run --quiet --jobs 0": 1,
+    "run --verbose --jobs 0": 1,
+    "run --color always --jobs 0": 1,
+    "report reports --quiet": 1,
+    "diagnose row_sum/float16-8x256": 0,
+    "trace row_sum/float16-8x256": 0,
+    "calibrate float32 --jobs 0 --replicates 1": 0,
+    "faults float32 --fault naive_sum --jobs 0": 0,
+    "selftest float32 --jobs 0 --seeds 1": 0,
+    "compare suites suites": 2,
+    "baseline review --json": 0,
+    "baseline prune": 0,
+    "allow": 2,
+    "hook run --help": 0,
 }
 
 

@@ -129,3 +129,12 @@ def test_rows_of_a_table_need_other_advice():
         "  a ratio judges; to see small losses, keep the arrays, or watch the history: precreg drift; "
         "limits: precreg power 'unit/s/a, b'",
     ]
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_wraps_no_row():
+    wide = render_power(POWERS, 0.003, 5).splitlines()
+    narrow = render_power(POWERS, 0.003, 5, 70).splitlines()
+    assert max(map(len, wide[: wide.index("")])) > 70
+    assert max(map(len, narrow[: narrow.index("")])) <= 70
+    assert narrow[narrow.index("") - 1] == "not shown at this width: samples, and by"
+    assert len(narrow) == len(wide) + 1

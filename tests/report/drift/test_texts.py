@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from click import unstyle
 
 from precreg.history.drift.record import DriftRecord
 from precreg.report.drift import terminal
@@ -73,3 +74,14 @@ def test_the_files_and_the_record_reads_back(tmp_path):
     assert [path.name for path in written] == ["drift.json", "junit.xml", "report.html", "summary.md"]
     assert msgspec.json.decode(written[0].read_bytes(), type=DriftRecord) == record
     assert (tmp_path / "drift" / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_fit_the_width_of_the_terminal(width):
+    text = printed(everything(), width=width)
+    assert not [line for line in text.splitlines() if len(line) > width and len(line.split()) > 1]
+    assert {word for word in text.split() if word.startswith("unit/")} == {"unit/mean/step", "unit/mean/gone:"}
+    coloured = terminal.render_drift_terminal(everything(), colour=True, width=width)
+    assert unstyle(coloured) == text
+    assert unstyle(coloured.splitlines()[-1]) == "exit 1: 1 case drifts"
+    assert "\x1b[31m" in coloured.splitlines()[-1]
