@@ -63,7 +63,6 @@ _ENGLISH: dict[str, str] = {
     "standing": "Standing",
     "allowed_because": "allowed: {reason}",
     "more_findings": "And {number} more in record.json.",
-    "overview": "Overview",
     "matrix_caption": "Cases by tier and status; a number shows these cases",
     "tier": "tier",
     "search": "Search",

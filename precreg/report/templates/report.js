@@ -214,6 +214,7 @@ async function open(one) {
 
 function fill(panel, one, children) {
   panel.replaceChildren(bar(one), ...children);
+  watchBoxes(panel);
   panel.scrollTop = 0;
   panel.focus({ preventScroll: true });
 }
@@ -308,6 +309,21 @@ window.addEventListener("beforeprint", () => {
 });
 window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
 
+// A box that scrolls sideways has to be reached by keys, too.
+const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
+
+function reach(box) {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  else box.removeAttribute("tabindex");
+}
+
+function watchBoxes(within) {
+  for (const box of within.querySelectorAll(".scroll")) watched.observe(box);
+}
+
+// What a closed group holds has its size already, so opening it is no change of size.
+document.addEventListener("toggle", ({ target }) => target.querySelectorAll(".scroll").forEach(reach), true);
+
 // Show the page's own words in another language.
 function translate(wanted) {
   language = wanted;
@@ -320,5 +336,6 @@ function translate(wanted) {
 
 document.documentElement.dataset.language = language;
 window.addEventListener("hashchange", route);
+watchBoxes(document);
 // Steps that pushState made: the browser sends hashchange for these, too, so popstate would route twice.
 route();
