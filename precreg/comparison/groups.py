@@ -29,7 +29,7 @@ class FailureGroup(NamedTuple):
         return comparison is not None and bool(comparison.metrics)
 
 
-def group_failures(pairs: Iterable[ComparedPair]) -> list[FailureGroup]:
+def group_failed_pairs(pairs: Iterable[ComparedPair]) -> list[FailureGroup]:
     """Return the failing pairs by cause: those without measured elements first, then by number, then in order."""
     found: dict[Hashable, FailureGroup] = {}
     for pair in filter(is_bad, pairs):

@@ -17,7 +17,7 @@ from precreg.comparison.course import (
     first_measured_failing,
     first_rise,
 )
-from precreg.comparison.groups import FailureGroup, differing_axes, failure_text, group_failures
+from precreg.comparison.groups import FailureGroup, differing_axes, failure_text, group_failed_pairs
 from precreg.measure import metric_named
 from precreg.report import finding_rows, strip_controls
 from precreg.types import (
@@ -136,7 +136,7 @@ def group_rows(record: ComparisonRecord) -> list[GroupRow]:
     """Describe the groups of at least two failures of one cause, errors and absent arrays first."""
     return [
         GroupRow(f"{len(group.pairs):,}", group.reason, _cause(group), describe_pairs(group.pairs))
-        for group in group_failures(record.pairs)
+        for group in group_failed_pairs(record.pairs)
         if len(group.pairs) > 1
     ]
 

@@ -14,7 +14,7 @@ from click import style
 
 from precreg.comparison.course import is_bad, pair_errors
 from precreg.comparison.curve import draw_text_curve
-from precreg.comparison.groups import FailureGroup, group_failures
+from precreg.comparison.groups import FailureGroup, group_failed_pairs
 from precreg.comparison.html import (
     advise_pair,
     benchmark_column,
@@ -221,7 +221,7 @@ def _many(record: ComparisonRecord, width: int | None) -> Iterator[list[str]]:
 def _failures(record: ComparisonRecord, width: int | None) -> list[str]:
     """List the failing pairs worst first, but for unmeasured ones of a group, which stand there."""
     # Passed pairs are counted in the last lines. Thousands of them would push the failures out of the log.
-    grouped = {id(pair) for group in group_failures(record.pairs) if _stands_for(group) for pair in group.pairs}
+    grouped = {id(pair) for group in group_failed_pairs(record.pairs) if _stands_for(group) for pair in group.pairs}
     bad = [pair for pair in sort_pairs(record.pairs) if is_bad(pair) and id(pair) not in grouped]
     rows = [
         [STATUS_LABELS[pair.verdict.status], one_line(pair.name), pair.verdict.reason, describe_why(pair)]

@@ -8,30 +8,39 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import urllib.parse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from precreg.measure import COUNT_DESCRIPTIONS, METRICS
-from precreg.report.case_detail import describe_case, format_metric_ratio
-from precreg.report.causes import describe_run_diagnoses, diagnoses_of
+from precreg.report.case_detail import position_rows
+from precreg.report.causes import brief_diagnosis, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     STATUS_LABELS,
     describe_chosen_commit,
     describe_commit,
+    describe_provenance,
     describe_run_selection,
     describe_status_counts,
     describe_unseen,
+    failure_tail,
+    finding_notes,
     finding_rows,
-    improved_cases,
+    finding_table,
     known_bad_cases,
     run_exit_sentence,
     sort_results,
     strip_controls,
 )
+from precreg.report.groups import ResultGroup, group_results, measure_loss
+from precreg.report.html_data import json_for_script, pack_details, page_data
+from precreg.report.layout import format_columns
+from precreg.report.page_words import DEFAULT_LANGUAGE, say
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     Standing,
@@ -43,33 +52,39 @@ from precreg.report.sections import (
     format_finding_factor,
     sort_run_findings,
 )
+from precreg.report.story import (
+    describe_environments,
+    describe_group_cause,
+    describe_loss_size,
+    describe_run_story,
+    group_unjudged,
+    short_message,
+)
 from precreg.report.studies import studies_for_html
 from precreg.types import (
     TIERS,
     CaseResult,
-    Diagnosis,
     Reason,
     RunFinding,
     RunRecord,
     Status,
-    described_metric,
-    format_distinct,
     format_duration,
-    format_number,
+    is_test_defined,
 )
-from precreg.verdict import seed_means
 
-# Limits the size of the page. Details are kept worst first; a case beyond the limit is a row only.
-MAX_DETAIL_BYTES = 12_000_000
-# Details of passed cases are seldom opened, and would fill the page first.
-MAX_PASSED_IN_DETAIL = 100
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
 # The worst findings on the run; record.json has all of them.
 MAX_HTML_FINDINGS = 500
-# The table shows this metric of a passed case without findings, because every case has it.
-HEADLINE = "mean_abs_error"
+# Groups of one part of the page, and cases of one group. The table has all cases.
+MAX_GROUPS = 100
+MAX_GROUP_CASES = 10
+MAX_LISTED_CASES = 200
+# A printed page has no panels, so the worst failures are printed in full: some 40 sheets of paper.
+MAX_PRINTED_CASES = 100
+MAX_PRINTED_POSITIONS = 3
 _TEMPLATES = Path(__file__).parent / "templates"
-# <, > and & could end the script element; the two separators end a line of JavaScript before ES2019.
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def render_run_html(record: RunRecord) -> str:
@@ -86,12 +101,40 @@ def _page(record: RunRecord) -> dict[str, Any]:
     from markupsafe import Markup
 
     results = sort_results(record.results)
-    data = {"rows": list(map(_row, results)), "glossary": _glossary(results)}
-    found, on_run = studies_for_html(record), sort_run_findings(record.findings)
+    groups = _page_groups(results)
+    every = [group for part in groups.values() for group in part]
+    found = studies_for_html(record)
     return {
         "record": record,
+        **_WORDS,
+        "language": DEFAULT_LANGUAGE,
         "describe_warning": describe_warning,
         "describe_orphan": describe_orphan,
+        "case_list": _case_list,
+        **_head(record, groups["worse"]),
+        **_group_parts(groups),
+        "unseen": describe_unseen(record),
+        "known_bad": known_bad_cases(record),
+        "environments": describe_environments(results),
+        "processes": describe_process_changes(results),
+        "process_count": count_process_changes(results),
+        **_changes(record, results),
+        "found": found,
+        "matrix": _matrix(results),
+        "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
+        "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
+        **_printed(record, results),
+        "style": Markup(_joined("report.css", "run.css", *(["studies.css"] if found else []))),
+        **page_script("case.js", "report.js"),
+        "data": json_for_script(page_data(results, every)),
+        "details": pack_details(results, diagnoses_of(record)),
+    }
+
+
+def _head(record: RunRecord, failures: Sequence[ResultGroup]) -> dict[str, Any]:
+    """Return the story of the run, and the facts below it."""
+    return {
+        "story": describe_run_story(record, failures),
         "counts": describe_status_counts(record),
         "sentence": run_exit_sentence(record),
         "duration": format_duration(record.duration_s),
@@ -101,24 +144,156 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "selected": describe_run_selection(record),
         "diagnosed": "" if record.diagnosed is None else describe_run_diagnoses(record.diagnosed),
         "accelerators": describe_accelerators(record),
-        "matrix": _matrix(results),
-        "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
-        "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
-        "unseen": describe_unseen(record),
-        "processes": describe_process_changes(results),
-        "process_count": count_process_changes(results),
-        "improved": improved_cases(record),
-        "known_bad": known_bad_cases(record),
-        "found": found,
+    }
+
+
+def _page_groups(results: Iterable[CaseResult]) -> dict[str, list[ResultGroup]]:
+    """Return the groups of each part of the page; passed cases are in a group only if they improved."""
+    shown = (each for each in results if each.verdict.status is not Status.PASSED or _is_improved(each))
+    groups = group_results(shown)
+    return {
+        "worse": [group for group in groups if group.key.status is Status.FAILED],
+        "improved": [group for group in reversed(groups) if group.key.reason is Reason.IMPROVED],
+        "unjudged": group_unjudged(groups),
+    }
+
+
+def _is_improved(result: CaseResult) -> bool:
+    return result.verdict.reason is Reason.IMPROVED
+
+
+def _group_parts(groups: dict[str, list[ResultGroup]]) -> dict[str, Any]:
+    """Describe the first groups of each part, numbered over all parts."""
+    parts: dict[str, Any] = {}
+    number = 0
+    for part, found in groups.items():
+        parts[part] = [_group(at, group) for at, group in enumerate(found[:MAX_GROUPS], number)]
+        parts[f"{part}_left_out"] = max(0, len(found) - MAX_GROUPS)
+        number += len(found)
+    return parts
+
+
+def _group(number: int, group: ResultGroup) -> dict[str, Any]:
+    key, worst = group.key, group.worst
+    # The results are sorted by the largest ratio, and the best improvement has the smallest.
+    results = group.results[::-1] if _is_improved(worst) else group.results
+    searched = key.status is Status.FAILED and not group.diagnosed and not is_test_defined(worst.definition)
+    return {
+        "number": number,
+        "status": key.status,
+        "reason": key.reason,
+        "suite": key.suite,
+        "operator": key.operator,
+        "count": len(results),
+        "size": describe_loss_size(measure_loss(results[0])),
+        "cause": describe_group_cause(group),
+        "message": short_message(results[0]),
+        "undiagnosed": quote(worst.id) if searched else "",
+        "cases": [_group_case(result) for result in results[:MAX_GROUP_CASES]],
+    }
+
+
+def _group_case(result: CaseResult) -> dict[str, str]:
+    return {
+        "id": result.id,
+        "size": describe_loss_size(measure_loss(result)),
+        "message": short_message(result),
+    }
+
+
+def _changes(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
+    """Return the findings on the run."""
+    on_run = sort_run_findings(record.findings)
+    return {
         "on_run": _run_findings(on_run[:MAX_HTML_FINDINGS], results),
         "standings": [one for one in Standing if any(finding_standing(each) is one for each in on_run)],
         "on_run_counts": describe_finding_counts(on_run),
         "on_run_left_out": max(0, len(on_run) - MAX_HTML_FINDINGS),
-        "style": Markup(_joined("report.css", *(["studies.css"] if found else []))),
-        **page_script("case.js", "report.js"),
-        "data": Markup(json_for_script(data)),
-        "details": Markup(json_for_script(_details(results, diagnoses_of(record)))),
     }
+
+
+def _printed(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
+    """Return the worst failed cases and errors in full, for paper; a screen does not show them."""
+    failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
+    known = diagnoses_of(record)
+    return {
+        "failed": len(failed),
+        "printed": [
+            {
+                "id": result.id,
+                "status": result.verdict.status,
+                "reason": result.verdict.reason,
+                "size": describe_loss_size(measure_loss(result)),
+                "message": result.verdict.message,
+                "causes": [*brief_diagnosis(result, known), *finding_notes(result.verdict)],
+                "table": finding_table(finding_rows(result.verdict, result.outcome.described)),
+                "positions": _printed_positions(result),
+                "tail": failure_tail(result),
+                "provenance": describe_provenance(result),
+                "command": f"precreg run {quote(result.id)}",
+            }
+            for result in failed[:MAX_PRINTED_CASES]
+        ],
+    }
+
+
+def _printed_positions(result: CaseResult) -> list[str]:
+    """Return the worst positions of the first seed of each output."""
+    rows = [
+        [comparison.output, *row]
+        for comparison in result.outcome.comparisons
+        if comparison.seed == 0
+        for row in islice(position_rows(comparison, comparison.worst), MAX_PRINTED_POSITIONS)
+    ]
+    names = ("output", "seed", "index", "actual", "reference", "distance")
+    return format_columns(names, rows, len(rows)) if rows else []
+
+
+def _case_list(ids: Sequence[str]) -> Markup:
+    """Return a list of links to cases, the first `MAX_LISTED_CASES`."""
+    from markupsafe import Markup
+
+    link = Markup('<li><a href="#{}">{}</a></li>')
+    items = Markup("").join(link.format(_encoded(id), id) for id in ids[:MAX_LISTED_CASES])
+    left_out = len(ids) - MAX_LISTED_CASES
+    more = Markup("<li>{}</li>").format(_words("and_more", number=left_out)) if left_out > 0 else ""
+    return Markup("<ul>{}{}</ul>").format(items, more)
+
+
+def _encoded(id: str) -> str:
+    return urllib.parse.quote(id)
+
+
+def _words(key: str, **values: object) -> Markup:
+    """Return words of the catalogue as an element that the script can translate."""
+    from markupsafe import Markup
+
+    element = Markup('<span data-say="{}"{}>{}</span>')
+    return element.format(key, _values(values), say(key, values))
+
+
+def _label(key: str, **values: object) -> Markup:
+    """Return an aria-label from the catalogue, as an attribute that the script can translate."""
+    from markupsafe import Markup
+
+    attributes = Markup('aria-label="{}" data-say-label="{}"{}')
+    return attributes.format(say(key, values), key, _values(values))
+
+
+def _placeholder(key: str) -> Markup:
+    from markupsafe import Markup
+
+    return Markup('placeholder="{}" data-say-placeholder="{}"').format(say(key), key)
+
+
+def _values(values: dict[str, object]) -> Markup:
+    from markupsafe import Markup
+
+    texts = {name: str(value) for name, value in values.items()}
+    return Markup(' data-values="{}"').format(msgspec.json.encode(texts).decode()) if texts else Markup("")
+
+
+_WORDS = {"say": say, "w": _words, "label": _label, "placeholder": _placeholder}
 
 
 def _run_findings(found: Iterable[RunFinding], results: Iterable[CaseResult]) -> list[dict[str, Any]]:
@@ -155,72 +330,7 @@ def page_script(*names: str) -> dict[str, str]:
     return {"script": Markup(script), "script_digest": digest}
 
 
-def json_for_script(value: Any) -> str:
-    """Encode as JSON that cannot end the surrounding script element, and contains no markup."""
-    text = msgspec.json.encode(value).decode()
-    # JSON allows these escapes inside strings, and outside of strings these characters do not occur.
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return text
-
-
-def _row(result: CaseResult) -> list[Any]:
-    """Describe a case in one row: id, tier, status, reason, metric, current, baseline, ratio, seconds, their text."""
-    seconds = result.outcome.execution.duration_s
-    verdict = result.verdict
-    # The number sorts the column, and the text is shown. Three digits keep the page small.
-    time = [float(format_number(seconds, 3)), format_duration(seconds) if seconds else ""]
-    return [result.id, result.tier, verdict.status, verdict.reason, *_headline(result), *time]
-
-
-def _headline(result: CaseResult) -> list[str]:
-    rows = finding_rows(result.verdict, result.outcome.described)
-    if rows:
-        return [rows[0].metric, rows[0].current, rows[0].baseline, rows[0].ratio]
-    unchanged = _headlines_of_outputs(result) if result.verdict.status is Status.PASSED else iter(())
-    return next(unchanged, ["", "", "", ""])
-
-
-def _headlines_of_outputs(result: CaseResult) -> Iterator[list[str]]:
-    entries = result.baseline.entry.outputs if result.baseline else {}
-    for comparison in result.outcome.comparisons:
-        if comparison.output in entries and HEADLINE in comparison.metrics:
-            seeds = [c for c in result.outcome.comparisons if c.output == comparison.output]
-            accepted = entries[comparison.output]
-            current, baseline = seed_means(seeds[: len(accepted.digests)], accepted, HEADLINE)
-            yield [
-                HEADLINE,
-                *format_distinct([current, baseline]),
-                format_metric_ratio(METRICS[HEADLINE], current, baseline),
-            ]
-
-
 def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:
     # All statuses of all tiers, also zeros: the template then needs no test for missing keys.
     tally = Counter((str(result.tier), str(result.verdict.status)) for result in results)
     return {tier: {str(status): tally[tier, status] for status in Status} for tier in TIERS}
-
-
-def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
-    of_analyzers = dict.fromkeys(each for result in results for each in result.outcome.described)
-    metrics = (*METRICS.values(), *map(described_metric, of_analyzers))
-    return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
-
-
-def _details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> dict[str, msgspec.Raw]:
-    kept: dict[str, msgspec.Raw] = {}
-    size = passed = 0
-    for result in results:
-        if result.verdict.status is Status.PASSED and result.verdict.reason is not Reason.IMPROVED:
-            passed += 1
-            if passed > MAX_PASSED_IN_DETAIL:
-                continue
-        # Encoded once here: its size decides, and the same bytes go into the page.
-        encoded = msgspec.json.encode(describe_case(result, known))
-        size += len(encoded)
-        # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limit cuts the least important
-        # ones.
-        if size > MAX_DETAIL_BYTES:
-            break
-        kept[result.id] = msgspec.Raw(encoded)
-    return kept

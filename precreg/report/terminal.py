@@ -17,7 +17,6 @@ from click import style
 from precreg.baseline import is_proposed, is_seen_again
 from precreg.report.causes import brief_diagnosis, causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
-    RATIO_DIGITS,
     STATUS_LABELS,
     count_cases,
     count_unseen,
@@ -39,7 +38,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
-from precreg.report.groups import LossSize, ResultGroup, group_results, measure_loss
+from precreg.report.groups import ResultGroup, group_results, measure_loss
 from precreg.report.layout import format_columns, wrap_lines
 from precreg.report.pairs import describe_paired_run
 from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
@@ -56,6 +55,7 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.significant_digits import COLUMNS, describe_digits, digits_rows
+from precreg.report.story import describe_loss_size
 from precreg.report.studies import StudyTable, describe_studies
 from precreg.run import is_explainable
 from precreg.types import (
@@ -138,7 +138,7 @@ def render_run_terminal(
     page, results = _Page(width, diagnoses_of(record)), sort_results(record.results)
     seconds = record.duration_s if took_s is None else took_s
     if verbosity == "quiet":
-        paragraphs = [[line for group in _groups(results) for line in _first_lines(group)]]
+        paragraphs = [[_first_line(group, sized=True) for group in _groups(results)]]
     else:
         listed = _every_case(results, page) if verbosity == "verbose" else _grouped_cases(results, page)
         paragraphs = [
@@ -185,28 +185,35 @@ def _grouped_cases(results: Sequence[CaseResult], page: _Page) -> list[str]:
     return [*lines, *(_unavailable_line(message, group) for message, group in together.items())]
 
 
-def _first_lines(group: ResultGroup) -> list[str]:
-    """Return the line of a group with its worst case, or of each case if nothing is wrong with their figures."""
+def _first_line(group: ResultGroup, *, sized: bool = False) -> str:
+    """Return the line of a group with its worst case, or with its suite if nothing is wrong with the figures.
+
+    A case alone has its size only if `sized`: its message has the numbers.
+    """
     label, reason = f"{STATUS_LABELS[group.key.status]:8}", group.key.reason
     number = len(group.results)
-    if group.key.status in (Status.PROPOSED, Status.SKIPPED) and number > 1:
-        return [f"{label} {count_cases(number)} of {group.key.suite}   {reason}"]
-    size = _size(group.loss)
+    if _is_count(group):
+        return f"{label} {count_cases(number)} of {group.key.suite}   {reason}"
     # Errors have no size, so the first by its id stands for all.
     place = "first" if group.key.status is Status.ERROR else "worst"
-    worst = "" if number == 1 else f"the {place} of {count_cases(number)}{f', {size}' if size else ''}"
-    return ["   ".join(filter(None, (f"{label} {group.worst.id}", reason, worst)))]
+    place = f"the {place} of {count_cases(number)}" if number > 1 else ""
+    size = describe_loss_size(group.loss) if sized or place else ""
+    return "   ".join(filter(None, (f"{label} {group.worst.id}", reason, ", ".join(filter(None, (place, size))))))
+
+
+def _is_count(group: ResultGroup) -> bool:
+    """Return whether the cases of a group are counted, because none of them is worse than another."""
+    return group.key.status in (Status.PROPOSED, Status.SKIPPED) and len(group.results) > 1
 
 
 def _terminal_group(group: ResultGroup, page: _Page) -> list[str]:
-    lines = _first_lines(group)
-    if group.key.status in (Status.PROPOSED, Status.SKIPPED) and len(group.results) > 1:
+    first = _first_line(group)
+    if _is_count(group):
         messages = dict.fromkeys(line for result in group.results for line in result.verdict.message.splitlines())
         names = list_some([result.name for result in group.results], MAX_NAMED_ALIKE)
-        lines += [RUN_INDENT + line for line in (*[*messages][:MAX_NAMED_ALIKE], names)]
-        return lines
-    lines += [RUN_INDENT + line for line in explain_result(group.worst, page.known, page.inner)]
-    return [*lines, *(f"{RUN_INDENT}alike     {text}" for text in _alike(group))]
+        return [first, *(RUN_INDENT + line for line in (*[*messages][:MAX_NAMED_ALIKE], names))]
+    lines = [*explain_result(group.worst, page.known, page.inner), *(f"alike     {text}" for text in _alike(group))]
+    return [first, *(RUN_INDENT + line for line in lines)]
 
 
 def _alike(group: ResultGroup) -> Iterator[str]:
@@ -214,19 +221,11 @@ def _alike(group: ResultGroup) -> Iterator[str]:
     others = group.results[1:]
     if not others:
         return
-    least, most = _size(measure_loss(others[-1])), _size(group.loss)
-    sizes = f", from {least}" if least and least != most else ""
+    least = measure_loss(others[-1])
+    # Without a number, the size is a sentence: the baseline is exact.
+    sizes = f", from {size}" if isfinite(least.times) and (size := describe_loss_size(least)) else ""
     names = list_some([result.name for result in others], MAX_NAMED_ALIKE)
     yield f"{len(others)} more of {group.key.suite}{sizes}: {names}"
-
-
-def _size(loss: LossSize) -> str:
-    """Write a loss such as `2.5 x the tolerance`; empty if no multiple exists."""
-    if not (loss.unit and isfinite(loss.times)):
-        return ""
-    # A loss just beyond its limit must not read as one that is within it.
-    times, _ = format_distinct([loss.times, 1.0], RATIO_DIGITS)
-    return f"{times} x the {loss.unit}"
 
 
 def _unavailable_together(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:

@@ -3,7 +3,7 @@
 import numpy as np
 from msgspec.structs import replace
 
-from precreg.comparison.groups import differing_axes, group_failures
+from precreg.comparison.groups import differing_axes, group_failed_pairs
 from precreg.comparison.summary import group_rows
 from precreg.types.comparison import ComparedPair
 from precreg.types.verdict import AbsentArray, Finding, OtherShape, Reason, Status, Verdict
@@ -29,7 +29,7 @@ def shaped(name, actual, expected):
 
 
 def grouped(*pairs):
-    return [(str(group.reason), [pair.name for pair in group.pairs]) for group in group_failures(pairs)]
+    return [(str(group.reason), [pair.name for pair in group.pairs]) for group in group_failed_pairs(pairs)]
 
 
 def test_fifty_errors_of_one_cause_come_before_sixty_failures():

@@ -92,9 +92,9 @@ def test_wider_limits_of_another_environment_are_counted_everywhere(tmp_path):
     summary = (folder / "reports/summary.md").read_text()
     assert "- **2 cases judged with the wider limits of another environment: " in summary
     assert "precreg run --pair auto" in summary
-    head = (folder / "reports/report.html").read_text().partition("</header>")[0]
-    assert "No loss found against the baselines; 2 cases judged with the wider limits" in head
-    assert "Compare with the accepted version here: precreg run --pair auto" in head
+    page = (folder / "reports/report.html").read_text()
+    assert "No loss found against the baselines; 2 cases judged with the wider limits" in page.partition("</header>")[0]
+    assert "Compare with the accepted version here: precreg run --pair auto" in page
     properties, found = outputs(folder)
     assert properties == {"precreg.wider_limits": "2"}
     assert all("judged with the wider limits of another environment" in text for text in found.values())

@@ -1,8 +1,10 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .diagnosis import brief_diagnosis as brief_diagnosis
+from .diagnosis import cause_line as cause_line
 from .diagnosis import cause_location as cause_location
 from .diagnosis import causes_of as causes_of
 from .diagnosis import describe_diagnosis as describe_diagnosis
 from .diagnosis import describe_run_diagnoses as describe_run_diagnoses
 from .diagnosis import diagnoses_of as diagnoses_of
 from .diagnosis import diagnosis_rows as diagnosis_rows
+from .rewrite_words import cause_phrase as cause_phrase

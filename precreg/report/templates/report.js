@@ -1,35 +1,100 @@
 const ROWS_A_PAGE = 100;
-const { rows, glossary } = JSON.parse(document.getElementById("data").textContent);
-const cases = rows.map(([id, tier, status, reason, metric, current, baseline, ratio, seconds, time], order) => (
-  { id, tier, status, reason, metric, current, baseline, ratio, seconds, time, order,
-    text: `${id} ${reason} ${metric}`.toLowerCase() }));
+const data = JSON.parse(document.getElementById("data").textContent);
+const { glossary } = data;
+let language = document.documentElement.lang;
+
+// The page's own words; {names} are filled in.
+function say(key, values = {}) {
+  const words = (data.words[language] ?? data.words.en)[key] ?? data.words.en[key];
+  return words.replaceAll(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+
+// Rows have texts by their places in a list, see html_data.py.
+const cases = data.rows.map(([[folder, name], ...cells], order) => {
+  const [tier, status, reason, metric, current, baseline, loss] = cells.slice(0, 7).map((at) => data.texts[at]);
+  const [times, seconds, time, message, group] = cells.slice(7);
+  const one = { id: data.texts[folder] + name, tier, status, reason, metric, current, baseline, loss,
+    times: times ?? Infinity, seconds, time, message: data.texts[message], group, order };
+  one.text = `${one.id} ${reason} ${metric} ${one.message}`.toLowerCase();
+  return one;
+});
 const byId = new Map(cases.map((one) => [one.id, one]));
-const state = { words: [], statuses: new Set(), standings: new Set(), tier: "", column: null, descending: false, page: 0, matching: cases, open: null };
+
+// Everything that a link to this page can hold, and what follows from it: matching, page, open.
+const state = { search: "", statuses: new Set(), tier: "", group: null, sort: "", page: 0, open: null, standings: new Set(), matching: cases };
 let details = null;
 
 const numeric = (name) => (one) => (one[name] === "" ? -Infinity : Number(one[name]));
 const COLUMNS = [
-  { name: "status", key: (one) => one.order, cell: (one) => element("span", { class: `status ${one.status}` }, one.status) },
-  { name: "case", key: (one) => one.id, class: "id", cell: (one) => element("a", { href: link(one.id) }, one.id) },
-  { name: "reason", key: (one) => one.reason, class: "reason" },
+  { name: "status", key: (one) => one.order, class: "state", cell: (one) => element("span", { class: `status ${one.status}` }, one.status) },
+  { name: "case", key: (one) => one.id, class: "id", cell: (one) => [element("a", { href: link(one.id) }, one.id), element("span", { class: "why" }, one.message)] },
+  { name: "loss", key: (one) => one.times, class: "loss", descending: true },
+  { name: "reason", key: (one) => one.reason, class: "reason wide" },
   { name: "metric", key: (one) => one.metric, class: "id wide" },
   { name: "current", key: numeric("current"), class: "number right wide", descending: true },
   { name: "baseline", key: numeric("baseline"), class: "number right wide", descending: true },
-  { name: "ratio", key: numeric("ratio"), class: "number right", descending: true },
   { name: "time", key: (one) => one.seconds, class: "number right wide", descending: true },
 ];
 
-const link = (id) => `#${encodeURIComponent(id).replaceAll("%2F", "/")}`;
+// Links: #case?search=...&status=...; a link without a case begins with #?.
+
+const encoded = (id) => encodeURIComponent(id).replaceAll("%2F", "/");
+const link = (id) => `#${encoded(id)}${parameters()}`;
+
+function parameters() {
+  const found = new URLSearchParams();
+  if (state.search) found.set("search", state.search);
+  if (state.statuses.size) found.set("status", [...state.statuses].join(" "));
+  if (state.tier) found.set("tier", state.tier);
+  if (state.group !== null) found.set("group", state.group);
+  if (state.sort) found.set("sort", state.sort);
+  if (state.page) found.set("page", state.page + 1);
+  if (language !== document.documentElement.dataset.language) found.set("lang", language);
+  return found.size ? `?${found}` : "";
+}
+
+function parse(hash) {
+  // encodeURIComponent leaves no ? in an id. Links of other reports may have the id as it stands.
+  const [id, query = ""] = hash.slice(1).split(/\?(?=(?:search|status|tier|group|sort|page|lang)=|$)/);
+  let name = id;
+  try { name = decodeURIComponent(id); } catch { /* a % that escapes nothing: the id as it stands */ }
+  return { name, query: new URLSearchParams(query), isQuery: hash.includes("?") };
+}
+
+function readLocation() {
+  const { name, query } = parse(location.hash);
+  const whole = (key) => (/^\d{1,9}$/.test(query.get(key) ?? "") ? Number(query.get(key)) : null);
+  const known = new Set(cases.map((one) => one.status));
+  state.search = query.get("search") ?? "";
+  state.statuses = new Set((query.get("status") ?? "").split(" ").filter((status) => known.has(status)));
+  state.tier = cases.some((one) => one.tier === query.get("tier")) ? query.get("tier") : "";
+  state.group = whole("group") !== null && data.groups[whole("group")] !== undefined ? whole("group") : null;
+  state.sort = COLUMNS.some((column) => column.name === (query.get("sort") ?? "").replace("-", "")) ? query.get("sort") : "";
+  state.page = Math.max(0, (whole("page") ?? 1) - 1);
+  state.open = byId.get(name) ?? null;
+  const wanted = query.get("lang") ?? document.documentElement.dataset.language;
+  if (wanted !== language && data.words[wanted]) translate(wanted);
+}
+
+// A step of the reader is a step of the back button; letters typed into the search are not.
+function write(isStep = true) {
+  const hash = state.open ? link(state.open.id) : `#${parameters()}`;
+  if (hash === (location.hash || "#")) return;
+  history[isStep ? "pushState" : "replaceState"](null, "", hash);
+}
 
 // The table
 
 function find() {
-  const { words, statuses, tier, column } = state;
+  const { search, statuses, tier, group, sort } = state;
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  state.words = words;
   state.matching = cases.filter((one) => (!statuses.size || statuses.has(one.status)) && (!tier || one.tier === tier)
-    && words.every((word) => one.text.includes(word)));
+    && (group === null || one.group === group) && words.every((word) => one.text.includes(word)));
+  const column = COLUMNS.find((each) => each.name === sort.replace("-", ""));
   if (column) {
     const { key } = column;
-    const sign = state.descending ? -1 : 1;
+    const sign = sort.startsWith("-") ? -1 : 1;
     const compare = (a, b) => (a < b ? -sign : a > b ? sign : 0);
     state.matching.sort((a, b) => compare(key(a), key(b)) || a.order - b.order);
   }
@@ -41,17 +106,28 @@ function show() {
   state.page = Math.min(state.page, pages - 1);
   const first = state.page * ROWS_A_PAGE;
   const shown = matching.slice(first, first + ROWS_A_PAGE);
-  const empty = element("tr", {}, element("td", { class: "nothing", colspan: COLUMNS.length }, "No case matches."));
+  const empty = element("tr", {}, element("td", { class: "nothing", colspan: COLUMNS.length }, say("no_match")));
   document.getElementById("rows").replaceChildren(...(shown.length ? shown.map(row) : [empty]));
   document.getElementById("headings").replaceChildren(...COLUMNS.map(heading));
   document.getElementById("shown").textContent = matching.length === cases.length
-    ? `${grouped(cases.length)} cases` : `${grouped(matching.length)} of ${grouped(cases.length)} cases`;
-  document.getElementById("page").textContent = `${grouped(first + 1)} to ${grouped(first + shown.length)} of ${grouped(matching.length)}`;
+    ? say("all_shown", { all: grouped(cases.length) }) : say("some_shown", { number: grouped(matching.length), all: grouped(cases.length) });
+  document.getElementById("page").textContent = say("page_of", { first: grouped(first + 1), last: grouped(first + shown.length), all: grouped(matching.length) });
   document.getElementById("pager").hidden = pages === 1;
   document.getElementById("previous-page").disabled = state.page === 0;
   document.getElementById("next-page").disabled = state.page === pages - 1;
-  document.getElementById("clear").hidden = !(state.words.length || state.statuses.size || state.tier);
-  for (const chip of document.querySelectorAll("[data-chip]")) chip.setAttribute("aria-pressed", state.statuses.has(chip.dataset.chip));
+  showTools();
+}
+
+function showTools() {
+  const { search, statuses, tier, group } = state;
+  const field = document.getElementById("search");
+  if (field !== document.activeElement || field.value.trim() !== search.trim()) field.value = search;
+  document.getElementById("tier").value = tier;
+  document.getElementById("clear").hidden = !(search || statuses.size || tier || group !== null);
+  for (const chip of document.querySelectorAll("[data-chip]")) chip.setAttribute("aria-pressed", statuses.has(chip.dataset.chip));
+  const note = document.getElementById("of-group");
+  note.hidden = group === null;
+  note.textContent = group === null ? "" : say("of_group", { group: data.groups[group] });
 }
 
 // Findings on the run: chips of their own choose the standing, the search is the one of the cases.
@@ -70,9 +146,10 @@ function toggle(chip) {
 }
 
 function heading(column) {
-  const sorted = column === state.column && (state.descending ? "descending" : "ascending");
-  const button = element("button", { type: "button", onclick: () => sort(column) }, column.name);
-  const made = element("th", { scope: "col", class: column.class ?? null, "aria-sort": sorted }, button);
+  const isSorted = column.name === state.sort.replace("-", "");
+  const direction = isSorted && (state.sort.startsWith("-") ? "descending" : "ascending");
+  const button = element("button", { type: "button", onclick: () => sort(column) }, say(column.name));
+  const made = element("th", { scope: "col", class: column.class ?? null, "aria-sort": direction }, button);
   made.classList.remove("id", "number");
   return made;
 }
@@ -88,65 +165,80 @@ function follow(event, one) {
 }
 
 function sort(column) {
-  const again = state.column === column;
-  state.descending = again ? !state.descending : Boolean(column.descending);
-  state.column = column;
-  restart();
+  const isSorted = column.name === state.sort.replace("-", "");
+  const descending = isSorted ? !state.sort.startsWith("-") : Boolean(column.descending);
+  change({ sort: `${descending ? "-" : ""}${column.name}` });
   [...document.querySelectorAll("#headings button")][COLUMNS.indexOf(column)].focus();
 }
 
-function restart() {
-  state.page = 0;
+// Show the first page of another choice of cases.
+function change(changes, isStep = true) {
+  Object.assign(state, { page: 0 }, changes);
   find();
-  show();
-}
-
-function narrow(tier, statuses, search) {
-  state.tier = tier;
-  state.statuses = new Set(statuses);
-  state.words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  document.getElementById("tier").value = tier;
   showFindings();
-  restart();
+  show();
+  write(isStep);
 }
 
 function turn(pages) {
   state.page += pages;
   show();
+  write();
   document.getElementById("list").scrollIntoView({ block: "start" });
 }
 
 // One case
 
-function open(one) {
+async function loadDetails() {
+  const { type, textContent: text } = document.getElementById("details");
+  if (type === "application/json") return JSON.parse(text);
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(unpacked).text());
+}
+
+async function open(one) {
   const panel = document.getElementById("detail");
-  details ??= JSON.parse(document.getElementById("details").textContent);
-  state.open = one;
-  panel.replaceChildren(bar(one), ...panelOf(one, Object.hasOwn(details, one.id) ? details[one.id] : null));
   panel.hidden = false;
-  panel.scrollTop = 0;
   document.body.classList.add("opened");
-  show();
+  // A case of before may still be there while the details of this one are unpacked.
+  if (details === null) fill(panel, one, [element("h2", { id: "detail-title" }, one.id), element("p", { class: "note" }, say("loading"))]);
+  try {
+    details ??= await loadDetails();
+  } catch {
+    fill(panel, one, [element("h2", { id: "detail-title" }, one.id), element("p", { class: "message" }, say("no_details", { case: one.id }))]);
+    return;
+  }
+  if (state.open === one) fill(panel, one, panelOf(one, Object.hasOwn(details, one.id) ? details[one.id] : null));
+}
+
+function fill(panel, one, children) {
+  panel.replaceChildren(bar(one), ...children);
+  watchBoxes(panel);
+  panel.scrollTop = 0;
   panel.focus({ preventScroll: true });
 }
 
-function close() {
-  const { open: one } = state;
-  if (!one) return;
-  state.open = null;
+function hide(one) {
   document.getElementById("detail").hidden = true;
   document.body.classList.remove("opened");
-  if (location.hash.length > 1) history.replaceState(null, "", "#");
-  show();
   [...document.querySelectorAll("#rows a")].find((anchor) => anchor.textContent === one.id)?.focus();
+}
+
+function close() {
+  if (!state.open) return;
+  const one = state.open;
+  state.open = null;
+  write();
+  show();
+  hide(one);
 }
 
 function step(places) {
   const at = state.matching.indexOf(state.open) + places;
-  if (state.open && state.matching[at]) {
-    state.page = Math.floor(at / ROWS_A_PAGE);
-    location.hash = link(state.matching[at].id);
-  }
+  if (!state.open || !state.matching[at]) return;
+  state.page = Math.floor(at / ROWS_A_PAGE);
+  location.hash = link(state.matching[at].id);
 }
 
 function bar(one) {
@@ -154,38 +246,49 @@ function bar(one) {
   const button = (text, label, act, disabled) => element("button", { type: "button", title: label, "aria-label": label, onclick: act, disabled }, text);
   return element("div", { class: "bar" },
     element("span", { class: `status ${one.status}` }, `${one.status}, ${one.reason}`),
-    button("\u2191", "previous case (k)", () => step(-1), at <= 0),
-    button("\u2193", "next case (j)", () => step(1), at === state.matching.length - 1),
-    button("\u00d7", "close (Escape)", close, false));
+    button("\u2191", say("previous_case"), () => step(-1), at <= 0),
+    button("\u2193", say("next_case"), () => step(1), at === state.matching.length - 1),
+    button("\u00d7", say("close"), close, false));
 }
 
 // What the reader does
 
+// The address changed: a link, the back button, or a reload.
 function route() {
-  let id = location.hash.slice(1);
-  try { id = decodeURIComponent(id); } catch { /* a % that escapes nothing: the id as it stands */ }
-  const one = byId.get(id);
-  if (one) open(one);
-  else close();
+  const before = state.open;
+  const chosen = state.group;
+  readLocation();
+  find();
+  showFindings();
+  show();
+  if (state.open) open(state.open);
+  else if (before) hide(before);
+  if (!state.open && state.group !== null && state.group !== chosen) document.getElementById("cases-title").scrollIntoView();
 }
 
-const searched = () => document.getElementById("search").value;
-document.getElementById("search").addEventListener("input", () => narrow(state.tier, state.statuses, searched()));
-document.getElementById("tier").addEventListener("change", (event) => narrow(event.target.value, state.statuses, searched()));
-document.getElementById("tools").addEventListener("submit", (event) => event.preventDefault());
-document.getElementById("clear").addEventListener("click", () => {
-  document.getElementById("search").value = "";
-  narrow("", [], "");
+// A link of the page to a case keeps the filters.
+document.addEventListener("click", (event) => {
+  const anchor = event.target.closest("a[href^='#']");
+  if (!anchor || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const { name, isQuery } = parse(anchor.getAttribute("href"));
+  if (isQuery || !byId.has(name)) return;
+  event.preventDefault();
+  location.hash = link(name);
 });
+
+const others = (chosen, status) => new Set(chosen.has(status) ? [...chosen].filter((each) => each !== status) : [...chosen, status]);
+document.getElementById("search").addEventListener("input", (event) => change({ search: event.target.value }, false));
+document.getElementById("tier").addEventListener("change", (event) => change({ tier: event.target.value }));
+document.getElementById("tools").addEventListener("submit", (event) => event.preventDefault());
+document.getElementById("clear").addEventListener("click", () => change({ search: "", statuses: new Set(), tier: "", group: null }));
 document.getElementById("previous-page").addEventListener("click", () => turn(-1));
 document.getElementById("next-page").addEventListener("click", () => turn(1));
 for (const chip of document.querySelectorAll("[data-chip]")) {
-  chip.addEventListener("click", () => narrow(state.tier, [...state.statuses].includes(chip.dataset.chip)
-    ? [...state.statuses].filter((status) => status !== chip.dataset.chip) : [...state.statuses, chip.dataset.chip], searched()));
+  chip.addEventListener("click", () => change({ statuses: others(state.statuses, chip.dataset.chip) }));
 }
 for (const chip of document.querySelectorAll("[data-standing]")) chip.addEventListener("click", () => toggle(chip));
 for (const cell of document.querySelectorAll(".cell")) {
-  cell.addEventListener("click", () => narrow(cell.dataset.tier, [cell.dataset.status], searched()));
+  cell.addEventListener("click", () => change({ tier: cell.dataset.tier, statuses: new Set([cell.dataset.status]) }));
 }
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") close();
@@ -197,6 +300,42 @@ document.addEventListener("keydown", (event) => {
     document.getElementById("search").focus();
   }
 });
+
+// Paper shows what a reader would open.
+let closed = [];
+window.addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll(".worse details:not([open]), .unjudged > .groups details:not([open]), .improved details:not([open])")];
+  for (const one of closed) one.open = true;
+});
+window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
+
+// A box that scrolls sideways has to be reached by keys, too.
+const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
+
+function reach(box) {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  else box.removeAttribute("tabindex");
+}
+
+function watchBoxes(within) {
+  for (const box of within.querySelectorAll(".scroll")) watched.observe(box);
+}
+
+// What a closed group holds has its size already, so opening it is no change of size.
+document.addEventListener("toggle", ({ target }) => target.querySelectorAll(".scroll").forEach(reach), true);
+
+// Show the page's own words in another language.
+function translate(wanted) {
+  language = wanted;
+  document.documentElement.lang = wanted;
+  const values = (one) => JSON.parse(one.dataset.values ?? "{}");
+  for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say, values(one));
+  for (const one of document.querySelectorAll("[data-say-label]")) one.setAttribute("aria-label", say(one.dataset.sayLabel, values(one)));
+  for (const one of document.querySelectorAll("[data-say-placeholder]")) one.setAttribute("placeholder", say(one.dataset.sayPlaceholder));
+}
+
+document.documentElement.dataset.language = language;
 window.addEventListener("hashchange", route);
-restart();
+watchBoxes(document);
+// Steps that pushState made: the browser sends hashchange for these, too, so popstate would route twice.
 route();

@@ -25,7 +25,8 @@ from precreg.report.charts import (
     draw_name_map,
 )
 from precreg.report.describe import strip_controls
-from precreg.report.html import json_for_script, page_script
+from precreg.report.html import page_script
+from precreg.report.html_data import json_for_script
 from precreg.report.trace.rows import (
     Cell,
     ErrorUnit,
