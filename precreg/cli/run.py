@@ -261,7 +261,7 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
             request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
         )
     finally:
-        # An error must not stand behind the text of a stage.
+        # Otherwise an error would begin behind the text of a stage.
         clear_stage()
     return record.exit_code
 

@@ -27,7 +27,7 @@ _MIN_NAME = 12
 
 
 class _Widths(NamedTuple):
-    """Hold the most characters of a name, and those of the curve."""
+    """Hold the most characters of a name, and the columns of the curve."""
 
     name: int
     curve: int

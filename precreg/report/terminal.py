@@ -75,7 +75,7 @@ from precreg.types import (
 # A log stays readable with 20 groups, each with its worst case in full. The reports have the other cases.
 MAX_RUN_GROUPS = 20
 # The other cases of a group, by their names in the suite.
-MAX_NAMED_ALIKE = 5
+MAX_OTHERS = 5
 # Without an extra all suites of its kind are skipped, and a line names some.
 MAX_SKIPPED_SUITES = 8
 # Binding findings come first, so these lines never hide one behind an allowed finding.
@@ -210,13 +210,16 @@ def _terminal_group(group: ResultGroup, page: _Page) -> list[str]:
     first = _first_line(group)
     if _is_count(group):
         messages = dict.fromkeys(line for result in group.results for line in result.verdict.message.splitlines())
-        names = list_some([result.name for result in group.results], MAX_NAMED_ALIKE)
-        return [first, *(RUN_INDENT + line for line in (*[*messages][:MAX_NAMED_ALIKE], names))]
-    lines = [*explain_result(group.worst, page.known, page.inner), *(f"alike     {text}" for text in _alike(group))]
+        names = list_some([result.name for result in group.results], MAX_OTHERS)
+        return [first, *(RUN_INDENT + line for line in (*[*messages][:MAX_OTHERS], names))]
+    lines = [
+        *explain_result(group.worst, page.known, page.inner),
+        *(f"others    {text}" for text in _other_cases(group)),
+    ]
     return [first, *(RUN_INDENT + line for line in lines)]
 
 
-def _alike(group: ResultGroup) -> Iterator[str]:
+def _other_cases(group: ResultGroup) -> Iterator[str]:
     """Name the other cases of a group, and the range of their losses."""
     others = group.results[1:]
     if not others:
@@ -224,7 +227,7 @@ def _alike(group: ResultGroup) -> Iterator[str]:
     least = measure_loss(others[-1])
     # Without a number, the size is a sentence: the baseline is exact.
     sizes = f", from {size}" if isfinite(least.times) and (size := describe_loss_size(least)) else ""
-    names = list_some([result.name for result in others], MAX_NAMED_ALIKE)
+    names = list_some([result.name for result in others], MAX_OTHERS)
     yield f"{len(others)} more of {group.key.suite}{sizes}: {names}"
 
 

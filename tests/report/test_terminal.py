@@ -78,7 +78,7 @@ def test_a_group_shows_its_worst_case_and_names_the_others():
     assert text.count("FAILED") == 1
     assert "FAILED   unit/row_sum/n=7   regressed   the worst of 8 cases, 8.5 x the baseline\n" in text
     assert (
-        "         alike     7 more of unit/row_sum, from 1.5 x the baseline: n=6, n=5, n=4, n=3, n=2 and 2 more\n"
+        "         others    7 more of unit/row_sum, from 1.5 x the baseline: n=6, n=5, n=4, n=3, n=2 and 2 more\n"
         in text
     )
 
@@ -89,7 +89,7 @@ def test_a_verbose_summary_shows_every_case_in_full():
     assert text.count("FAILED   ") == 30
     assert text.count("         suite     ") == 30
     assert "passed   unit/row_sum/float32-8x256   identical\n" in text
-    assert "alike" not in text
+    assert "others    " not in text
 
 
 def test_a_quiet_summary_has_a_line_for_each_group_and_the_exit_line():
