@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from precreg import __version__
-from precreg.cli.console import color_option, colour_of_variables, start_clock
+from precreg.cli.console import color_option, colour_of_variables, show_report, start_clock
 from precreg.errors import UserError, nearest
 
 
@@ -90,14 +90,14 @@ class _Commands(click.Group):
         try:
             return super().invoke(context)
         except UserError as mistake:
-            click.echo(str(mistake), err=True)
+            show_report(f"{mistake}\n", err=True)
         except KeyboardInterrupt:
             name = context.invoked_subcommand
             goes_on = f"; precreg {name} --resume goes on" if name in ("run", "bisect") else ""
             click.echo(f"interrupted{goes_on}", err=True)
             sys.exit(130)  # as shells report a process that SIGINT ended: 128 + 2
         except OSError as problem:
-            click.echo(str(UserError("operating-system", str(problem))), err=True)
+            show_report(f"{UserError('operating-system', str(problem))}\n", err=True)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise  # click prints these itself, and chooses the exit code
         except Exception:

@@ -127,6 +127,16 @@ def test_every_report_fits_the_terminal(ran, command):
     assert too_wide(plain(shown), 80) == []
 
 
+def test_an_error_fits_the_terminal_and_stands_on_lines_of_its_own(ran):
+    _, sent = on_terminals(ran, "run", "nothing-has-this-name")
+    lines = [line.rpartition("\r")[2] for line in plain(sent).split("\n")]
+    assert lines[0].startswith("error[nothing-selected]: expected a case that matches but got")
+    assert too_wide("\n".join(lines), 80) == []
+    whole = piped(ran, "run", "nothing-has-this-name").stderr
+    assert len(whole.splitlines()) == 2
+    assert " ".join(lines).split() == whole.split()
+
+
 COLOURED = ["report reports", "compare a.npy b.npy"]
 
 
