@@ -311,6 +311,7 @@ window.addEventListener("afterprint", () => { for (const one of closed) one.open
 
 // A box that scrolls sideways has to be reached by keys, too.
 const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
+const reachAll = (within) => within.querySelectorAll(".scroll").forEach(reach);
 
 function reach(box) {
   if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
@@ -321,8 +322,9 @@ function watchBoxes(within) {
   for (const box of within.querySelectorAll(".scroll")) watched.observe(box);
 }
 
-// What a closed group holds has its size already, so opening it is no change of size.
-document.addEventListener("toggle", ({ target }) => target.querySelectorAll(".scroll").forEach(reach), true);
+// Observers do not see boxes in closed groups.
+document.addEventListener("toggle", ({ target }) => reachAll(target), true);
+window.addEventListener("resize", () => reachAll(document));
 
 // Show the page's own words in another language.
 function translate(wanted) {
