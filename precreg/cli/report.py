@@ -18,7 +18,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.baseline import Baselines
-    from precreg.report import JunitDialect
+    from precreg.report import JunitDialect, Language
     from precreg.types import BaselineEntry, Case, Environment
     from precreg.verdict import CasePower, PowerGap
 
@@ -27,10 +27,17 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of report.html.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def report_command(
-    given: Path | None, /, runs: tuple[Path, ...], output: Path | None, junit_dialect: JunitDialect, verbose: bool
+    given: Path | None,
+    /,
+    runs: tuple[Path, ...],
+    output: Path | None,
+    junit_dialect: JunitDialect,
+    lang: Language,
+    verbose: bool,
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
 
@@ -40,7 +47,7 @@ def report_command(
 
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
-    written = write_reports(record, output or _folder(given), junit_dialect)
+    written = write_reports(record, output or _folder(given), junit_dialect, lang)
     click.echo(render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
     # The job that merges shards is the gate, so it must fail as an unsharded run would.
     sys.exit(record.exit_code)

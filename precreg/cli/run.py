@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Set
+from functools import partial
 from math import isnan
 from pathlib import Path
 from time import monotonic
@@ -26,6 +27,7 @@ from precreg.cli.options import (
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.report import Language
     from precreg.run import Announcement, DiagnosisAnnouncement, OracleAnnouncement, PairProgress, RunRequest
     from precreg.types import Case, RunRecord
 
@@ -52,6 +54,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of report.html.")
 @click.option(
     "--against",
     metavar="REVISION",
@@ -116,11 +119,12 @@ def run_command(
             return
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
+    language = others.pop("lang")
     pair, pair_base = _pair(project, others.pop("pair"), ci)
     request = _request(
         project, case_options, ci=ci, base=base, changed=changed, pair=pair, pair_base=pair_base, **others
     )
-    sys.exit(run_and_report(request, every, verbose=verbose))
+    sys.exit(run_and_report(request, every, verbose=verbose, language=language))
 
 
 def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
@@ -200,21 +204,24 @@ def _require_pairable(*, pair: str | None, jobs: int | None, resume: bool, **oth
         raise UserError("bad-pair", "expected to run both versions side by side but got --resume: one ran before")
 
 
-def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verbose: bool = False) -> int:
+def run_and_report(
+    request: RunRequest, every: list[Case] | None = None, *, verbose: bool = False, language: Language = "en"
+) -> int:
     """Run the selected cases, print progress and the summary, and return the exit code.
 
-    `every` are all cases of the project, if the caller has read them already.
+    `every` are all cases of the project, if the caller has read them already. report.html opens in `language`.
     """
     from precreg.cli.options import show_progress
-    from precreg.report import RUN_OUTPUTS, render_run_terminal
+    from precreg.report import RUN_OUTPUTS, render_run_terminal, write_reports
     from precreg.run import run_session
 
     def summarize(record: RunRecord, written: list[Path]) -> None:
         text = render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written)
         click.echo(text, nl=False)
 
+    outputs = RUN_OUTPUTS._replace(write=partial(write_reports, language=language))
     record = run_session(
-        request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
+        request, outputs, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
     )
     return record.exit_code
 

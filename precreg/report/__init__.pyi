@@ -52,6 +52,7 @@ from .findings import describe_disagreement as describe_disagreement
 from .findings import describe_environment_difference as describe_environment_difference
 from .html import page_script as page_script
 from .html_data import json_for_script as json_for_script
+from .page_words import Language as Language
 from .pairs import describe_no_version as describe_no_version
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
