@@ -25,7 +25,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.baseline import Baselines
-    from precreg.report import JunitDialect, Verbosity
+    from precreg.report import JunitDialect, Language, Verbosity
     from precreg.types import BaselineEntry, Case, Environment
     from precreg.verdict import CasePower, PowerGap
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of report.html.")
 @color_option
 @verbosity_options
 @click.pass_obj
@@ -43,6 +44,7 @@ def report_command(
     runs: tuple[Path, ...],
     output: Path | None,
     junit_dialect: JunitDialect,
+    lang: Language,
     verbosity: Verbosity,
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
@@ -53,7 +55,7 @@ def report_command(
 
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
-    written = write_reports(record, output or _folder(given), junit_dialect)
+    written = write_reports(record, output or _folder(given), junit_dialect, lang)
     text = render_run_terminal(
         record,
         colour=has_colour(sys.stdout),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Set
+from functools import partial
 from math import isnan
 from pathlib import Path
 from time import monotonic
@@ -37,7 +38,7 @@ from precreg.cli.options import (
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.report import Verbosity
+    from precreg.report import Language, Verbosity
     from precreg.run import Announcement, DiagnosisAnnouncement, OracleAnnouncement, PairProgress, RunRequest
     from precreg.types import Case, RunRecord
 
@@ -67,6 +68,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of report.html.")
 @click.option(
     "--against",
     metavar="REVISION",
@@ -136,10 +138,11 @@ def run_command(
             return
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
+    language = others.pop("lang")
     pair, pair_base = _pair(project, others.pop("pair"), ci)
     chosen = {"ci": ci, "base": base, "changed": changed, "pair": pair, "pair_base": pair_base, **others}
     request = _request(project, case_options, last_failed=failed, **chosen)
-    sys.exit(run_and_report(request, every, verbosity=verbosity))
+    sys.exit(run_and_report(request, every, verbosity=verbosity, language=language))
 
 
 def _last_failed(project: Path, output: Path | None) -> frozenset[str]:
@@ -235,12 +238,18 @@ def _require_pairable(*, pair: str | None, jobs: int | None, resume: bool, **oth
         raise UserError("bad-pair", "expected to run both versions side by side but got --resume: one ran before")
 
 
-def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verbosity: Verbosity = "normal") -> int:
+def run_and_report(
+    request: RunRequest,
+    every: list[Case] | None = None,
+    *,
+    verbosity: Verbosity = "normal",
+    language: Language = "en",
+) -> int:
     """Run the selected cases, print progress and the summary, and return the exit code.
 
-    `every` are all cases of the project, if the caller has read them already.
+    `every` are all cases of the project, if the caller has read them already. report.html opens in `language`.
     """
-    from precreg.report import RUN_OUTPUTS, render_run_terminal
+    from precreg.report import RUN_OUTPUTS, render_run_terminal, write_reports
     from precreg.run import run_session
 
     def summarize(record: RunRecord, written: list[Path]) -> None:
@@ -255,10 +264,11 @@ def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verb
         clear_stage()
         click.echo(text, nl=False)
 
+    outputs = RUN_OUTPUTS._replace(write=partial(write_reports, language=language))
     show_stage("reading the suites")
     try:
         record = run_session(
-            request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
+            request, outputs, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
         )
     finally:
         # Otherwise an error would begin behind the text of a stage.

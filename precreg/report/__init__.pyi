@@ -53,6 +53,7 @@ from .html import page_script as page_script
 from .html_data import json_for_script as json_for_script
 from .layout import format_columns as format_columns
 from .layout import wrap_lines as wrap_lines
+from .page_words import Language as Language
 from .pairs import describe_no_version as describe_no_version
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss

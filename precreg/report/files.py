@@ -12,6 +12,7 @@ from pathlib import Path
 from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
 from precreg.report.findings import add_messages
 from precreg.report.html import render_run_html
+from precreg.report.page_words import DEFAULT_LANGUAGE, Language
 from precreg.report.summaries import render_run_markdown
 from precreg.run import RunOutputs
 from precreg.storage import make_scratch_folder, replace_file, report_write_errors, write_json_record
@@ -34,8 +35,12 @@ def make_reports_folder(folder: Path) -> None:
         make_scratch_folder(folder)
 
 
-def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> list[Path]:
+def write_reports(
+    run: RunRecord, folder: Path, junit_dialect: JunitDialect, language: Language = DEFAULT_LANGUAGE
+) -> list[Path]:
     """Write the record and the reports that are made of it, each file in one step; return their paths in this order.
+
+    The page opens in `language`.
 
     Raises:
         UserError: not-writable.
@@ -44,7 +49,7 @@ def write_reports(run: RunRecord, folder: Path, junit_dialect: JunitDialect) -> 
     texts = {
         "junit.xml": render_run_junit(run, junit_dialect),
         "codequality.json": render_codequality(run),
-        "report.html": render_run_html(run),
+        "report.html": render_run_html(run, language),
         "summary.md": render_run_markdown(run),
     }
     make_reports_folder(folder)

@@ -40,7 +40,7 @@ from precreg.report.describe import (
 from precreg.report.groups import ResultGroup, group_results, measure_loss
 from precreg.report.html_data import json_for_script, pack_details, page_data
 from precreg.report.layout import format_columns
-from precreg.report.page_words import DEFAULT_LANGUAGE, say
+from precreg.report.page_words import DEFAULT_LANGUAGE, LANGUAGES, Language, say
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     Standing,
@@ -87,17 +87,17 @@ MAX_PRINTED_POSITIONS = 3
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render_run_html(record: RunRecord) -> str:
-    """Lay out the whole report as one HTML document."""
+def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) -> str:
+    """Lay out the whole report as one HTML document; its switch has the other languages, too."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # StrictUndefined: a misspelled name in the template fails a test, and does not leave a gap in the page.
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("report.html.j2").render(_page(record))
+    page = environment.get_template("report.html.j2").render(_page(record, language))
     return strip_controls(page)
 
 
-def _page(record: RunRecord) -> dict[str, Any]:
+def _page(record: RunRecord, language: Language) -> dict[str, Any]:
     from markupsafe import Markup
 
     results = sort_results(record.results)
@@ -106,11 +106,9 @@ def _page(record: RunRecord) -> dict[str, Any]:
     found = studies_for_html(record)
     return {
         "record": record,
-        **_WORDS,
-        "language": DEFAULT_LANGUAGE,
+        **_PageWords(language).names(),
         "describe_warning": describe_warning,
         "describe_orphan": describe_orphan,
-        "case_list": _case_list,
         **_head(record, groups["worse"]),
         **_group_parts(groups),
         "unseen": describe_unseen(record),
@@ -249,41 +247,57 @@ def _printed_positions(result: CaseResult) -> list[str]:
     return format_columns(names, rows, len(rows)) if rows else []
 
 
-def _case_list(ids: Sequence[str]) -> Markup:
-    """Return a list of links to cases, the first `MAX_LISTED_CASES`."""
-    from markupsafe import Markup
+class _PageWords:
+    """Words of the catalogue in one language, as elements and attributes that the script can translate."""
 
-    link = Markup('<li><a href="#{}">{}</a></li>')
-    items = Markup("").join(link.format(_encoded(id), id) for id in ids[:MAX_LISTED_CASES])
-    left_out = len(ids) - MAX_LISTED_CASES
-    more = Markup("<li>{}</li>").format(_words("and_more", number=left_out)) if left_out > 0 else ""
-    return Markup("<ul>{}{}</ul>").format(items, more)
+    def __init__(self, language: Language) -> None:
+        self.language = language
 
+    def say(self, key: str, **values: object) -> str:
+        """Return words as text."""
+        return say(key, values, self.language)
 
-def _encoded(id: str) -> str:
-    return urllib.parse.quote(id)
+    def element(self, key: str, **values: object) -> Markup:
+        """Return words in an element of their own."""
+        from markupsafe import Markup
 
+        element = Markup('<span data-say="{}"{}>{}</span>')
+        return element.format(key, _values(values), self.say(key, **values))
 
-def _words(key: str, **values: object) -> Markup:
-    """Return words of the catalogue as an element that the script can translate."""
-    from markupsafe import Markup
+    def label(self, key: str, **values: object) -> Markup:
+        """Return an aria-label as an attribute."""
+        from markupsafe import Markup
 
-    element = Markup('<span data-say="{}"{}>{}</span>')
-    return element.format(key, _values(values), say(key, values))
+        attributes = Markup('aria-label="{}" data-say-label="{}"{}')
+        return attributes.format(self.say(key, **values), key, _values(values))
 
+    def placeholder(self, key: str) -> Markup:
+        """Return the placeholder of a field as an attribute."""
+        from markupsafe import Markup
 
-def _label(key: str, **values: object) -> Markup:
-    """Return an aria-label from the catalogue, as an attribute that the script can translate."""
-    from markupsafe import Markup
+        return Markup('placeholder="{}" data-say-placeholder="{}"').format(self.say(key), key)
 
-    attributes = Markup('aria-label="{}" data-say-label="{}"{}')
-    return attributes.format(say(key, values), key, _values(values))
+    def case_list(self, ids: Sequence[str]) -> Markup:
+        """Return a list of links to cases, the first `MAX_LISTED_CASES`."""
+        from markupsafe import Markup
 
+        link = Markup('<li><a href="#{}">{}</a></li>')
+        items = Markup("").join(link.format(urllib.parse.quote(id), id) for id in ids[:MAX_LISTED_CASES])
+        left_out = len(ids) - MAX_LISTED_CASES
+        more = Markup("<li>{}</li>").format(self.element("and_more", number=left_out)) if left_out > 0 else ""
+        return Markup("<ul>{}{}</ul>").format(items, more)
 
-def _placeholder(key: str) -> Markup:
-    from markupsafe import Markup
-
-    return Markup('placeholder="{}" data-say-placeholder="{}"').format(say(key), key)
+    def names(self) -> dict[str, Any]:
+        """Return the names that templates use."""
+        return {
+            "say": self.say,
+            "w": self.element,
+            "label": self.label,
+            "placeholder": self.placeholder,
+            "case_list": self.case_list,
+            "language": self.language,
+            "languages": LANGUAGES,
+        }
 
 
 def _values(values: dict[str, object]) -> Markup:
@@ -291,9 +305,6 @@ def _values(values: dict[str, object]) -> Markup:
 
     texts = {name: str(value) for name, value in values.items()}
     return Markup(' data-values="{}"').format(msgspec.json.encode(texts).decode()) if texts else Markup("")
-
-
-_WORDS = {"say": say, "w": _words, "label": _label, "placeholder": _placeholder}
 
 
 def _run_findings(found: Iterable[RunFinding], results: Iterable[CaseResult]) -> list[dict[str, Any]]:

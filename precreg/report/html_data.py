@@ -52,7 +52,7 @@ ROW_CELLS = (
 )
 # Limits the size of the page, which stays below 5 MB with 10,000 cases. Details are kept worst first; a case beyond the
 # limit is a row only. Base64 adds a third to the packed bytes.
-MAX_PACKED_BYTES = 1_800_000
+MAX_PACKED_BYTES = 1_500_000
 # Limits the memory and the time that a browser needs for the details.
 MAX_DETAIL_BYTES = 12_000_000
 # Details of so many bytes stay readable text in the page.

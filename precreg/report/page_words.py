@@ -6,8 +6,12 @@ Sentences of records, such as messages of verdicts, are not here: report/ writes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
-DEFAULT_LANGUAGE = "en"
+from precreg.report.page_words_zh import CHINESE
+
+Language = Literal["en", "zh"]
+DEFAULT_LANGUAGE: Language = "en"
 
 # A name in braces is a number or a name that the page fills in.
 _ENGLISH: dict[str, str] = {
@@ -97,10 +101,12 @@ _ENGLISH: dict[str, str] = {
     " 2023 or later.",
 }
 
-CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": _ENGLISH}
+CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": CHINESE}
+# The names of the languages in themselves, for the switch.
+LANGUAGES: Mapping[Language, str] = {"en": "English", "zh": "中文"}
 
 
-def say(key: str, values: Mapping[str, object] | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+def say(key: str, values: Mapping[str, object] | None = None, language: Language = DEFAULT_LANGUAGE) -> str:
     """Return the words of a key in a language, with its names in braces filled in.
 
     Raises:

@@ -410,3 +410,18 @@ def test_ten_thousand_cases_are_there_at_once_and_answer_at_once(opened, thousan
     assert measured.pop("loaded") < 10_000
     assert measured.pop("paint") < 10_000
     assert max(measured.values()) < 1_000
+
+
+def test_the_page_speaks_chinese_by_a_switch_and_keeps_it_in_the_address(opened):
+    browser = opened(many_causes())
+    select = one_of(browser, "#language")
+    select.find_element(BY_CSS, "option[value=zh]").click()
+    assert [heading.text for heading in all_of(browser, "#headings th")][:3] == ["状态", "用例", "损失"]
+    assert one_of(browser, "#worse-title").text == "变差的用例"
+    assert one_of(browser, "#shown").text == "19 个用例"
+    assert one_of(browser, "#search").get_attribute("placeholder").startswith("搜索")
+    assert one_of(browser, "html").get_attribute("lang") == "zh"
+    browser.refresh()
+    assert one_of(browser, "#worse-title").text == "变差的用例"
+    browser.back()
+    assert one_of(browser, "#worse-title").text == "What got worse"

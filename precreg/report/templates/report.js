@@ -73,7 +73,7 @@ function readLocation() {
   state.page = Math.max(0, (whole("page") ?? 1) - 1);
   state.open = byId.get(name) ?? null;
   const wanted = query.get("lang") ?? document.documentElement.dataset.language;
-  if (wanted !== language && data.words[wanted]) translate(wanted);
+  if (wanted !== language && Object.hasOwn(data.words, wanted)) translate(wanted);
 }
 
 // A step of the reader is a step of the back button; letters typed into the search are not.
@@ -279,6 +279,11 @@ document.addEventListener("click", (event) => {
 const others = (chosen, status) => new Set(chosen.has(status) ? [...chosen].filter((each) => each !== status) : [...chosen, status]);
 document.getElementById("search").addEventListener("input", (event) => change({ search: event.target.value }, false));
 document.getElementById("tier").addEventListener("change", (event) => change({ tier: event.target.value }));
+document.getElementById("language").addEventListener("change", (event) => {
+  translate(event.target.value);
+  change({ page: state.page });
+  if (state.open) open(state.open);
+});
 document.getElementById("tools").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("clear").addEventListener("click", () => change({ search: "", statuses: new Set(), tier: "", group: null }));
 document.getElementById("previous-page").addEventListener("click", () => turn(-1));
@@ -311,6 +316,7 @@ window.addEventListener("afterprint", () => { for (const one of closed) one.open
 
 // A box that scrolls sideways has to be reached by keys, too.
 const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
+const reachAll = (within) => within.querySelectorAll(".scroll").forEach(reach);
 
 function reach(box) {
   if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
@@ -321,13 +327,15 @@ function watchBoxes(within) {
   for (const box of within.querySelectorAll(".scroll")) watched.observe(box);
 }
 
-// What a closed group holds has its size already, so opening it is no change of size.
-document.addEventListener("toggle", ({ target }) => target.querySelectorAll(".scroll").forEach(reach), true);
+// Observers do not see boxes in closed groups.
+document.addEventListener("toggle", ({ target }) => reachAll(target), true);
+window.addEventListener("resize", () => reachAll(document));
 
 // Show the page's own words in another language.
 function translate(wanted) {
   language = wanted;
   document.documentElement.lang = wanted;
+  document.getElementById("language").value = wanted;
   const values = (one) => JSON.parse(one.dataset.values ?? "{}");
   for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say, values(one));
   for (const one of document.querySelectorAll("[data-say-label]")) one.setAttribute("aria-label", say(one.dataset.sayLabel, values(one)));

@@ -1,0 +1,46 @@
+"""The words of the page: each language has all of them, and the page uses no others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from precreg.report import html
+from precreg.report.page_words import CATALOGUES, LANGUAGES, say
+
+REPORT = Path(html.__file__).parent
+SOURCES = (
+    "templates/report.html.j2",
+    "templates/groups.html.j2",
+    "templates/findings.html.j2",
+    "templates/report.js",
+    "html.py",
+)
+# Headings of the table are named by their columns.
+COLUMNS = {"status", "case", "loss", "reason", "metric", "current", "baseline", "time"}
+
+
+def names(text):
+    return sorted(re.findall(r"\{(\w+)\}", text))
+
+
+@pytest.mark.parametrize("language", sorted(set(CATALOGUES) - {"en"}))
+def test_a_language_has_all_words_with_their_numbers_and_names(language):
+    english = {key: names(text) for key, text in CATALOGUES["en"].items()}
+    assert {key: names(text) for key, text in CATALOGUES[language].items()} == english
+
+
+def test_every_language_has_a_name():
+    assert set(LANGUAGES) == set(CATALOGUES)
+
+
+def test_the_page_uses_every_word_and_no_other():
+    text = "".join((REPORT / name).read_text(encoding="utf-8") for name in SOURCES)
+    used = set(re.findall(r'\b(?:w|say|label|placeholder|_words)\("(\w+)"', text)) | COLUMNS
+    assert used == set(CATALOGUES["en"])
+
+
+def test_numbers_are_filled_in():
+    assert say("some_shown", {"number": 3, "all": "10,000"}) == "3 of 10,000 cases"
+    with pytest.raises(KeyError):
+        say("some_shown", {"number": 3})
