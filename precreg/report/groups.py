@@ -31,20 +31,20 @@ LossUnit = Literal["", "tolerance", "baseline", "baseline time"]
 _WITHOUT_LOSS = frozenset({Reason.NEW, Reason.STALE, Reason.INPUTS_CHANGED, Reason.UNAVAILABLE, Reason.UNEXPECTED_PASS})
 # Names of parameters that choose the operator of a case, in the order of preference.
 _OPERATOR_PARAMETERS = ("operator", "op", "function")
-# 10^(x / 20) overflows beyond 6165 dB; 9999 dB stands for an exact result.
+# 10^(x / 20) overflows beyond 6165 dB; an exact result has 9999 dB.
 _MAX_DECIBELS = 6000.0
 
 
 class LossSize(NamedTuple):
     """The size of a loss as a multiple of the tolerance or the baseline: 2.5 times the tolerance.
 
-    Infinity means that no multiple exists: nothing was computed, the tolerance is 0, or the baseline is exact. Passed
+    Infinity has no multiple: nothing was computed, the tolerance is 0, or the baseline is exact. Passed
     cases have the ratio of their figures, which is below 1 for an improvement; 0 means no difference.
     """
 
     times: float
     unit: LossUnit
-    # The finding behind the number; None if there is no number.
+    # The finding with the number; None without a number.
     finding: Finding | None = None
 
 
@@ -117,7 +117,7 @@ def loss_order(result: CaseResult) -> tuple[float, str]:
 def loss_size(result: CaseResult) -> float:
     """Return the size of a loss on one scale for all reasons: the multiple of the tolerance or of the baseline.
 
-    Infinity if there is no number: a crash, a missing output, NaN in place of a number, an error of an exact baseline.
+    Infinity without a number: a crash, a missing output, NaN in place of a number, an error of an exact baseline.
     """
     return measure_loss(result).times
 
@@ -150,7 +150,7 @@ def _passed(result: CaseResult) -> LossSize:
 
 def _finding_size(finding: Finding, result: CaseResult) -> LossSize:
     if not finding.metric:
-        # Mismatches in NaN against those of a known-bad baseline have a ratio and no metric.
+        # A known-bad baseline has a number of mismatches in NaN, so more of them have a ratio without a metric.
         return LossSize(inf, "") if finding.ratio is None else LossSize(abs(finding.ratio), "baseline", finding)
     if finding.reason is Reason.OVER_BUDGET:
         return LossSize(finding.ratio or inf, "baseline time", finding)
@@ -187,7 +187,7 @@ def _is_higher_better(finding: Finding, result: CaseResult) -> bool:
 
 
 def _error_ratio(current: float, other: float, finding: Finding, result: CaseResult) -> float:
-    """Return the ratio of the errors behind two values of which the higher is better: shares and decibels."""
+    """Return the ratio of the errors behind two shares, or two values in decibels."""
     metric = metric_named(finding.metric, result.outcome.described)
     if metric.scale == "dB":
         difference = other - current

@@ -1,4 +1,4 @@
-"""Which words tell a reviewer of a run what got worse, by how much, since when, and why?"""
+"""Which words answer a reviewer: what got worse, by how much, since when, and why?"""
 
 from __future__ import annotations
 

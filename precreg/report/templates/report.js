@@ -266,14 +266,16 @@ function route() {
   if (!state.open && state.group !== null && state.group !== chosen) document.getElementById("cases-title").scrollIntoView();
 }
 
-// A link of the page to a case keeps the filters.
+// A link of the page to a case keeps the filters, and one to a group keeps the language.
 document.addEventListener("click", (event) => {
   const anchor = event.target.closest("a[href^='#']");
   if (!anchor || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const { name, isQuery } = parse(anchor.getAttribute("href"));
-  if (isQuery || !byId.has(name)) return;
+  if (!isQuery && !byId.has(name)) return;
   event.preventDefault();
-  location.hash = link(name);
+  const isForeign = language !== document.documentElement.dataset.language;
+  if (!isQuery) location.hash = link(name);
+  else location.hash = anchor.getAttribute("href") + (isForeign && !name ? `&lang=${language}` : "");
 });
 
 const others = (chosen, status) => new Set(chosen.has(status) ? [...chosen].filter((each) => each !== status) : [...chosen, status]);
