@@ -41,5 +41,7 @@ from .store import Baselines as Baselines
 from .store import add_checksums as add_checksums
 from .store import count_unchecked_entries as count_unchecked_entries
 from .store import lock_baselines as lock_baselines
+from .store import migrate_baselines as migrate_baselines
 from .store import read_all_entries as read_all_entries
 from .store import refuse_in_ci as refuse_in_ci
+from .store import single_files as single_files

@@ -1,20 +1,39 @@
 """Where are accepted entries stored?
 
-A file per environment and suite holds them, and a chain of environments finds them. One lock protects baselines and
-proposals: a writer holds it from before reading until after writing. Readers need no lock, because each file is
-replaced in one step.
+A file per environment and suite holds them, with a sibling that holds their sums (see sums.py). A chain of environments
+finds them. One lock protects baselines and proposals: a writer holds it from before reading until after writing.
+
+Readers need no lock. Each file is replaced in one step, and at each moment the sibling has the sums of all entries: a
+writer adds the new ones before it replaces the entries, and removes the former ones after that.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from precreg.baseline.text import CHECKSUM, MIXED, entry_checksum, parse_baseline, render_baseline
+from precreg.baseline.sums import (
+    MIXED,
+    SUMS_SCHEMA,
+    SUMS_SUFFIX,
+    UNPAIRED,
+    Plain,
+    decode_sums,
+    join_entry,
+    render_sums,
+)
+from precreg.baseline.text import (
+    CHECKSUM,
+    FormerSchema,
+    entry_checksum,
+    parse_baseline,
+    render_baseline,
+    split_with_checksum,
+)
 from precreg.environment import in_ci
 from precreg.errors import UserError
 from precreg.measure import METRICS
@@ -33,7 +52,18 @@ from precreg.storage import (
 )
 from precreg.types import BASELINE_SCHEMA, AxisSums, Baseline, BaselineEntry, is_test_defined
 
+_T = TypeVar("_T")
 BASELINES_FOLDER = "baselines"
+# Entries and sums in one file, with the same digests and figures.
+SINGLE_FILE_SCHEMA = "precreg-baseline/3"
+# git, GitLab and GitHub fold generated files in reviews. Attributes of the folder need no line of the project's own.
+ATTRIBUTES_FILE = f"{BASELINES_FOLDER}/.gitattributes"
+_ATTRIBUTES = f"""\
+# Written by precreg: the digits and sums that only its statistics read. People review the .json beside each file.
+*{SUMS_SUFFIX} -diff gitlab-generated linguist-generated
+"""
+# A writer replaces entries and sums one after the other, so a reader may see one of them before and one after.
+_READS = 3
 # Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '
 # Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
@@ -67,6 +97,18 @@ class BaselineKey(NamedTuple):
         return f"{self.id} in {self.file}"
 
 
+class BaselineFile(NamedTuple):
+    """Identify the baselines of one suite (tier/suite) in one environment."""
+
+    environment: str
+    suite: str
+
+    @property
+    def file(self) -> str:
+        """Return the file, relative to the project."""
+        return baseline_file(self.environment, self.suite)
+
+
 def suite_of_case(id: str) -> str:
     """Return the tier/suite of a case id."""
     return "/".join(id.split("/", 2)[:2])
@@ -92,6 +134,11 @@ def suite_of_file(file: str) -> str:
     return file.split("/", 2)[2].removesuffix(".json")
 
 
+def sums_file(file: str) -> str:
+    """Return the sibling of a baseline file that has its sums."""
+    return file.removesuffix(".json") + SUMS_SUFFIX
+
+
 def baseline_header(environment: str, suite: str) -> dict[str, str]:
     """Return the header that a baseline file must have."""
     return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
@@ -101,11 +148,77 @@ def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str,
     """Return the entries of one file by case name; empty without a file.
 
     Raises:
-        UserError: unreadable-baseline, conflicted-baseline, mixed-baseline, old-schema or future-schema.
+        UserError: unreadable-baseline, conflicted-baseline, mixed-baseline, unpaired-baseline, old-schema or
+            future-schema.
     """
     file = baseline_file(environment, suite)
     data = read_project_bytes(project, file)
-    return {} if data is None else parse_baseline(data, file, baseline_header(environment, suite), decode_entry)
+    for _ in range(_READS):
+        try:
+            return parse_entries(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
+        except UserError as problem:
+            again = read_project_bytes(project, file)
+            if problem.slug != UNPAIRED or again == data:
+                raise
+            data = again
+    return parse_entries(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
+
+
+def parse_entries(
+    data: bytes | None, environment: str, suite: str, read: Callable[[str], bytes | None]
+) -> dict[str, BaselineEntry]:
+    """Return the entries of the content of a baseline file by case name; none without content.
+
+    `read` returns the content of the sibling, or None. Raises UserError as `read_baseline_file`.
+    """
+    file = baseline_file(environment, suite)
+    decode = _EntryDecoder(environment, suite, read)
+    former = FormerSchema(SINGLE_FILE_SCHEMA, decode_entry)
+    header = baseline_header(environment, suite)
+    return {} if data is None else parse_baseline(data, file, header, decode, former=former)
+
+
+class _EntryDecoder:
+    """Join each entry of a file with its sums; read these for the first entry, because old files have none."""
+
+    def __init__(self, environment: str, suite: str, read: Callable[[str], bytes | None]) -> None:
+        self._environment, self._suite, self._read = environment, suite, read
+        self._file = sums_file(baseline_file(environment, suite))
+        self._sums: dict[str, Plain] | None = None
+
+    def __call__(self, value: Any) -> BaselineEntry:
+        """Return an entry. Raises DataError for one without sums, or with those of another entry."""
+        checksum = value.get(CHECKSUM) if isinstance(value, dict) else None
+        if not isinstance(checksum, str):
+            raise DataError(MIXED, f"expected an entry with a checksum but got {CHECKSUM}={checksum!r}")
+        if self._sums is None:
+            self._sums = self._read_sums()
+        if checksum not in self._sums:
+            got = "it has those of other entries" if self._sums else "there are none"
+            raise DataError(UNPAIRED, f"expected the sums of checksum={checksum} in {self._file}, but {got}")
+        return decode_entry(join_entry(value, self._sums[checksum]))
+
+    def _read_sums(self) -> dict[str, Plain]:
+        found = parse_sums(self._read(self._file), self._environment, self._suite)
+        # The names keep a file in order; the checksum alone identifies sums, also those of a case with another name.
+        return {checksum: sums for of_case in found.values() for checksum, sums in of_case.items()}
+
+
+def parse_sums(data: bytes | None, environment: str, suite: str) -> dict[str, dict[str, Plain]]:
+    """Return the sums in the content of a sibling by case name and checksum; none without content.
+
+    Raises UserError as `read_baseline_file`.
+    """
+    file = sums_file(baseline_file(environment, suite))
+    return (
+        {}
+        if data is None
+        else parse_baseline(data, file, _sums_header(environment, suite), decode_sums, members="sums")
+    )
+
+
+def _sums_header(environment: str, suite: str) -> dict[str, str]:
+    return {"schema": SUMS_SCHEMA, "suite": suite, "environment": environment}
 
 
 def baseline_files(project: Path, environment: str) -> list[str]:
@@ -319,13 +432,24 @@ def count_unchecked_entries(project: Path) -> int:
 
     Raises UserError as `read_baseline_file` does.
     """
-    number = 0
-    for folder in (project / BASELINES_FOLDER).glob("[!.]*/"):
-        for file in baseline_files(project, folder.name):
-            data, header = read_project_bytes(project, file), baseline_header(folder.name, suite_of_file(file))
-            has_checksum = {} if data is None else parse_baseline(data, file, header, _has_checksum)
-            number += sum(not has for has in has_checksum.values())
-    return number
+    unchecked = _read_plainly(project, _has_checksum)
+    return sum(not has for entries in unchecked.values() for has in entries.values())
+
+
+def _read_plainly(project: Path, decode: Callable[[Any], _T]) -> dict[BaselineFile, dict[str, _T]]:
+    """Return what `decode` makes of the members of every file, by its place."""
+    found = {}
+    for place in _all_baseline_files(project):
+        data = read_project_bytes(project, place.file)
+        former = FormerSchema(SINGLE_FILE_SCHEMA, decode)
+        header = baseline_header(*place)
+        found[place] = {} if data is None else parse_baseline(data, place.file, header, decode, former=former)
+    return found
+
+
+def _all_baseline_files(project: Path) -> Iterator[BaselineFile]:
+    for folder in sorted((project / BASELINES_FOLDER).glob("[!.]*/")):
+        yield from (BaselineFile(folder.name, suite_of_file(file)) for file in baseline_files(project, folder.name))
 
 
 def _has_checksum(plain: Any) -> bool:
@@ -339,12 +463,37 @@ def add_checksums(project: Path) -> int:
     return number
 
 
+def single_files(project: Path) -> list[str]:
+    """Return the baseline files of earlier versions, which have entries and sums in one file.
+
+    Raises UserError for a file that cannot be read.
+    """
+    # The header is the first lines of a file, as baseline/text.py writes it; a file in another form is migrated later.
+    found = (place.file for place in _all_baseline_files(project))
+    return [file for file in found if SINGLE_FILE_SCHEMA.encode() in (read_project_bytes(project, file) or b"")[:200]]
+
+
+def migrate_baselines(project: Path) -> dict[str, int]:
+    """Write the files of earlier versions in the present schema. Return the number of entries by file.
+
+    Entries stay as they are, with reason, author and date. The caller holds the lock. Raises UserError as
+    `read_baseline_file` does, before anything is written.
+    """
+    places = [BaselineFile(file.split("/", 2)[1], suite_of_file(file)) for file in single_files(project)]
+    entries = {place: read_baseline_file(project, *place) for place in places}
+    _write_suites(project, {(place.environment, place.suite): cases for place, cases in entries.items()})
+    return {place.file: len(cases) for place, cases in entries.items()}
+
+
 def remove_entries(project: Path, places: Collection[BaselineKey]) -> None:
-    """Remove entries, and files without entries. The caller holds the lock."""
+    """Remove entries, files without entries, and sums without a file. The caller holds the lock."""
     changed = _suites_at(project, places)
     for place in places:
         changed[place.environment, place.suite].pop(place.name, None)
     _write_suites(project, changed)
+    for path in sorted((project / BASELINES_FOLDER).glob(f"[!.]*/*/[!.]*{SUMS_SUFFIX}")):
+        if not path.with_suffix(".json").exists():
+            delete_file(project, path.relative_to(project).as_posix())
 
 
 def write_file(project: Path, file: str, text: str) -> None:
@@ -380,15 +529,57 @@ def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str
 
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
+    # Every file is read and rendered before the first one is written.
+    rendered = [_rendered(project, BaselineFile(*place), cases) for place, cases in suites.items()]
+    if any(each.text for each in rendered) and not (project / ATTRIBUTES_FILE).exists():
+        write_file(project, ATTRIBUTES_FILE, _ATTRIBUTES)
+    for each in rendered:
+        _write_suite(project, each)
+
+
+class _Rendered(NamedTuple):
+    """Hold the texts of a suite's two files; None removes a file.
+
+    `both` has the sums of the former entries, too; it is the text of the sibling while the entries are replaced.
+    """
+
+    file: str
+    text: str | None
+    both: str
+    sums: str | None
+
+
+def _rendered(project: Path, place: BaselineFile, cases: Mapping[str, BaselineEntry]) -> _Rendered:
+    parts = {name: split_with_checksum(entry) for name, entry in cases.items()}
+    new = {name: {part.checksum: part.sums} for name, part in parts.items()}
+    both = {name: dict(of_case) for name, of_case in _former_sums(project, place).items()}
+    for name, of_case in new.items():
+        both.setdefault(name, {}).update(of_case)
+    header = _sums_header(*place)
+    return _Rendered(
+        place.file,
+        render_baseline(baseline_header(*place), {name: part.shown for name, part in parts.items()}) if parts else None,
+        render_sums(header, both),
+        render_sums(header, new) if new else None,
+    )
+
+
+def _former_sums(project: Path, place: BaselineFile) -> dict[str, dict[str, Plain]]:
+    """Return the sums of a suite that its present entries need."""
+    file = baseline_file(*place)
+    if read_project_bytes(project, file) is None:
+        return {}
+    return parse_sums(read_project_bytes(project, sums_file(file)), *place)
+
+
+def _write_suite(project: Path, files: _Rendered) -> None:
     # A file without entries is removed, so that an environment that lost its last case does not stay visible.
-    texts = {
-        baseline_file(environment, suite): render_baseline(baseline_header(environment, suite), cases, checked=True)
-        if cases
-        else None
-        for (environment, suite), cases in suites.items()
-    }
-    for file, text in texts.items():
-        if text is None:
-            delete_file(project, file)
-        else:
-            write_file(project, file, text)
+    sibling = sums_file(files.file)
+    if files.text is None or files.sums is None:
+        delete_file(project, files.file)
+        delete_file(project, sibling)
+        return
+    write_file(project, sibling, files.both)
+    write_file(project, files.file, files.text)
+    if files.both != files.sums:
+        write_file(project, sibling, files.sums)

@@ -370,6 +370,24 @@ def baseline_checksum_command(given: Path | None, /) -> None:
     click.echo(f"added the checksums of {number} {'baseline' if number == 1 else 'baselines'}")
 
 
+@baseline_command.command("migrate")
+@click.pass_obj
+def baseline_migrate_command(given: Path | None, /) -> None:
+    """Rewrite the baselines of earlier versions in the present form: people review a file, a sibling has the sums.
+
+    No figure, reason, author or date changes, and no case runs.
+    """
+    from precreg.baseline import lock_baselines, migrate_baselines, refuse_in_ci
+
+    project = project_of_option(given)
+    refuse_in_ci(os.environ)
+    with lock_baselines(project):
+        files = migrate_baselines(project)
+    entries = sum(files.values())
+    entries_text = "1 baseline" if entries == 1 else f"{entries} baselines"
+    click.echo(f"migrated {entries_text} in {'1 file' if len(files) == 1 else f'{len(files)} files'}")
+
+
 @baseline_command.command("list")
 @click.argument("patterns", nargs=-1)
 @click.option("--creep", is_flag=True, help="Show the cumulative loss of each, and its accepted values.")
