@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from precreg.baseline.store import parse_entries, read_project_bytes, suite_of_file
+from precreg.baseline.suite_file import parse_entries, read_project_bytes, suite_of_file
 from precreg.errors import UserError
 from precreg.types import Baseline, NoAcceptedVersion
 from precreg.vcs import run_git, run_git_bytes

@@ -22,7 +22,8 @@ from precreg.baseline.integrity.sides import FILE as ALLOW_FILE
 from precreg.baseline.integrity.sides import read_allowances
 from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, seen_again
 from precreg.baseline.review import diff_environments, diff_proposals
-from precreg.baseline.store import Baselines, baseline_header, read_all_entries, read_baseline_file
+from precreg.baseline.store import Baselines, read_all_entries
+from precreg.baseline.suite_file import baseline_header, read_baseline_file
 from precreg.baseline.text import render_baseline
 from precreg.cli.main import precreg as command
 from precreg.cli.report import entry_power

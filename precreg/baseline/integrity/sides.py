@@ -22,10 +22,9 @@ from msgspec.structs import replace
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, UnreadableFile, pair_cases
 from precreg.baseline.integrity.oracles import OracleChanges, built_libraries, oracle_changes
-from precreg.baseline.store import (
+from precreg.baseline.store import CASE_MARKER, BaselineKey
+from precreg.baseline.suite_file import (
     BASELINES_FOLDER,
-    CASE_MARKER,
-    BaselineKey,
     read_baseline_file,
     read_project_bytes,
     suite_of_file,

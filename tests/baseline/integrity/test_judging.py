@@ -11,6 +11,7 @@ from precreg.types.verdict import Reason
 from precreg.types.warning import FindingKind, FirstBaseline, UnusedAllowance
 from tests.baseline.integrity.demo import CASE, KERNELS, MEANS, Demo
 from tests.baseline.integrity.test_tricks import TRICKS
+from tests.baseline.plain import document_of, write_document
 from tests.e2e.command import git, repository
 from tests.verdict.made import case
 
@@ -119,12 +120,10 @@ def test_a_new_suite_is_told_and_judged_by_the_baseline_that_comes_with_it(proje
 def test_baselines_of_another_environment_are_told_where_nothing_was_accepted_before(project):
     """Whoever lets the job run under another label is judged by what comes along for it: a reviewer has to see that."""
     (project.root / "baselines/generic").rename(project.root / "baselines/cpu")
-    for path in (project.root / "baselines/cpu").glob("*/*.json"):
+    for path in (project.root / "baselines/cpu").glob("*/*.*"):
         path.write_text(path.read_text().replace('"environment": "generic"', '"environment": "cpu"'))
     merged = project.commit()
-    project.write(
-        MEANS.replace("generic", "npu"), project.read(MEANS.replace("generic", "cpu")).replace('"cpu"', '"npu"')
-    )
+    project.copied_entries(MEANS.replace("generic", "cpu"), MEANS.replace("generic", "npu"), environment="npu")
     found = project.bar(base=merged).findings
     assert [(finding.kind, finding.about, finding.fails) for finding in found] == [
         (FindingKind.CASE_INTRODUCED, "unit/mean", False)
@@ -192,9 +191,8 @@ def test_a_removed_suite_takes_its_baselines_along(project):
 
 def test_a_renamed_suite_whose_baselines_moved_along_passes_when_it_is_allowed(project):
     TRICKS["rename a suite"].done(project)
-    text = project.read(MEANS).replace('"unit/mean"', '"unit/average"')
+    project.copied_entries(MEANS, MEANS.replace("mean", "average"), suite="unit/average")
     (project.root / MEANS).unlink()
-    project.write(MEANS.replace("mean", "average"), text)
     held = project.bar()
     assert {finding.kind for finding in held.findings} == {FindingKind.CASE_RENAMED}
     renamed = CASE.replace("unit/mean", "unit/average")
@@ -283,16 +281,14 @@ def test_a_lookup_falls_back_to_head_only_where_the_base_has_nothing():
 
 def test_baselines_of_hand_written_tests_are_looked_after_though_no_suite_tells_of_them(project):
     file = "baselines/generic/unit/test_k.json"
-    document = json.loads(project.read(MEANS)) | {"suite": "unit/test_k"}
+    document = document_of(project.root / MEANS) | {"suite": "unit/test_k"}
     document["cases"] = {name: {**entry, "definition": "pytest-1:0"} for name, entry in document["cases"].items()}
-    for entry in document["cases"].values():
-        del entry["checksum"]
-    project.write(file, json.dumps(document))
+    write_document(project.root / file, document)
     base = project.commit()
     first, second, *_ = document["cases"]
     document["cases"][first]["outputs"]["out"]["metrics"]["mean_abs_error"] = [1.0, 1.0]
     del document["cases"][second]
-    project.write(file, json.dumps(document))
+    write_document(project.root / file, document)
     assert {(finding.kind, finding.about, finding.binding) for finding in project.bar(base=base).findings} == {
         (FindingKind.BASELINE_CHANGED, f"unit/test_k/{first}", True),
         (FindingKind.HISTORY_REMOVED, f"unit/test_k/{first}", True),
@@ -333,8 +329,8 @@ def test_a_removed_and_a_new_case_that_compute_the_same_are_one_renamed_and_the_
 
 def test_more_baselines_make_no_rule_milder(project):
     """The error level follows from the number of baselines: that of the base, whatever is piled up beside it."""
-    document = json.loads(project.read(MEANS)) | {"suite": "unit/heap"}
+    document = document_of(project.root / MEANS) | {"suite": "unit/heap"}
     entry = document["cases"][CASE.rpartition("/")[2]]
     document["cases"] = {f"n={number}": entry for number in range(40)}
-    project.write("baselines/generic/unit/heap.json", json.dumps(document, indent=2))
+    write_document(project.root / "baselines/generic/unit/heap.json", document)
     assert project.bar().baselines.number(("cpu", "generic")) == 8
