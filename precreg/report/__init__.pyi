@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .baseline_changes import count_changes as count_changes
+from .baseline_changes import render_changes_markdown as render_changes_markdown
+from .baseline_changes import render_changes_terminal as render_changes_terminal
 from .calibration import calibration_json as calibration_json
 from .calibration import calibration_yaml as calibration_yaml
 from .calibration import describe_uncalibrated as describe_uncalibrated
