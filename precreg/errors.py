@@ -82,7 +82,7 @@ ADVICE: dict[str, str] = {
     "no-recorded-files": "record the files, or correct the pattern",
     "unreadable-baseline": "restore the file from git, or repair it at the place named",
     "conflicted-baseline": "take the file of the target (git checkout main -- FILE), run its cases, accept them again",
-    "mixed-baseline": "take the file of the target (git checkout main -- FILE), run its cases, accept them again",
+    "mixed-baseline": "take the files of the target (git checkout main -- FILE.json FILE.sums), run, accept again",
     "unpaired-baseline": "take both files of one commit: git checkout HEAD -- FILE.json FILE.sums",
     "unreadable-proposals": "remove the file and run its cases again: precreg run writes new proposals",
     "bad-allowance": "correct the entry: docs/integrity.md shows one and lists the findings that can be allowed",

@@ -6,7 +6,6 @@ from .changes import BaselineChange as BaselineChange
 from .changes import ChangeKind as ChangeKind
 from .changes import changes_of_proposals as changes_of_proposals
 from .changes import changes_since as changes_since
-from .changes import sort_changes as sort_changes
 from .cumulative import LayersByCase as LayersByCase
 from .cumulative import cumulative_budgets as cumulative_budgets
 from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry

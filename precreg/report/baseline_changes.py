@@ -27,7 +27,7 @@ _KIND_WORDS: dict[ChangeKind, str] = {
     "redefined": "redefined",
     "new": "new",
     "better": "better",
-    "bits": "other bits, equal figures",
+    "bits": "with other bits alone",
 }
 _COLUMNS = ("case", "metric", "old", "new", "ratio", "reason")
 _SUITE_COLUMNS = ("suite", "cases", "worse", "better", "other", "largest change", "reason")
@@ -56,10 +56,10 @@ def change_row(change: BaselineChange) -> ChangeRow:
 
 
 def count_changes(changes: Sequence[BaselineChange]) -> str:
-    """Return the totals: "500 cases: 412 worse, 88 better"."""
+    """Return the totals: "500 cases (412 worse, 88 better)"."""
     kinds = Counter(change.kind for change in changes)
     parts = [f"{kinds[kind]} {_KIND_WORDS[kind]}" for kind in CHANGE_KINDS if kinds[kind]]
-    return f"{count_cases(len(changes))}{': ' if parts else ''}{', '.join(parts)}"
+    return count_cases(len(changes)) + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _suite_rows(changes: Sequence[BaselineChange]) -> list[list[str]]:
