@@ -62,7 +62,8 @@ _T = TypeVar("_T")
 ATTRIBUTES_FILE = f"{BASELINES_FOLDER}/.gitattributes"
 _ATTRIBUTES = f"""\
 # Written by precreg: the digits and sums that only its statistics read. People review the .json beside each file.
-*{SUMS_SUFFIX} -diff gitlab-generated linguist-generated
+# A merge keeps the lines of both sides; the entries say which of them count.
+*{SUMS_SUFFIX} -diff merge=union gitlab-generated linguist-generated
 """
 # Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '

@@ -11,8 +11,8 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from precreg.baseline.sums import MIXED, SUMS_SCHEMA, SUMS_SUFFIX, UNPAIRED, Plain, decode_sums, join_entry
-from precreg.baseline.text import CHECKSUM, FormerSchema, entry_checksum, parse_baseline
+from precreg.baseline.sums import MIXED, SUMS_SCHEMA, SUMS_SUFFIX, UNPAIRED, Plain, SumsLine, join_entry
+from precreg.baseline.text import CHECKSUM, FormerSchema, entry_checksum, parse_baseline, parse_lines
 from precreg.errors import UserError
 from precreg.measure import METRICS
 from precreg.storage import DataError, convert_data, read_regular_file
@@ -142,9 +142,15 @@ def parse_sums(data: bytes | None, environment: str, suite: str) -> dict[str, di
     Raises UserError as `read_baseline_file`.
     """
     file = sums_file(baseline_file(environment, suite))
-    return (
-        {} if data is None else parse_baseline(data, file, sums_header(environment, suite), decode_sums, members="sums")
-    )
+    lines = () if data is None else parse_lines(data, file, sums_header(environment, suite), _decode_line)
+    found: dict[str, dict[str, Plain]] = {}
+    for line in lines:
+        found.setdefault(line.case, {})[line.of] = line.sums
+    return found
+
+
+def _decode_line(value: Any) -> SumsLine:
+    return convert_data(value, SumsLine)
 
 
 def sums_header(environment: str, suite: str) -> dict[str, str]:

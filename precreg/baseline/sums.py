@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from precreg.storage import DataError
 
 SUMS_SCHEMA = "precreg-sums/1"
@@ -132,32 +134,24 @@ def _restore(shown: Any, exact: Any, path: str) -> Any:
 
 
 def render_sums(header: Mapping[str, str], cases: Mapping[str, Mapping[str, Plain]]) -> str:
-    """Return the text of a file of sums: by the name of the case and the checksum of the entry.
+    """Return the text of a file of sums: a line of header, and one for the sums of each entry, by case and checksum.
 
     Raises ValueError for a NaN or an infinity.
     """
-    lines = [f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}," for name, value in header.items()]
-    blocks = (_block(name, cases[name]) for name in sorted(cases))
-    return "\n".join(["{", *lines, '  "sums": {', ",\n".join(blocks), "  }", "}"]) + "\n"
-
-
-def _block(name: str, entries: Mapping[str, Plain]) -> str:
-    # A line for each field and lines of their own for names: git merges sums of cases that two branches accepted.
-    inner = (_sums_of_entry(checksum, entries[checksum]) for checksum in sorted(entries))
-    return f"    {_compact(name)}: {{\n" + ",\n".join(inner) + "\n    }"
-
-
-def _sums_of_entry(checksum: str, sums: Plain) -> str:
-    fields = ",\n".join(f"        {_compact(name)}: {_compact(member)}" for name, member in sums.items())
-    return f"      {_compact(checksum)}: {{" + (f"\n{fields}\n      }}" if fields else "}")
+    # Lines of both sides of a merge are a file again, so that git's union of lines leaves no conflict here.
+    entries = (
+        {"case": name, "of": of, "sums": cases[name][of]} for name in sorted(cases) for of in sorted(cases[name])
+    )
+    return "".join(f"{_compact(line)}\n" for line in (header, *entries))
 
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def decode_sums(value: Any) -> dict[str, Plain]:
-    """Return the sums of one case by the checksums of entries. Raises DataError for any other value."""
-    if not isinstance(value, dict) or not all(isinstance(sums, dict) for sums in value.values()):
-        raise DataError("bad-value", "expected sums below the checksums of entries")
-    return value
+class SumsLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold the sums of one entry, by the name of its case and its checksum."""
+
+    case: str
+    of: str
+    sums: Plain

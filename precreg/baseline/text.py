@@ -115,6 +115,33 @@ def parse_baseline(
     return dict(_decode_members(document[members], text, shown, decode))
 
 
+def parse_lines(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T]) -> Iterator[_T]:
+    """Yield the lines of a file of JSON lines after its header, each as `decode` makes it of plain JSON values.
+
+    Raises UserError as `parse_baseline`, with the line.
+    """
+    first, *lines = _decode_text(data, shown).split("\n")
+    _check_header({**_object(_parse_line(first, shown, 1)), "": {}}, shown, header, "")
+    for number, line in enumerate(lines, 2):
+        if not line:
+            continue
+        try:
+            yield decode(_parse_line(line, shown, number))
+        except DataError as mistake:
+            raise UserError("unreadable-baseline", mistake.message, file=shown, line=number) from None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _parse_line(text: str, shown: str, number: int) -> Any:
+    try:
+        return _parse_document(text, shown)
+    except UserError as problem:
+        raise UserError(problem.slug, problem.message, file=shown, line=number) from problem
+
+
 def _text(value: Any, newline: str) -> str:
     if isinstance(value, msgspec.Struct):
         value = _struct_members(value)

@@ -16,12 +16,16 @@ def sibling(path: Path) -> Path:
     return path.with_suffix(".sums")
 
 
+def sums_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of the sums of a baseline file."""
+    return [*map(json.loads, sibling(path).read_text().splitlines()[1:])]
+
+
 def document_of(path: Path) -> dict[str, Any]:
     """Return a baseline file with whole entries, in plain JSON values."""
     document = json.loads(path.read_text())
     if document["schema"] != SINGLE_FILE_SCHEMA:
-        found = json.loads(sibling(path).read_text())["sums"]
-        sums = {checksum: each for of_case in found.values() for checksum, each in of_case.items()}
+        sums = {line["of"]: line["sums"] for line in sums_lines(path)}
         document["cases"] = {name: join_entry(case, sums[case["checksum"]]) for name, case in document["cases"].items()}
     return document
 

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 
 import pytest
@@ -104,13 +105,13 @@ def test_sums_of_another_commit_are_refused(tmp_path):
 @pytest.mark.parametrize("place", ["metrics", "bounds", "duration_s", "sketch"])
 def test_edited_sums_are_refused(tmp_path, place):
     store_entries(tmp_path, {X: with_digits(1 / 3)})
-    document = json.loads((tmp_path / SUMS).read_text())
-    (sums,) = document["sums"]["x"].values()
+    header, line = (tmp_path / SUMS).read_text().splitlines()
+    sums = json.loads(line)["sums"]
     # Within the six digits that people see, so that only the checksum shows it.
     text = json.dumps(sums[place]).replace("0.3333333333333333", "0.33333334").replace("[7, 8]", "[8, 7]")
     assert json.loads(text) != sums[place]
     sums[place] = json.loads(text)
-    (tmp_path / SUMS).write_text(json.dumps(document))
+    (tmp_path / SUMS).write_text("\n".join([header, json.dumps(json.loads(line) | {"sums": sums})]))
     assert refused(tmp_path).slug == "mixed-baseline"
 
 
@@ -127,14 +128,44 @@ def test_a_reviewed_figure_is_the_one_that_judges(tmp_path, shown):
 
 
 @pytest.mark.parametrize(
-    "sums", ['{"x": 1}', '{"x": {"c": []}}', '{"x": []}', "[]", "null", '{"x": {"CHECKSUM": {"metrics": [1]}}}']
+    ("line", "slug"),
+    [
+        ("1", "unreadable-baseline"),
+        ("{", "unreadable-baseline"),
+        ('{"case": "x", "of": "CHECKSUM"}', "unreadable-baseline"),
+        ('{"case": "x", "of": "CHECKSUM", "sums": []}', "unreadable-baseline"),
+        ('{"case": "x", "of": "CHECKSUM", "sums": {}, "more": 1}', "unreadable-baseline"),
+        ('{"case": "x", "of": "CHECKSUM", "of": "CHECKSUM", "sums": {}}', "unreadable-baseline"),
+        ('{"case": "x", "of": "CHECKSUM", "sums": {"duration_s": NaN}}', "unreadable-baseline"),
+        ('{"case": "x", "of": "CHECKSUM", "sums": {"metrics": [1]}}', "mixed-baseline"),
+        ('{"case": "x", "of": "CHECKSUM", "sums": {}}', "mixed-baseline"),
+        ("", "unpaired-baseline"),
+    ],
 )
-def test_sums_of_any_other_shape_are_refused(tmp_path, sums):
+def test_sums_of_any_other_shape_are_refused(tmp_path, line, slug):
     store_entries(tmp_path, {X: with_digits(1 / 3)})
     checksum = json.loads((tmp_path / X.file).read_text())["cases"]["x"]["checksum"]
-    header = '{"schema": "precreg-sums/1", "suite": "unit/a", "environment": "generic", "sums": '
-    (tmp_path / SUMS).write_text(header + sums.replace("CHECKSUM", checksum) + "}")
-    assert refused(tmp_path).slug in ("unreadable-baseline", "unpaired-baseline", "mixed-baseline")
+    header = (tmp_path / SUMS).read_text().splitlines()[0]
+    (tmp_path / SUMS).write_text(f"{header}\n{line.replace('CHECKSUM', checksum)}\n")
+    problem = refused(tmp_path)
+    assert problem.slug == slug
+    if slug == "unreadable-baseline":
+        assert (problem.file, problem.line) == (SUMS, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slug"),
+    [
+        ("precreg-sums/1", "precreg-sums/2", "future-schema"),
+        ("precreg-sums/1", "precreg-baseline/4", "unreadable-baseline"),
+        ('"unit/a"', '"unit/b"', "unreadable-baseline"),
+        ('"generic"', '"cpu"', "unreadable-baseline"),
+    ],
+)
+def test_sums_of_another_place_or_version_are_refused(tmp_path, before, after, slug):
+    store_entries(tmp_path, {X: entry()})
+    (tmp_path / SUMS).write_text((tmp_path / SUMS).read_text().replace(before, after, 1))
+    assert (refused(tmp_path).slug, refused(tmp_path).file) == (slug, SUMS)
 
 
 def test_a_conflict_in_the_sums_is_named(tmp_path):
@@ -231,6 +262,26 @@ def test_two_branches_that_accept_two_cases_merge(tmp_path):
     git(tmp_path, "commit", "-qam", "y")
     git(tmp_path, "merge", "-q", "work")
     assert read_all_entries(tmp_path) == {X: with_digits(2 / 3), Y: entry(error=2.0)}
+
+
+def test_a_conflict_of_one_case_leaves_sums_that_fit_each_side(tmp_path):
+    store_entries(tmp_path, {X: with_digits(1 / 3)})
+    repository(tmp_path)
+    git(tmp_path, "checkout", "-qb", "work")
+    store_entries(tmp_path, {X: with_digits(2 / 3)})
+    git(tmp_path, "commit", "-qam", "theirs")
+    git(tmp_path, "checkout", "-q", "main")
+    store_entries(tmp_path, {X: with_digits(1 / 7)})
+    git(tmp_path, "commit", "-qam", "ours")
+    done = subprocess.run(["git", "-C", tmp_path, "merge", "-q", "work"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert git(tmp_path, "diff", "--name-only", "--diff-filter=U") == X.file
+    for side, entry_of_side in (("--ours", with_digits(1 / 7)), ("--theirs", with_digits(2 / 3))):
+        git(tmp_path, "checkout", "-q", side, "--", X.file)
+        assert read_all_entries(tmp_path) == {X: entry_of_side}
+    # The next acceptance leaves the sums of its entries alone.
+    store_entries(tmp_path, {X: with_digits(2 / 3)})
+    assert len((tmp_path / SUMS).read_text().splitlines()) == 2
 
 
 def test_old_files_are_read_and_migrated_with_reason_author_and_date(tmp_path):
