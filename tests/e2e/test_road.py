@@ -15,6 +15,7 @@ from tests.e2e.command import ROOT, change, copy_of, precreg
 
 ROAD = ROOT / "tests" / "golden" / "road"
 EXPECTED = ROAD / "expected"
+BASELINE = Path("baselines/generic/unit/row_sum.json")
 KERNEL = Path("suites/unit/kernels/row_sum.py")
 NARROW = "total = np.zeros(x.shape[:-1], x.dtype)\n"
 WIDE = "total = np.zeros(x.shape[:-1], np.float32)\n"
