@@ -42,11 +42,16 @@ def write_document(path: Path, document: dict[str, Any]) -> None:
     sibling(path).write_text(render_sums(sums_header(document["environment"], document["suite"]), sums))
 
 
-def write_former(path: Path, document: dict[str, Any]) -> None:
-    """Write whole entries into one file, as an earlier version without checksums wrote them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def former_document(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a file of whole entries in the form of an earlier version, without checksums."""
     cases = {name: dict(case) for name, case in document["cases"].items()}
     for case in cases.values():
         case.pop("checksum", None)
-    path.write_text(json.dumps(document | {"schema": SINGLE_FILE_SCHEMA, "cases": cases}, indent=2))
+    return document | {"schema": SINGLE_FILE_SCHEMA, "cases": cases}
+
+
+def write_former(path: Path, document: dict[str, Any]) -> None:
+    """Write whole entries into one file, as an earlier version without checksums wrote them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(former_document(document), indent=2))
     sibling(path).unlink(missing_ok=True)
