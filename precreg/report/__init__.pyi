@@ -56,6 +56,8 @@ from .findings import describe_environment_difference as describe_environment_di
 from .html import json_for_script as json_for_script
 from .html import page_script as page_script
 from .pairs import describe_no_version as describe_no_version
+from .record import RECORD_FILE as RECORD_FILE
+from .record import find_record as find_record
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding
