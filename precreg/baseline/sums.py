@@ -22,7 +22,7 @@ SUMS_SUFFIX = ".sums"
 UNPAIRED = "unpaired-baseline"
 MIXED = "mixed-baseline"
 
-# Four digits show every change that a review could refuse (2 %), and six tell apart what the verdicts compare.
+# A review refuses changes of 2 % and more, which three digits show. Six also show most changes of bits.
 DIGITS = 6
 # Fields of an entry, and of an earlier accepted value, that nobody reads.
 _UNSEEN = ("oracle", "sketch", "groups", "reach")

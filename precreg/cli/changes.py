@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -60,10 +60,10 @@ def describe_many_proposals(changes: Sequence[ProposalChange]) -> Iterator[str]:
     yield count_changes(found)
     outdated = sum(change.outdated for change in changes)
     if outdated:
-        yield f"{outdated} of them outdated: their code or definition changed since the run"
+        yield f"{outdated} are outdated: their code or definition changed since the run"
     elsewhere = sum(change.environment_change is not None for change in changes)
     if elsewhere:
-        yield f"{elsewhere} of them from another environment than their baselines"
+        yield f"{elsewhere} ran in an environment that differs from the one of their baselines"
     yield "one by one: precreg baseline diff --verbose, or name a suite: precreg baseline diff " + quote(
         f"{changes[0].place.suite}/*"
     )
@@ -86,8 +86,8 @@ def print_accepted(
     for note, number in Counter(entry.confirmation for entry in accepted.values() if entry.confirmation).items():
         click.echo(f"{number} confirmed: {note}")
     write_file(project, ACCEPTED_FILE, render_changes_markdown(found, everything=True))
-    files = len({place.file for place in accepted})
-    click.echo(f"accepted {count_changes(found)}, in {'1 file' if files == 1 else f'{files} files'}")
+    files = {place.file for place in accepted}
+    click.echo(f"accepted {count_changes(found)}, in {_count_files(files)}")
     click.echo(f"all of them: {ACCEPTED_FILE}; for the merge request: precreg baseline diff --markdown --against auto")
 
 
@@ -102,11 +102,15 @@ def describe_listed(entries: Mapping[BaselineKey, BaselineEntry], lines: Sequenc
     for file, of_file in by_file.items():
         yield f"{file}: {len(of_file)}, {_dates(of_file)}{_known_bad(of_file)}"
     yield (
-        f"{len(entries)} baselines in {len(by_file)} files, {_dates([*entries.values()])}{_known_bad(entries.values())}"
+        f"{len(entries)} baselines in {_count_files(by_file)}, {_dates([*entries.values()])}{_known_bad(entries.values())}"
     )
     yield "one by one: precreg baseline list --all, or name a suite: precreg baseline list " + quote(
         f"{next(iter(entries)).suite}/*"
     )
+
+
+def _count_files(files: Collection[str]) -> str:
+    return "1 file" if len(files) == 1 else f"{len(files)} files"
 
 
 def _dates(entries: Sequence[BaselineEntry]) -> str:

@@ -114,7 +114,7 @@ def render_changes_markdown(
         parts.append(f"And {len(suites) - MAX_CHANGED_SUITES} more suites.")
     # GitLab and GitHub render Markdown inside <details> only after an empty line.
     parts += [f"<details><summary>The {len(shown)} largest changes</summary>", table, "</details>"]
-    rest = f"{count_cases(len(changes) - len(shown))} more"
+    rest = f"And {count_cases(len(changes) - len(shown))} more"
     parts.append(f"{rest}: {markdown_code(command)}" if command else rest)
     return "\n\n".join(parts) + "\n"
 

@@ -93,7 +93,7 @@ def write_run_record(record: RunRecord, folder: Path, max_plain_bytes: int = MAX
 
 
 def _without_samples(record: RunRecord) -> RunRecord:
-    """Remove what no report of a large run shows: samples of passed cases that the page has no details of."""
+    """Remove the samples of passed cases that the page has no details of; no report of a large run shows them."""
     passed, thin = 0, set()
     for result in sort_results(record.results):
         if result.verdict.status is Status.PASSED and result.verdict.reason is not Reason.IMPROVED:
