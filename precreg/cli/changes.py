@@ -101,9 +101,8 @@ def describe_listed(entries: Mapping[BaselineKey, BaselineEntry], lines: Sequenc
         by_file.setdefault(place.file, []).append(entry)
     for file, of_file in by_file.items():
         yield f"{file}: {len(of_file)}, {_dates(of_file)}{_known_bad(of_file)}"
-    yield (
-        f"{len(entries)} baselines in {_count_files(by_file)}, {_dates([*entries.values()])}{_known_bad(entries.values())}"
-    )
+    every = [*entries.values()]
+    yield f"{len(every)} baselines in {_count_files(by_file)}, {_dates(every)}{_known_bad(every)}"
     yield "one by one: precreg baseline list --all, or name a suite: precreg baseline list " + quote(
         f"{next(iter(entries)).suite}/*"
     )
