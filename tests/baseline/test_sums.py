@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 
@@ -25,7 +26,7 @@ from precreg.errors import UserError
 from precreg.types.record import BaselineOutput, KnownBad
 from tests.baseline.plain import document_of, write_former
 from tests.baseline.samples import entries, entry
-from tests.e2e.command import git, repository
+from tests.e2e.command import ROOT, git, repository
 
 X, Y = BaselineKey("generic", "unit/a/x"), BaselineKey("generic", "unit/a/y")
 SUMS = sums_file(X.file)
@@ -307,3 +308,26 @@ def test_an_unreadable_file_keeps_the_others_from_being_migrated(tmp_path):
     with pytest.raises(UserError, match="unreadable-baseline"):
         migrate_baselines(tmp_path)
     assert not (tmp_path / SUMS).exists()
+
+
+def test_the_shipped_baselines_judge_with_every_bit_that_one_file_had(tmp_path):
+    """A verdict is a function of an entry, so entries with equal bits give equal verdicts."""
+    shutil.copytree(ROOT / "baselines", tmp_path / "baselines")
+    shipped = read_all_entries(tmp_path)
+    assert len(shipped) > 500
+    for path in (tmp_path / "baselines").glob("*/*/*.json"):
+        write_former(path, document_of(path))
+    assert not [*(tmp_path / "baselines").glob("*/*/*.sums")]
+    # The text of a float has all of its digits and its sign, and == takes 0.0 for -0.0.
+    assert repr(read_all_entries(tmp_path)) == repr(shipped)
+
+
+def test_shipped_files_are_in_the_present_form():
+    assert single_files(ROOT) == []
+    for path in (ROOT / "baselines").glob("*/*/*.json"):
+        shown = path.read_text()
+        for output in (output for case in json.loads(shown)["cases"].values() for output in case["outputs"].values()):
+            figures = [figure for values in output["metrics"].values() for figure in values if figure is not None]
+            assert [float(f"{figure:.6g}") for figure in figures] == figures
+        assert '"sketch"' not in shown
+        assert '"groups"' not in shown
