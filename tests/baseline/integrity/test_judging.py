@@ -8,11 +8,14 @@ import pytest
 
 from precreg.baseline.integrity.base import BaseBaselines
 from precreg.baseline.integrity.criteria import ProjectSide, pair_cases
+from precreg.baseline.store import migrate_baselines
+from precreg.baseline.suite_file import sums_file
+from precreg.errors import UserError
 from precreg.types.verdict import Reason
 from precreg.types.warning import FindingKind, FirstBaseline, UnusedAllowance
 from tests.baseline.integrity.demo import CASE, KERNELS, MEANS, Demo
 from tests.baseline.integrity.test_tricks import TRICKS
-from tests.baseline.plain import document_of, write_document
+from tests.baseline.plain import document_of, write_document, write_former
 from tests.e2e.command import git, repository
 from tests.verdict.made import case
 
@@ -326,6 +329,27 @@ def test_a_removed_and_a_new_case_that_compute_the_same_are_one_renamed_and_the_
     assert [each.id for each in pairs.removed] == ["unit/s/a2", "unit/s/b"]
     assert [each.id for each in pairs.introduced] == ["unit/s/d"]
     assert [before.id for before, _ in pairs.same] == ["unit/s/c"]
+
+
+def test_baselines_of_an_earlier_version_that_are_migrated_are_no_finding(project):
+    for path in (project.root / "baselines").glob("*/*/*.json"):
+        write_former(path, document_of(path))
+    earlier = project.commit()
+    assert migrate_baselines(project.root)
+    held = project.bar(base=earlier)
+    assert held.findings == ()
+    assert project.judged(CASE, base=earlier).verdict.reason is Reason.IDENTICAL
+
+
+def test_sums_that_the_head_removed_or_replaced_are_refused(project):
+    sums = project.root / sums_file(MEANS)
+    before = sums.read_bytes()
+    sums.unlink()
+    with pytest.raises(UserError, match="unpaired-baseline"):
+        project.bar()
+    sums.write_bytes(before.replace(b'"sketch"', b'"sketched"'))
+    with pytest.raises(UserError, match="mixed-baseline"):
+        project.bar()
 
 
 def test_more_baselines_make_no_rule_milder(project):
