@@ -299,10 +299,9 @@ def delete_file(project: Path, file: str) -> None:
 
 
 def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str, str], dict[str, BaselineEntry]]:
-    return {
-        (place.environment, place.suite): read_baseline_file(project, place.environment, place.suite)
-        for place in places
-    }
+    # Hundreds of places may share a file.
+    suites = dict.fromkeys((place.environment, place.suite) for place in places)
+    return {suite: read_baseline_file(project, *suite) for suite in suites}
 
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:

@@ -74,7 +74,7 @@ def print_accepted(
 ) -> None:
     """Print accepted entries one by one; many of them as counts, with the largest changes, and all in a file."""
     from precreg.baseline import changes_of_proposals, write_file
-    from precreg.report import count_changes, render_changes_markdown, render_changes_terminal
+    from precreg.report import count_cases, count_changes, render_changes_markdown, render_changes_terminal
 
     if len(accepted) <= MAX_SINGLE_CASES:
         for place, entry in accepted.items():
@@ -84,7 +84,7 @@ def print_accepted(
     found = changes_of_proposals(changes)
     click.echo("\n".join(render_changes_terminal(found)))
     for note, number in Counter(entry.confirmation for entry in accepted.values() if entry.confirmation).items():
-        click.echo(f"{number} confirmed: {note}")
+        click.echo(f"{count_cases(number)}: {note}")
     write_file(project, ACCEPTED_FILE, render_changes_markdown(found, everything=True))
     files = {place.file for place in accepted}
     click.echo(f"accepted {count_changes(found)}, in {_count_files(files)}")

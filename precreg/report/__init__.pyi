@@ -25,6 +25,7 @@ from .causes.search import search_json as search_json
 from .causes.search import search_story as search_story
 from .ci_reports import JunitDialect as JunitDialect
 from .describe import STATUS_LABELS as STATUS_LABELS
+from .describe import count_cases as count_cases
 from .describe import count_differences as count_differences
 from .describe import describe_benchmark_difference as describe_benchmark_difference
 from .describe import finding_notes as finding_notes

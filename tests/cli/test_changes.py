@@ -80,7 +80,7 @@ def test_many_accepted_cases_are_summed_up_and_all_are_in_a_file(project):
     shown = lines(project, "baseline", "accept", "--all", "--reason", "three times as fast", "--confirm", "0")
     assert len(shown) < 40
     assert f"accepted {CASES} cases ({CASES} worse), in 1 file" in shown
-    assert f"{CASES} confirmed: not run again" in shown
+    assert f"{CASES} cases: not run again" in shown
     text = (project.folder / ACCEPTED_FILE).read_text()
     assert text.count("\n| `unit/s/n=") == CASES
     note = lines(project, "baseline", "diff", "--against", "HEAD", "--markdown")
