@@ -45,7 +45,7 @@ FILES = """\
 suite: recorded
 files: {actual: "outputs/{version}/*.npy", golden: "golden/*.npy"}
 """
-BASELINE = '{"schema": "precreg-baseline/3", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
+BASELINE = '{"schema": "precreg-baseline/4", "suite": "unit/mean", "environment": "generic", "cases": {}}\n'
 
 
 class Project:
@@ -353,6 +353,13 @@ def with_an_edited_baseline(project):
     return project.run("baseline", "list")
 
 
+def without_its_sums(project):
+    project.run("run", "--jobs", "0")
+    project.run("baseline", "accept", "unit/mean/float16", "--reason", "first version")
+    (project.root / "baselines/generic/unit/mean.sums").unlink()
+    return project.run("baseline", "list")
+
+
 def without_a_free_file(project):
     def no_file():
         raise OSError(EMFILE, strerror(EMFILE))
@@ -550,14 +557,15 @@ SCENARIOS = {
     "unreadable-baseline": written("baselines/generic/unit/mean.json", BASELINE[:-3], "run", "--jobs", "0"),
     "conflicted-baseline": written("baselines/generic/unit/mean.json", f"<<<<<<< HEAD\n{BASELINE}", "baseline", "list"),
     "mixed-baseline": with_an_edited_baseline,
+    "unpaired-baseline": without_its_sums,
     "unreadable-proposals": written(".precreg/proposals/unit/mean.json", "{", "baseline", "diff"),
     "bad-allowance": with_a_misspelt_allowance,
     "nothing-to-allow": command("allow", "--reason", "the device is coarser"),
     "old-schema": written(
-        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/3", "baseline/1"), "run", "--jobs", "0"
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/4", "baseline/1"), "run", "--jobs", "0"
     ),
     "future-schema": written(
-        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/3", "baseline/9"), "baseline", "list"
+        "baselines/generic/unit/mean.json", BASELINE.replace("baseline/4", "baseline/9"), "baseline", "list"
     ),
     "unreadable-record": written("reports/record.json", "{}", "report", "reports"),
     "unreadable-journal": written(".precreg/journal.jsonl", "{}\n", "run", "--resume"),

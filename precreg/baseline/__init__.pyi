@@ -1,6 +1,11 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .acceptance import acceptance_commit as acceptance_commit
 from .acceptance import commit_has_entry as commit_has_entry
+from .changes import CHANGE_KINDS as CHANGE_KINDS
+from .changes import BaselineChange as BaselineChange
+from .changes import ChangeKind as ChangeKind
+from .changes import changes_of_proposals as changes_of_proposals
+from .changes import changes_since as changes_since
 from .cumulative import LayersByCase as LayersByCase
 from .cumulative import cumulative_budgets as cumulative_budgets
 from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry
@@ -34,12 +39,15 @@ from .review import reject_environments as reject_environments
 from .review import reject_proposals as reject_proposals
 from .review import require_unchanged as require_unchanged
 from .review import select_proposals as select_proposals
-from .store import BASELINES_FOLDER as BASELINES_FOLDER
 from .store import BaselineKey as BaselineKey
 from .store import BaselineLookup as BaselineLookup
 from .store import Baselines as Baselines
 from .store import add_checksums as add_checksums
 from .store import count_unchecked_entries as count_unchecked_entries
 from .store import lock_baselines as lock_baselines
+from .store import migrate_baselines as migrate_baselines
 from .store import read_all_entries as read_all_entries
 from .store import refuse_in_ci as refuse_in_ci
+from .store import single_files as single_files
+from .store import write_file as write_file
+from .suite_file import BASELINES_FOLDER as BASELINES_FOLDER

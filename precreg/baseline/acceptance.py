@@ -13,9 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from precreg.baseline.store import decode_entry, read_project_bytes
+from precreg.baseline.suite_file import parse_entries, read_project_bytes, suite_of_file
 from precreg.errors import UserError
-from precreg.storage import DataError
 from precreg.types import Baseline, NoAcceptedVersion
 from precreg.vcs import run_git, run_git_bytes
 
@@ -82,10 +81,23 @@ def _values_at(project: Path, entry: _Entry) -> Any:
 
 def commit_has_entry(project: Path, commit: str, case: str, baseline: Baseline) -> bool:
     """Return whether a commit has the entry of a baseline, as it is."""
+    suite = suite_of_file(baseline.file)
     try:
-        return decode_entry(_cases_at(project, commit, baseline.file)[_name(case)]).outputs == baseline.entry.outputs
-    except (LookupError, DataError):
+        entries = parse_entries(
+            _bytes_at(project, commit, baseline.file),
+            baseline.environment,
+            suite,
+            lambda sibling: _bytes_at(project, commit, sibling),
+        )
+        return entries[_name(case)].outputs == baseline.entry.outputs
+    except (LookupError, UserError):
         return False
+
+
+def _bytes_at(project: Path, commit: str, file: str) -> bytes | None:
+    """Return the content of a file at a commit; None if it has no such file."""
+    stored = run_git(project, "show", f"{commit}:./{file}")
+    return stored.stdout.encode(errors="surrogateescape") if stored.returncode == 0 else None
 
 
 # The cases of a suite share a file.
@@ -101,8 +113,7 @@ def _history(project: Path, commit: str, file: str) -> Mapping[str, Sequence[str
 @lru_cache(maxsize=256)
 def _cases_at(project: Path, commit: str, file: str) -> Mapping[str, Any]:
     """Return the cases of a file at a commit as plain JSON, by name; none if it has no such file."""
-    stored = run_git(project, "show", f"{commit}:./{file}")
-    return _cases_in(stored.stdout.encode(errors="surrogateescape")) if stored.returncode == 0 else {}
+    return _cases_in(_bytes_at(project, commit, file) or b"")
 
 
 def _cases_in(data: bytes) -> Mapping[str, Any]:

@@ -9,14 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from precreg.baseline.integrity import add_allowance_reasons
-from precreg.baseline.store import (
-    BaselineKey,
-    Baselines,
-    baseline_files,
-    read_baseline_file,
-    read_project_bytes,
-    suite_of_file,
-)
+from precreg.baseline.store import BaselineKey, Baselines
+from precreg.baseline.suite_file import baseline_files, read_baseline_file, read_project_bytes, suite_of_file
 from precreg.tolerance import resolve_tolerance
 from precreg.types import CUMULATIVE_LOSS, BaselineEntry, Case, CaseResult, Layer, Location, RunFinding, RunRecord
 from precreg.verdict import CUMULATIVE_BUDGET, cumulative_loss_finding

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from precreg.baseline.store import BASELINES_FOLDER, delete_file, read_project_bytes, write_file
+from precreg.baseline.store import delete_file, write_file
+from precreg.baseline.suite_file import BASELINES_FOLDER, read_project_bytes
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.environment import former_descriptions
 from precreg.storage import WORKING_FOLDER, convert_data

@@ -17,15 +17,8 @@ from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.baseline.environments import propose_environment_facts
-from precreg.baseline.store import (
-    baseline_file,
-    check_entry,
-    delete_file,
-    lock_baselines,
-    read_project_bytes,
-    suite_of_case,
-    write_file,
-)
+from precreg.baseline.store import delete_file, lock_baselines, write_file
+from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.storage import WORKING_FOLDER, DataError, convert_data

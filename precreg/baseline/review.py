@@ -143,13 +143,14 @@ def change_of_proposal(
     target = environment or proposal.environment
     found = baselines.lookup(id, (target, proposal.judged_against or target))
     old = None if found is None else found.entry
-    metrics = tuple(_metric_changes(old, proposal.entry, proposal.paired))
+    metrics = tuple(compare_metrics(old, proposal.entry, proposal.paired))
     return ProposalChange(BaselineKey(target, id), proposal, old, succeed_entry(proposal.entry, old), metrics)
 
 
-def _metric_changes(
-    old: BaselineEntry | None, new: BaselineEntry, paired: BaselineEntry | None
+def compare_metrics(
+    old: BaselineEntry | None, new: BaselineEntry, paired: BaselineEntry | None = None
 ) -> Iterator[MetricChange]:
+    """Yield each metric of two entries, in the order of METRICS; `paired` is of the other version in a paired run."""
     before: Mapping[str, BaselineOutput] = {} if old is None else old.outputs
     of_analyzers = {each.name: each for entry in (old, new) if entry for each in entry.described}
     for name in {**before, **new.outputs}:

@@ -1,45 +1,72 @@
 """Where are accepted entries stored?
 
-A file per environment and suite holds them, and a chain of environments finds them. One lock protects baselines and
-proposals: a writer holds it from before reading until after writing. Readers need no lock, because each file is
-replaced in one step.
+A file per environment and suite holds them, with a sibling that holds their sums (see sums.py). A chain of environments
+finds them. One lock protects baselines and proposals: a writer holds it from before reading until after writing.
+
+Readers need no lock. Each file is replaced in one step, and at each moment the sibling has the sums of all entries: a
+writer adds the new ones before it replaces the entries, and removes the former ones after that.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from precreg.baseline.text import CHECKSUM, MIXED, entry_checksum, parse_baseline, render_baseline
+from precreg.baseline.suite_file import (
+    BASELINES_FOLDER,
+    SINGLE_FILE_SCHEMA,
+    BaselineFile,
+    baseline_file,
+    baseline_files,
+    baseline_header,
+    parse_sums,
+    read_baseline_file,
+    read_project_bytes,
+    resolve_project_file,
+    suite_of_case,
+    suite_of_file,
+    sums_file,
+    sums_header,
+)
+from precreg.baseline.sums import (
+    SUMS_SUFFIX,
+    Plain,
+    render_sums,
+)
+from precreg.baseline.text import (
+    CHECKSUM,
+    FormerSchema,
+    parse_baseline,
+    render_baseline,
+    split_with_checksum,
+)
 from precreg.environment import in_ci
 from precreg.errors import UserError
-from precreg.measure import METRICS
 from precreg.storage import (
     WORKING_FOLDER,
-    DataError,
     append_to_regular_file,
-    convert_data,
     flush_folder,
     lock_file,
     make_scratch_folder,
     pause_gc,
-    read_regular_file,
     replace_file,
     report_write_errors,
 )
-from precreg.types import BASELINE_SCHEMA, AxisSums, Baseline, BaselineEntry, is_test_defined
+from precreg.types import Baseline, BaselineEntry, is_test_defined
 
-BASELINES_FOLDER = "baselines"
+_T = TypeVar("_T")
+# git, GitLab and GitHub fold generated files in reviews. Attributes of the folder need no line of the project's own.
+ATTRIBUTES_FILE = f"{BASELINES_FOLDER}/.gitattributes"
+_ATTRIBUTES = f"""\
+# Written by precreg: the digits and sums that only its statistics read. People review the .json beside each file.
+# A merge keeps the lines of both sides; the entries say which of them count.
+*{SUMS_SUFFIX} -diff merge=union gitlab-generated linguist-generated
+"""
 # Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '
-# Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
-_SUMS_BY_SEED = AxisSums.__struct_fields__[2:]
-# Large cases, and baselines of earlier versions, lack those with a default.
-_OPTIONAL_SUMS = _SUMS_BY_SEED[-len(AxisSums.__struct_defaults__) :]
 
 
 class BaselineKey(NamedTuple):
@@ -65,143 +92,6 @@ class BaselineKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.id} in {self.file}"
-
-
-def suite_of_case(id: str) -> str:
-    """Return the tier/suite of a case id."""
-    return "/".join(id.split("/", 2)[:2])
-
-
-def baseline_file(environment: str, suite: str) -> str:
-    """Return the file of one suite (tier/suite) in one environment, relative to the project.
-
-    Raises:
-        UserError: outside-project, for a part that is no plain name.
-    """
-    # Names come from suites and from the command line, so "../../x" must not leave the folder.
-    for part in (environment, *suite.split("/")):
-        # Lone surrogates have no bytes that a file system could store.
-        has_surrogate = any("\ud800" <= character <= "\udfff" for character in part)
-        if part.startswith(".") or not part or set(part) & set("/\\\0") or has_surrogate:
-            raise UserError("outside-project", f"expected a plain name for a file or folder but got name={part!r}")
-    return f"{BASELINES_FOLDER}/{environment}/{suite}.json"
-
-
-def suite_of_file(file: str) -> str:
-    """Return the tier/suite of a baseline file."""
-    return file.split("/", 2)[2].removesuffix(".json")
-
-
-def baseline_header(environment: str, suite: str) -> dict[str, str]:
-    """Return the header that a baseline file must have."""
-    return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
-
-
-def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str, BaselineEntry]:
-    """Return the entries of one file by case name; empty without a file.
-
-    Raises:
-        UserError: unreadable-baseline, conflicted-baseline, mixed-baseline, old-schema or future-schema.
-    """
-    file = baseline_file(environment, suite)
-    data = read_project_bytes(project, file)
-    return {} if data is None else parse_baseline(data, file, baseline_header(environment, suite), decode_entry)
-
-
-def baseline_files(project: Path, environment: str) -> list[str]:
-    """Return the files of an environment's baselines, relative to the project, sorted."""
-    found = sorted((project / BASELINES_FOLDER / environment).glob("*/[!.]*.json"))
-    return [f"{BASELINES_FOLDER}/{environment}/{path.parent.name}/{path.name}" for path in found]
-
-
-def read_project_bytes(project: Path, file: str) -> bytes | None:
-    """Return a file's bytes; None for a missing file.
-
-    Raises:
-        UserError: unreadable-baseline, outside-project.
-    """
-    path = resolve_project_file(project, file)
-    try:
-        return read_regular_file(path)
-    except FileNotFoundError:
-        return None
-    except OSError as problem:
-        message = f"expected a file that can be read, but: {problem.strerror}"
-        raise UserError("unreadable-baseline", message, file=file) from problem
-
-
-def resolve_project_file(project: Path, file: str) -> Path:
-    """Return the path of a project file. Raises UserError (outside-project) for a link that leads out."""
-    # A repository may contain links, and a merge request may add one that leads to another project's file.
-    path = project / file
-    if not Path(realpath(path)).is_relative_to(realpath(project)):
-        raise UserError("outside-project", f"expected a file inside the project but {file} is a link out of it")
-    return path
-
-
-def decode_entry(value: Any) -> BaselineEntry:
-    """Make an entry from plain JSON values. Raises DataError as `check_entry` does, and for wrong types.
-
-    It is also raised for content that the entry's checksum does not fit. Entries of earlier versions have no checksum.
-    """
-    plain = {name: member for name, member in value.items() if name != CHECKSUM} if isinstance(value, dict) else value
-    entry = convert_data(plain, BaselineEntry)
-    check_entry(entry)
-    # After the other checks: their messages say more about an entry that somebody edited.
-    if CHECKSUM in value and value[CHECKSUM] != (found := entry_checksum(plain)):
-        message = f"expected the content of checksum={value[CHECKSUM]} but got that of {found}"
-        raise DataError(MIXED, f"{message}: the entry was edited, or merged from two sides")
-    return entry
-
-
-def check_entry(entry: BaselineEntry) -> None:
-    """Check what types do not express.
-
-    Raises DataError for lists of unequal length, for groups without an axis, and for figures that no metric has.
-    """
-    for path, length in _lengths_per_seed(entry):
-        if length != len(entry.inputs):
-            expected = f"a value for each of {len(entry.inputs)} seeds"
-            raise DataError("bad-value", f"expected {expected} but got {length} in {path}")
-    for name, axes in entry.groups.items():
-        shape = entry.outputs[name].shape if name in entry.outputs else ()
-        for each in axes:
-            if each.axis >= len(shape) or shape[each.axis] < 1:
-                message = f"expected an axis of an output of shape={list(shape)} but got axis={each.axis}"
-                raise DataError("bad-value", f"{message} in groups.{name}")
-    for name, output in entry.outputs.items():
-        for metric, values in output.metrics.items():
-            _check_figures(f"outputs.{name}.metrics.{metric}", metric, values)
-
-
-def _check_figures(path: str, metric: str, values: Sequence[float | None]) -> None:
-    """Check that values of a metric are possible; those of analyzers may be anything. Raises DataError."""
-    described = METRICS.get(metric)
-    # The range of a signed metric is that of its bounds, and bounds apply to the absolute value.
-    if described is None or described.scale == "signed":
-        return
-    least, greatest, words = described.range
-    for value in values:
-        if value is not None and not least <= value <= greatest:
-            raise DataError("bad-value", f"expected {words} but got {value} in {path}")
-
-
-def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
-    yield from (("oracle", len(digests)) for digests in (entry.oracle,) if digests)
-    for name, output in entry.outputs.items():
-        yield f"outputs.{name}.digests", len(output.digests)
-        for metric, values in output.metrics.items():
-            yield f"outputs.{name}.metrics.{metric}", len(values)
-    if entry.known is not None:
-        for name, metrics in entry.known.bounds.items():
-            yield from ((f"known.bounds.{name}.{metric}", len(values)) for metric, values in metrics.items())
-        for name, counts in (*entry.known.nans.items(), *entry.known.infinities.items()):
-            yield f"known.{name}", len(counts)
-    for name, axes in entry.groups.items():
-        for number, axis in enumerate(axes):
-            for sums in _SUMS_BY_SEED:
-                if sums not in _OPTIONAL_SUMS or getattr(axis, sums):
-                    yield f"groups.{name}.{number}.{sums}", len(getattr(axis, sums))
 
 
 def read_all_entries(project: Path) -> dict[BaselineKey, BaselineEntry]:
@@ -319,13 +209,24 @@ def count_unchecked_entries(project: Path) -> int:
 
     Raises UserError as `read_baseline_file` does.
     """
-    number = 0
-    for folder in (project / BASELINES_FOLDER).glob("[!.]*/"):
-        for file in baseline_files(project, folder.name):
-            data, header = read_project_bytes(project, file), baseline_header(folder.name, suite_of_file(file))
-            has_checksum = {} if data is None else parse_baseline(data, file, header, _has_checksum)
-            number += sum(not has for has in has_checksum.values())
-    return number
+    unchecked = _read_plainly(project, _has_checksum)
+    return sum(not has for entries in unchecked.values() for has in entries.values())
+
+
+def _read_plainly(project: Path, decode: Callable[[Any], _T]) -> dict[BaselineFile, dict[str, _T]]:
+    """Return what `decode` makes of the members of every file, by its place."""
+    found = {}
+    for place in _all_baseline_files(project):
+        data = read_project_bytes(project, place.file)
+        former = FormerSchema(SINGLE_FILE_SCHEMA, decode)
+        header = baseline_header(*place)
+        found[place] = {} if data is None else parse_baseline(data, place.file, header, decode, former=former)
+    return found
+
+
+def _all_baseline_files(project: Path) -> Iterator[BaselineFile]:
+    for folder in sorted((project / BASELINES_FOLDER).glob("[!.]*/")):
+        yield from (BaselineFile(folder.name, suite_of_file(file)) for file in baseline_files(project, folder.name))
 
 
 def _has_checksum(plain: Any) -> bool:
@@ -339,12 +240,37 @@ def add_checksums(project: Path) -> int:
     return number
 
 
+def single_files(project: Path) -> list[str]:
+    """Return the baseline files of earlier versions, which have entries and sums in one file.
+
+    Raises UserError for a file that cannot be read.
+    """
+    # The header is the first lines of a file, as baseline/text.py writes it; a file in another form is migrated later.
+    found = (place.file for place in _all_baseline_files(project))
+    return [file for file in found if SINGLE_FILE_SCHEMA.encode() in (read_project_bytes(project, file) or b"")[:200]]
+
+
+def migrate_baselines(project: Path) -> dict[str, int]:
+    """Write the files of earlier versions in the present schema. Return the number of entries by file.
+
+    Entries stay as they are, with reason, author and date. The caller holds the lock. Raises UserError as
+    `read_baseline_file` does, before anything is written.
+    """
+    places = [BaselineFile(file.split("/", 2)[1], suite_of_file(file)) for file in single_files(project)]
+    entries = {place: read_baseline_file(project, *place) for place in places}
+    _write_suites(project, {(place.environment, place.suite): cases for place, cases in entries.items()})
+    return {place.file: len(cases) for place, cases in entries.items()}
+
+
 def remove_entries(project: Path, places: Collection[BaselineKey]) -> None:
-    """Remove entries, and files without entries. The caller holds the lock."""
+    """Remove entries, files without entries, and sums without a file. The caller holds the lock."""
     changed = _suites_at(project, places)
     for place in places:
         changed[place.environment, place.suite].pop(place.name, None)
     _write_suites(project, changed)
+    for path in sorted((project / BASELINES_FOLDER).glob(f"[!.]*/*/[!.]*{SUMS_SUFFIX}")):
+        if not path.with_suffix(".json").exists():
+            delete_file(project, path.relative_to(project).as_posix())
 
 
 def write_file(project: Path, file: str, text: str) -> None:
@@ -373,22 +299,63 @@ def delete_file(project: Path, file: str) -> None:
 
 
 def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str, str], dict[str, BaselineEntry]]:
-    return {
-        (place.environment, place.suite): read_baseline_file(project, place.environment, place.suite)
-        for place in places
-    }
+    # Hundreds of places may share a file.
+    suites = dict.fromkeys((place.environment, place.suite) for place in places)
+    return {suite: read_baseline_file(project, *suite) for suite in suites}
 
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
+    # Every file is read and rendered before the first one is written.
+    rendered = [_rendered(project, BaselineFile(*place), cases) for place, cases in suites.items()]
+    if any(each.text for each in rendered) and not (project / ATTRIBUTES_FILE).exists():
+        write_file(project, ATTRIBUTES_FILE, _ATTRIBUTES)
+    for each in rendered:
+        _write_suite(project, each)
+
+
+class _Rendered(NamedTuple):
+    """Hold the texts of a suite's two files; None removes a file.
+
+    `both` has the sums of the former entries, too; it is the text of the sibling while the entries are replaced.
+    """
+
+    file: str
+    text: str | None
+    both: str
+    sums: str | None
+
+
+def _rendered(project: Path, place: BaselineFile, cases: Mapping[str, BaselineEntry]) -> _Rendered:
+    parts = {name: split_with_checksum(entry) for name, entry in cases.items()}
+    new = {name: {part.checksum: part.sums} for name, part in parts.items()}
+    both = {name: dict(of_case) for name, of_case in _former_sums(project, place).items()}
+    for name, of_case in new.items():
+        both.setdefault(name, {}).update(of_case)
+    header = sums_header(*place)
+    return _Rendered(
+        place.file,
+        render_baseline(baseline_header(*place), {name: part.shown for name, part in parts.items()}) if parts else None,
+        render_sums(header, both),
+        render_sums(header, new) if new else None,
+    )
+
+
+def _former_sums(project: Path, place: BaselineFile) -> dict[str, dict[str, Plain]]:
+    """Return the sums of a suite that its present entries need."""
+    file = baseline_file(*place)
+    if read_project_bytes(project, file) is None:
+        return {}
+    return parse_sums(read_project_bytes(project, sums_file(file)), *place)
+
+
+def _write_suite(project: Path, files: _Rendered) -> None:
     # A file without entries is removed, so that an environment that lost its last case does not stay visible.
-    texts = {
-        baseline_file(environment, suite): render_baseline(baseline_header(environment, suite), cases, checked=True)
-        if cases
-        else None
-        for (environment, suite), cases in suites.items()
-    }
-    for file, text in texts.items():
-        if text is None:
-            delete_file(project, file)
-        else:
-            write_file(project, file, text)
+    sibling = sums_file(files.file)
+    if files.text is None or files.sums is None:
+        delete_file(project, files.file)
+        delete_file(project, sibling)
+        return
+    write_file(project, sibling, files.both)
+    write_file(project, files.file, files.text)
+    if files.both != files.sums:
+        write_file(project, sibling, files.sums)

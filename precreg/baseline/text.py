@@ -4,8 +4,8 @@ The JSON can be reviewed by a person and merged by git, line by line. A header c
 field a line, lists on one line, accepted values and findings one a line, and a sketch as one compact line. Floats have
 the fewest digits that read back as the same bits. Rendering a parsed file gives the same bytes.
 
-Each accepted entry has a checksum of its content: hunks picked from both sides of a merge conflict then have none that
-fits.
+Accepted entries are rendered in two parts, as sums.py splits them. Each has a checksum of its whole content: hunks
+picked from both sides of a merge conflict then have none that fits.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from precreg.baseline.sums import MIXED, UNPAIRED, Plain, split_entry
 from precreg.errors import UserError
 from precreg.storage import CONFLICT_MARKER, DataError, schema_age
 from precreg.types import AxisSums, Histogram
@@ -33,19 +34,32 @@ _EARLY, _FIGURES = ("processor", "seen", "oracle", "oracle_files"), "duration_s"
 # Stands above the figures, too: every change of an entry then has this line in its first hunk.
 CHECKSUM = "checksum"
 _CHECKSUM_DIGITS = 16
-# The slug for an entry whose checksum does not fit; all other mistakes make a file unreadable.
-MIXED = "mixed-baseline"
 
 
-def render_baseline(
-    header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases", checked: bool = False
-) -> str:
-    """Return the text of one file; `checked` adds a checksum to each member, which then is a struct.
+def render_baseline(header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases") -> str:
+    """Return the text of one file. Raises ValueError for a NaN or an infinity: undefined figures are None."""
+    return _text({**header, members: dict(sorted(cases.items()))}, "\n") + "\n"
 
-    Raises ValueError for a NaN or an infinity: undefined figures are None.
-    """
-    found = {name: _with_checksum(case) for name, case in cases.items()} if checked else cases
-    return _text({**header, members: dict(sorted(found.items()))}, "\n") + "\n"
+
+class SplitEntry(NamedTuple):
+    """Hold the two parts of an entry in plain JSON values, and the checksum that ties them."""
+
+    checksum: str
+    shown: Plain
+    sums: Plain
+
+
+def split_with_checksum(case: msgspec.Struct) -> SplitEntry:
+    """Split an entry; the part that people review has the checksum before its figures. Raises as `render_baseline`."""
+    plain = json.loads(_text(case, ""))
+    checksum = entry_checksum(plain)
+    shown, sums = split_entry(plain)
+    members: Plain = {}
+    for name, member in shown.items():
+        if name == _FIGURES:
+            members[CHECKSUM] = checksum
+        members[name] = member
+    return SplitEntry(checksum, members, sums)
 
 
 def entry_checksum(plain: Mapping[str, Any]) -> str:
@@ -68,39 +82,70 @@ def _without_empty(value: Any) -> Any:
     return value
 
 
-def _with_checksum(case: msgspec.Struct) -> dict[str, Any]:
-    """Return the members of an entry in their order, with the checksum before the figures."""
-    plain = json.loads(_text(case, ""))
-    members: dict[str, Any] = {}
-    for name, member in _struct_members(case).items():
-        if name == _FIGURES:
-            members[CHECKSUM] = entry_checksum(plain)
-        members[name] = member
-    return members
+class FormerSchema(NamedTuple):
+    """Hold an older schema that is read as well, and the function that decodes its members."""
+
+    schema: str
+    decode: Callable[[Any], Any]
 
 
 def parse_baseline(
-    data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T], *, members: str = "cases"
+    data: bytes,
+    shown: str,
+    header: Mapping[str, str],
+    decode: Callable[[Any], _T],
+    *,
+    members: str = "cases",
+    former: FormerSchema | None = None,
 ) -> dict[str, _T]:
     """Return the `members` of one file by name, in its order.
 
     Errors name the file as `shown`. The file must have exactly this `header`, schema first. `decode` makes one member
-    of plain JSON values, or raises DataError.
+    of plain JSON values, or raises DataError. A file of the schema of `former` has another way to decode them.
 
     Raises:
-        UserError: conflicted-baseline, mixed-baseline, old-schema, future-schema or unreadable-baseline, with the line
-            if known.
+        UserError: conflicted-baseline, mixed-baseline, unpaired-baseline, old-schema, future-schema or
+            unreadable-baseline, with the line if known.
     """
     text = _decode_text(data, shown)
     document = _parse_document(text, shown)
+    if former is not None and isinstance(document, dict) and document.get("schema") == former.schema:
+        header, decode = {**header, "schema": former.schema}, former.decode
     _check_header(document, shown, header, members)
     return dict(_decode_members(document[members], text, shown, decode))
+
+
+def parse_lines(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T]) -> Iterator[_T]:
+    """Yield the lines of a file of JSON lines after its header, each as `decode` makes it of plain JSON values.
+
+    Raises UserError as `parse_baseline`, with the line.
+    """
+    first, *lines = _decode_text(data, shown).split("\n")
+    _check_header({**_object(_parse_line(first, shown, 1)), "": {}}, shown, header, "")
+    for number, line in enumerate(lines, 2):
+        if not line:
+            continue
+        try:
+            yield decode(_parse_line(line, shown, number))
+        except DataError as mistake:
+            raise UserError("unreadable-baseline", mistake.message, file=shown, line=number) from None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _parse_line(text: str, shown: str, number: int) -> Any:
+    try:
+        return _parse_document(text, shown)
+    except UserError as problem:
+        raise UserError(problem.slug, problem.message, file=shown, line=number) from problem
 
 
 def _text(value: Any, newline: str) -> str:
     if isinstance(value, msgspec.Struct):
         value = _struct_members(value)
-    if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
+    if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct | dict):
         return _struct_a_line(value, newline)
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -135,7 +180,7 @@ def _has_figures(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and all(isinstance(member, float) for member in value.values())
 
 
-def _struct_a_line(values: list[msgspec.Struct], newline: str) -> str:
+def _struct_a_line(values: list[Any], newline: str) -> str:
     # json and not msgspec: msgspec has no space after a colon, and these lines are for reading.
     lines = (json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False) for value in values)
     return "[" + ",".join(f"{newline}  {line}" for line in lines) + newline + "]"
@@ -223,7 +268,7 @@ def _decode_members(
             yield name, decode(value)
         except DataError as mistake:
             line = _last_line(text, _key_pattern(name))
-            slug = mistake.slug if mistake.slug == MIXED else "unreadable-baseline"
+            slug = mistake.slug if mistake.slug in (MIXED, UNPAIRED) else "unreadable-baseline"
             raise UserError(slug, f"{name!r}: {mistake.message}", file=shown, line=line) from None
 
 

@@ -124,10 +124,10 @@ def _compared(project: Path, against: str) -> tuple[str, list[RunFinding]]:
 
 def _of_record(project: Path, path: Path | None) -> tuple[str | None, list[RunFinding]]:
     """Return the base commit of a run, and its binding findings."""
-    from precreg.report import read_merged_run, reports_folder
+    from precreg.report import RECORD_FILE, find_record, read_merged_run, reports_folder
 
-    path = path or reports_folder(project) / "record.json"
-    if not path.exists():
+    path = path or reports_folder(project) / RECORD_FILE
+    if not find_record(path).exists():
         raise UserError("nothing-to-allow", f"expected the record of a run but got file={path}, which is not there")
     record = read_merged_run([path])
     found = [finding for finding in record.findings if finding.binding]

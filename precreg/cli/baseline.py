@@ -32,27 +32,50 @@ def baseline_command() -> None:
 
 @baseline_command.command("diff")
 @click.argument("patterns", nargs=-1)
-@click.option("--verbose", "-v", is_flag=True, help="Show unchanged metrics, and the cases behind counts, too.")
+@click.option("--verbose", "-v", is_flag=True, help="Show every case and metric, and the cases behind counts, too.")
+@click.option("--markdown", is_flag=True, help="Print a table for the description of the merge request.")
+@click.option(
+    "--against",
+    metavar="REVISION",
+    help="Compare the baselines with those of a commit instead: auto is the merge base with the default branch.",
+)
 @click.pass_obj
-def baseline_diff_command(given: Path | None, /, patterns: tuple[str, ...], verbose: bool) -> None:
-    """Show the changes that accepting the matching proposals would make.
+def baseline_diff_command(
+    given: Path | None, /, patterns: tuple[str, ...], verbose: bool, markdown: bool, against: str | None
+) -> None:
+    """Show the changes that accepting the matching proposals would make, or those since a commit; losses first.
 
-    Without a pattern, also show the environments in which runs saw the bits of baselines again.
+    Many changes are counted by suite, and the largest are shown. Without a pattern, also show the environments in which
+    runs saw the bits of baselines again.
     """
     from precreg.baseline import diff_environments, diff_proposals
+    from precreg.cli.changes import (
+        MAX_SINGLE_CASES,
+        describe_many_proposals,
+        print_changes_since,
+        print_proposals_markdown,
+    )
     from precreg.cli.review import describe_change, describe_seen_environment
 
     project = project_of_option(given)
-    waiting, known = _sorted_proposals(project)
+    if against is not None:
+        print_changes_since(project, against, patterns, markdown=markdown, verbose=verbose)
+        return
+    waiting, known = _sorted_proposals(project, err=markdown)
     changes = diff_proposals(project, patterns, waiting=waiting, known=known)
-    for change in changes:
-        click.echo("\n".join(describe_change(change, verbose)))
+    if markdown:
+        print_proposals_markdown(changes, patterns, verbose=verbose)
+        return
+    if len(changes) > MAX_SINGLE_CASES and not verbose:
+        click.echo("\n".join(describe_many_proposals(changes)))
+    else:
+        click.echo("".join(f"{line}\n" for change in changes for line in describe_change(change, verbose)), nl=False)
     for seen in () if patterns else diff_environments(project):
         click.echo("\n".join(describe_seen_environment(seen, verbose)))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
-def _sorted_proposals(project: Path) -> tuple[WaitingProposals, Collection[str]]:
+def _sorted_proposals(project: Path, err: bool = False) -> tuple[WaitingProposals, Collection[str]]:
     """Return the proposals by origin and the ids of the suites' cases, and print which proposals are left out."""
     from precreg.baseline import WaitingProposals, pending_proposals, sort_proposals
     from precreg.suite import load_cases
@@ -64,7 +87,7 @@ def _sorted_proposals(project: Path) -> tuple[WaitingProposals, Collection[str]]
         return WaitingProposals(pending_proposals(project)), ()
     waiting = sort_proposals(project, cases)
     for line in _describe_left_out(waiting):
-        click.echo(line)
+        click.echo(line, err=err)
     return waiting, cases
 
 
@@ -370,13 +393,36 @@ def baseline_checksum_command(given: Path | None, /) -> None:
     click.echo(f"added the checksums of {number} {'baseline' if number == 1 else 'baselines'}")
 
 
+@baseline_command.command("migrate")
+@click.pass_obj
+def baseline_migrate_command(given: Path | None, /) -> None:
+    """Rewrite the baselines of earlier versions in the present form: people review a file, a sibling has the sums.
+
+    No figure, reason, author or date changes, and no case runs.
+    """
+    from precreg.baseline import lock_baselines, migrate_baselines, refuse_in_ci
+
+    project = project_of_option(given)
+    refuse_in_ci(os.environ)
+    with lock_baselines(project):
+        files = migrate_baselines(project)
+    entries = sum(files.values())
+    entries_text = "1 baseline" if entries == 1 else f"{entries} baselines"
+    click.echo(f"migrated {entries_text} in {'1 file' if len(files) == 1 else f'{len(files)} files'}")
+
+
 @baseline_command.command("list")
 @click.argument("patterns", nargs=-1)
 @click.option("--creep", is_flag=True, help="Show the cumulative loss of each, and its accepted values.")
+@click.option("--all", "everything", is_flag=True, help="Show each of many, too.")
 @click.pass_obj
-def baseline_list_command(given: Path | None, /, patterns: tuple[str, ...], creep: bool) -> None:
-    """Show every baseline, or the matching ones: when, by whom and why it was accepted."""
+def baseline_list_command(given: Path | None, /, patterns: tuple[str, ...], creep: bool, everything: bool) -> None:
+    """Show the baselines, or the matching ones: when, by whom and why each was accepted.
+
+    Many are counted by file.
+    """
     from precreg.baseline import accepted_value, read_all_entries
+    from precreg.cli.changes import describe_listed
     from precreg.cli.review import describe_accepted_value, describe_accepted_values, read_accept_terms
     from precreg.suite import select_names
 
@@ -386,11 +432,15 @@ def baseline_list_command(given: Path | None, /, patterns: tuple[str, ...], cree
     if not entries and not patterns:
         click.echo("no baseline: precreg baseline accept makes the first ones of proposals", err=True)
     chosen = select_names(sorted({place.id for place in entries}), patterns, noun="baseline")
+    entries = {place: entry for place, entry in entries.items() if place.id in chosen}
+    if terms is not None:
+        for place, entry in entries.items():
+            if entry.accepted:
+                click.echo("\n".join([str(place), *describe_accepted_values(terms, place, entry)]))
+        return
+    lines = []
     for place, entry in entries.items():
-        if place.id not in chosen:
-            continue
-        if terms is None:
-            known = "" if entry.known is None else f" (known bad: {entry.known.reason})"
-            click.echo(f"{place}: {describe_accepted_value(accepted_value(entry))}{known}")
-        elif entry.accepted:
-            click.echo("\n".join([str(place), *describe_accepted_values(terms, place, entry)]))
+        known = "" if entry.known is None else f" (known bad: {entry.known.reason})"
+        lines.append(f"{place}: {describe_accepted_value(accepted_value(entry))}{known}")
+    for line in lines if everything else describe_listed(entries, lines):
+        click.echo(line)

@@ -185,11 +185,12 @@ def _git(folder: Path) -> DoctorFinding:
 
 
 def _baselines(project: Path) -> DoctorFinding:
-    """Return the number of baselines, and of those that have no checksum. Damaged files are broken."""
-    from precreg.baseline import count_unchecked_entries, read_all_entries
+    """Return the number of baselines, and of those in the form of earlier versions. Damaged files are broken."""
+    from precreg.baseline import count_unchecked_entries, read_all_entries, single_files
 
     try:
         number, unchecked = len(read_all_entries(project)), count_unchecked_entries(project)
+        former = len(single_files(project))
     except UserError as problem:
         place = f"{problem.file}:{problem.line}: " if problem.line else f"{problem.file}: "
         return DoctorFinding("baselines", "broken", f"{place if problem.file else ''}{problem.message}")
@@ -197,7 +198,9 @@ def _baselines(project: Path) -> DoctorFinding:
         return DoctorFinding("baselines", "absent", "none yet; precreg baseline accept stores the first")
     counted = "1 baseline" if number == 1 else f"{number} baselines"
     missing = f", {unchecked} without a checksum: precreg baseline checksum adds it" if unchecked else ""
-    return DoctorFinding("baselines", "ok", f"{counted}{missing}")
+    files = "1 file" if former == 1 else f"{former} files"
+    older = f", {files} of an earlier version: precreg baseline migrate rewrites them" if former else ""
+    return DoctorFinding("baselines", "ok", f"{counted}{missing}{older}")
 
 
 def _history(project: Path, place: str | None) -> DoctorFinding:

@@ -36,7 +36,7 @@ COMMANDS = {
     "reduce": CommandEntry(
         "reduce", "Find the fewest operations of a failing case that still fail; write their suite."
     ),
-    "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, checksum, list."),
+    "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, list, migrate."),
     "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
     "capture": CommandEntry("capture", "Run a program, record the calls of a function, and write them as a suite."),

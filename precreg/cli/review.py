@@ -106,12 +106,16 @@ def accept_and_report(
     Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
     from precreg.baseline import accept_proposals, require_unchanged
+    from precreg.cli.changes import print_accepted
     from precreg.vcs import git_author
+
+    chosen: list[ProposalChange] = []
 
     def confirm(changes: Sequence[ProposalChange]) -> Mapping[str, str]:
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
+        chosen.extend(changes)
         _warn_before_reruns(terms, changes)
         return _rerun(terms, [change for change in changes if change.needs_rerun])
 
@@ -127,9 +131,7 @@ def accept_and_report(
         confirm=confirm,
         waiting=terms.waiting,
     )
-    for place, entry in accepted.items():
-        notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
-        click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
+    print_accepted(terms.project, accepted, chosen)
     _warn_of_powerless(terms, {place.id: entry for place, entry in accepted.items()})
     return [place.id for place in accepted]
 

@@ -1,4 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .baseline_changes import count_changes as count_changes
+from .baseline_changes import render_changes_markdown as render_changes_markdown
+from .baseline_changes import render_changes_terminal as render_changes_terminal
 from .calibration import calibration_json as calibration_json
 from .calibration import calibration_yaml as calibration_yaml
 from .calibration import describe_uncalibrated as describe_uncalibrated
@@ -22,6 +25,7 @@ from .causes.search import search_json as search_json
 from .causes.search import search_story as search_story
 from .ci_reports import JunitDialect as JunitDialect
 from .describe import STATUS_LABELS as STATUS_LABELS
+from .describe import count_cases as count_cases
 from .describe import count_differences as count_differences
 from .describe import describe_benchmark_difference as describe_benchmark_difference
 from .describe import finding_notes as finding_notes
@@ -55,6 +59,8 @@ from .layout import format_columns as format_columns
 from .layout import wrap_lines as wrap_lines
 from .page_words import Language as Language
 from .pairs import describe_no_version as describe_no_version
+from .record import RECORD_FILE as RECORD_FILE
+from .record import find_record as find_record
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding

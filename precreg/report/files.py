@@ -13,9 +13,10 @@ from precreg.report.ci_reports import JunitDialect, render_codequality, render_r
 from precreg.report.findings import add_messages
 from precreg.report.html import render_run_html
 from precreg.report.page_words import DEFAULT_LANGUAGE, Language
+from precreg.report.record import write_run_record
 from precreg.report.summaries import render_run_markdown
 from precreg.run import RunOutputs
-from precreg.storage import make_scratch_folder, replace_file, report_write_errors, write_json_record
+from precreg.storage import make_scratch_folder, replace_file, report_write_errors
 from precreg.types import Case, Diagnosis, RunRecord
 
 
@@ -54,11 +55,11 @@ def write_reports(
     }
     make_reports_folder(folder)
     # The record first: `precreg report` can make every other file from it again.
-    write_json_record(run, folder / "record.json")
+    record = write_run_record(run, folder)
     for name, text in texts.items():
         with report_write_errors(str(folder / name)):
             replace_file(folder / name, text.encode())
-    return [folder / name for name in ("record.json", *texts)]
+    return [record, *(folder / name for name in texts)]
 
 
 def explain_case(

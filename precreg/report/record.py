@@ -16,6 +16,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
+from precreg.measure import metrics_to_keep
+from precreg.report.describe import sort_results
 from precreg.report.run_findings import add_run_finding_message
 from precreg.report.sections import (
     describe_orphan,
@@ -27,19 +29,29 @@ from precreg.report.sections import (
     without_shard,
 )
 from precreg.run import count_diagnoses
-from precreg.storage import read_json_record
+from precreg.storage import (
+    PACKED_SUFFIX,
+    encode_record,
+    read_json_record,
+    replace_file,
+    report_write_errors,
+    write_packed_record,
+)
 from precreg.types import (
     RECORD_SCHEMA,
     CaseResult,
     ChosenRevision,
+    Comparison,
     Environment,
     FindingKind,
     GitState,
     Orphan,
+    Reason,
     RunDiagnoses,
     RunFinding,
     RunRecord,
     RunWarning,
+    Status,
     StoredText,
     Study,
     Verdict,
@@ -52,6 +64,71 @@ from precreg.verdict import combined_losses, pooled_losses, run_exit_code
 _SEPARATOR = " | "
 # A run of 1,000,000 shards must not print each missing one.
 _MOST_MISSING = 5
+
+
+RECORD_FILE = "record.json"
+# Bytes of a record in plain JSON; a larger one is compressed, and lacks the samples of most passed cases. GitLab takes
+# artifacts of 100 MB by default, and a run may have several shards. 10,000 cases like the shipped ones have 359 MB in
+# plain JSON, and 17 MB so.
+MAX_PLAIN_BYTES = 25_000_000
+# Passed cases that keep their samples in a large record: as many as the page shows in detail (html.py).
+PASSED_WITH_SAMPLES = 100
+# Cases that repeat accepted bits, or fail as declared, have no ratio for statistics, in a merge of shards either.
+_WITHOUT_STATISTICS = (Reason.IDENTICAL, Reason.EXPECTED_FAILURE)
+
+
+def write_run_record(record: RunRecord, folder: Path, max_plain_bytes: int = MAX_PLAIN_BYTES) -> Path:
+    """Write the record of a run into a folder of reports, and return its path: record.json, or record.json.gz.
+
+    A compressed record gives the same reports. Raises UserError (not-writable).
+    """
+    plain, data = folder / RECORD_FILE, encode_record(record)
+    packed = plain.with_name(plain.name + PACKED_SUFFIX)
+    path, former = (plain, packed) if len(data) <= max_plain_bytes else (packed, plain)
+    if path is plain:
+        with report_write_errors(str(plain)):
+            replace_file(plain, data)
+    else:
+        write_packed_record(_without_samples(record), packed)
+    with report_write_errors(str(former)):
+        former.unlink(missing_ok=True)
+    return path
+
+
+def _without_samples(record: RunRecord) -> RunRecord:
+    """Remove the samples of passed cases that the page has no details of; no report of a large run shows them."""
+    passed, thin = 0, set()
+    for result in sort_results(record.results):
+        if result.verdict.status is Status.PASSED and result.verdict.reason is not Reason.IMPROVED:
+            passed += 1
+            if passed > PASSED_WITH_SAMPLES and result.verdict.reason in _WITHOUT_STATISTICS:
+                thin.add(result.id)
+    results = (_without_sample(result) if result.id in thin else result for result in record.results)
+    return replace(record, results=tuple(results))
+
+
+def _without_sample(result: CaseResult) -> CaseResult:
+    outcome, baseline = result.outcome, result.baseline
+    comparisons = tuple(map(_kept_figures, outcome.comparisons))
+    if baseline is not None:
+        baseline = replace(baseline, entry=replace(baseline.entry, groups={}, sketch={}))
+    return replace(result, outcome=replace(outcome, comparisons=comparisons), baseline=baseline)
+
+
+def _kept_figures(comparison: Comparison) -> Comparison:
+    """Return a comparison with the metrics that baselines and histories keep, and without samples."""
+    kept = metrics_to_keep(comparison.described)
+    metrics = {name: value for name, value in comparison.metrics.items() if name in kept}
+    return replace(comparison, metrics=metrics, groups=(), histogram=None, heat=None, worst=None, places={})
+
+
+def find_record(path: Path) -> Path:
+    """Return the record in a folder of reports, or beside the name of a plain one; the newer of two."""
+    plain = path / RECORD_FILE if path.is_dir() else path
+    candidates = (plain, plain.with_name(plain.name + PACKED_SUFFIX)) if plain.name else (plain,)
+    # A kill may leave the former record beside the new one.
+    found = [each for each in candidates if each.is_file()]
+    return max(found, key=lambda each: each.stat().st_mtime_ns, default=plain)
 
 
 class _StoredRun(RunRecord, frozen=True):
@@ -102,7 +179,7 @@ def read_merged_run(paths: Sequence[Path]) -> RunRecord:
     Raises:
         UserError: as `read_run_record`, `require_every_shard` and `merge_run_records`.
     """
-    records = [read_run_record(path / "record.json" if path.is_dir() else path) for path in paths]
+    records = [read_run_record(find_record(path)) for path in paths]
     require_every_shard(records)
     return merge_run_records(records)
 

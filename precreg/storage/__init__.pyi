@@ -65,11 +65,13 @@ from .python_source import names_bound as names_bound
 from .python_source import names_imported as names_imported
 from .python_source import parse_module as parse_module
 from .python_source import relative_import_folder as relative_import_folder
+from .record_file import PACKED_SUFFIX as PACKED_SUFFIX
 from .record_file import encode_record as encode_record
 from .record_file import future_schema as future_schema
 from .record_file import read_json_record as read_json_record
 from .record_file import schema_age as schema_age
 from .record_file import write_json_record as write_json_record
+from .record_file import write_packed_record as write_packed_record
 from .safetensors import find_safetensors as find_safetensors
 from .safetensors import write_safetensors as write_safetensors
 from .table_file import DELIMITERS as DELIMITERS

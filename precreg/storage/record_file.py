@@ -1,11 +1,16 @@
 """How are records and their schema versions stored?
 
-Records are JSON with the name and version of their schema. Reading gives back the same float64 values.
+Records are JSON with the name and version of their schema. Reading gives back the same float64 values. A large record
+may be compressed by gzip, with another suffix.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
+import zlib
+from errno import EFBIG
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -27,6 +32,23 @@ def write_json_record(record: msgspec.Struct, path: Path) -> None:
     """
     with report_write_errors(str(path)):
         replace_file(path, encode_record(record))
+
+
+# The suffix of a compressed record beside the name of a plain one.
+PACKED_SUFFIX = ".gz"
+# Level 6 of gzip takes 2 s for 160 MB; level 9 takes twice as long and saves 1 %.
+_GZIP_LEVEL = 6
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def write_packed_record(record: msgspec.Struct, path: Path) -> None:
+    """Write a record as `write_json_record` does, compressed by gzip. Equal records give equal bytes.
+
+    Raises:
+        UserError: not-writable.
+    """
+    with report_write_errors(str(path)):
+        replace_file(path, gzip.compress(encode_record(record), _GZIP_LEVEL, mtime=0))
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
@@ -57,7 +79,7 @@ def future_schema(found: object, own: str, file: str, line: int | None = None) -
 def read_json_record(
     path: Path, kind: type[_T], schema: str, noun: str, *, max_bytes: int = MAX_READ_BYTES, strict: bool = True
 ) -> _T:
-    """Read a record of this schema or an older one; unknown fields are ignored.
+    """Read a record of this schema or an older one, compressed or not; unknown fields are ignored.
 
     `noun` names the kind of record in messages, as in "a run record". Without `strict`, a number may be its text, such
     as "inf", which JSON has no number for.
@@ -82,12 +104,26 @@ class _Header(msgspec.Struct):
 
 def _read_bytes(path: Path, noun: str, max_bytes: int) -> bytes:
     try:
-        return read_regular_file(path, max_bytes)
+        data = read_regular_file(path, max_bytes)
+        return _unpack(data, path, max_bytes) if data.startswith(_GZIP_MAGIC) else data
+    except zlib.error as problem:
+        raise UserError("unreadable-record", f"expected {noun} but got: {problem}", file=str(path)) from problem
     except FileNotFoundError as problem:
         raise UserError("missing-file", f"expected {noun}, but there is no such file", file=str(path)) from problem
     except OSError as problem:
         message = f"expected {noun} but got: {problem.strerror or problem}"
         raise UserError("unreadable-record", message, file=str(path)) from problem
+
+
+def _unpack(data: bytes, path: Path, max_bytes: int) -> bytes:
+    # A few kilobytes may unpack to gigabytes, so the limit counts for the content.
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    content = unpacker.decompress(data, max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(EFBIG, os.strerror(EFBIG), str(path))
+    if not unpacker.eof:
+        raise zlib.error("the compressed data end too early")
+    return content
 
 
 def _decode(data: bytes, kind: type[_T], path: Path, noun: str, strict: bool) -> _T:

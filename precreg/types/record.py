@@ -21,8 +21,8 @@ from precreg.types.warning import Orphan, RunFinding, RunWarning, StoredText
 # Schema 2 stores facts where schema 1 stored sentences: orphans and warnings.
 RECORD_SCHEMA = "precreg-record/2"
 # A new meaning of digests or figures raises it together with the schemas of proposals and journals: old values would be
-# compared with unlike ones.
-BASELINE_SCHEMA = "precreg-baseline/3"
+# compared with unlike ones. Schema 4 has the digests and figures of schema 3, in two files.
+BASELINE_SCHEMA = "precreg-baseline/4"
 # The definition digest of a test-defined case begins with it. No suite lists such a case, so only running the tests
 # shows whether it still exists.
 TEST_DEFINED_PREFIX = "pytest-"

@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from os.path import isfile, normpath, realpath
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from time import time_ns
 from typing import Any, NamedTuple
 
@@ -121,10 +121,10 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
 
     Raises UserError (bad-dependencies) for an installed kind whose declaration fails.
     """
-    accepted = {path.partition("/")[2].partition("/")[2] for path in changed if path.startswith("baselines/")}
-    return [
-        case for case in cases if f"{case.tier}/{case.suite}.json" in accepted or _is_affected(case, changed, project)
-    ]
+    # The entries of a suite and their sums are two files, which differ in their suffix.
+    files = (PurePosixPath(path).with_suffix("").parts for path in changed if path.startswith("baselines/"))
+    accepted = {parts[2:] for parts in files}
+    return [case for case in cases if (case.tier, case.suite) in accepted or _is_affected(case, changed, project)]
 
 
 def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:

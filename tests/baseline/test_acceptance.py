@@ -7,6 +7,7 @@ import pytest
 from precreg.baseline.acceptance import acceptance_commit, commit_has_entry
 from precreg.baseline.store import Baselines
 from precreg.types import NoAcceptedVersion
+from tests.baseline.plain import document_of, write_former
 from tests.e2e.command import change, git, precreg, repository, with_suite
 
 SUITE = """\
@@ -88,6 +89,21 @@ def test_the_same_values_with_another_reason_or_in_another_format_are_the_same_b
     commit(project, "accepted again, and formatted")
     forget()
     assert acceptance_commit(project, CASE, FILE) == first
+
+
+def test_a_migration_leaves_the_commit_that_accepted(project):
+    path = project / FILE
+    write_former(path, document_of(path))
+    first = commit(project, "accepted by an earlier version")
+    former = Baselines(project).lookup(CASE, ("generic",))
+    assert precreg(project, "baseline", "migrate").stdout == "migrated 2 baselines in 1 file\n"
+    second = commit(project, "migrated")
+    forget()
+    assert acceptance_commit(project, CASE, FILE) == first
+    now = Baselines(project).lookup(CASE, ("generic",))
+    assert now == former
+    assert commit_has_entry(project, first, CASE, now)
+    assert commit_has_entry(project, second, CASE, former)
 
 
 def test_a_baseline_that_moved_was_accepted_where_it_was_before(project):

@@ -11,17 +11,11 @@ from msgspec.structs import replace
 
 from precreg.baseline.integrity.criteria import CasePairs, ProjectSide
 from precreg.baseline.integrity.findings import find_rewritten_entries
-from precreg.baseline.store import (
-    BaselineKey,
-    add_checksums,
-    baseline_header,
-    count_unchecked_entries,
-    read_all_entries,
-    read_baseline_file,
-    store_entries,
-)
+from precreg.baseline.store import BaselineKey, add_checksums, count_unchecked_entries, read_all_entries, store_entries
+from precreg.baseline.suite_file import baseline_header, read_baseline_file
 from precreg.baseline.text import entry_checksum, render_baseline
 from precreg.errors import UserError
+from tests.baseline.plain import document_of, sibling, write_former
 from tests.baseline.samples import entries, entry
 
 X, Y = BaselineKey("generic", "unit/a/x"), BaselineKey("generic", "unit/a/y")
@@ -41,7 +35,7 @@ def refused(project, text):
 
 def test_every_stored_entry_has_the_checksum_of_its_content(tmp_path):
     store_entries(tmp_path, {X: entry(error=0.5), Y: entry(error=1.0)})
-    cases = json.loads(stored(tmp_path))["cases"]
+    cases = document_of(tmp_path / X.file)["cases"]
     assert [case["checksum"] for case in cases.values()] == [entry_checksum(case) for case in cases.values()]
     assert cases["x"]["checksum"] != cases["y"]["checksum"]
     assert re.fullmatch("[0-9a-f]{16}", cases["x"]["checksum"])
@@ -67,18 +61,24 @@ def test_an_entry_that_was_edited_is_named_with_its_line_and_what_to_do(tmp_path
 
 @pytest.mark.parametrize("checksum", ["", "0" * 16, None, 7, [], {"a": []}])
 def test_a_checksum_of_any_kind_that_does_not_fit_is_refused(tmp_path, checksum):
+    slug = "unpaired-baseline" if isinstance(checksum, str) else "mixed-baseline"
     store_entries(tmp_path, {X: entry()})
     document = json.loads(stored(tmp_path))
-    document["cases"]["x"]["checksum"] = checksum
-    assert refused(tmp_path, json.dumps(document)).slug == "mixed-baseline"
+    whole = document_of(tmp_path / X.file) | {"schema": "precreg-baseline/3"}
+    document["cases"]["x"]["checksum"] = whole["cases"]["x"]["checksum"] = checksum
+    assert refused(tmp_path, json.dumps(document)).slug == slug
+    assert refused(tmp_path, json.dumps(whole)).slug == "mixed-baseline"
 
 
 def test_every_mixture_of_two_sides_is_refused(tmp_path):
     """Two sides change the figures and the reason of one entry; whoever resolves takes hunks of each."""
-    sides = []
+    sides, sums = [], []
     for error, reason in ((0.5, "mine"), (1.0, "theirs")):
         store_entries(tmp_path, {X: replace(entry(error=error, reason=reason), seen=[reason])})
         sides.append(stored(tmp_path).splitlines(keepends=True))
+        sums.append(sibling(tmp_path / X.file).read_text())
+    # git merges the lines of the sums.
+    sibling(tmp_path / X.file).write_text("".join(dict.fromkeys("".join(sums).splitlines(keepends=True))))
     differing = [number for number, (mine, theirs) in enumerate(zip(*sides, strict=True)) if mine != theirs]
     assert len(differing) >= 4
     for choice in product((0, 1), repeat=len(differing)):
@@ -107,20 +107,21 @@ def test_the_checksum_of_an_entry_stays_what_it_was():
 
 
 def test_entries_of_earlier_versions_are_read_counted_and_completed(tmp_path):
-    (tmp_path / X.file).parent.mkdir(parents=True)
-    before = render_baseline(HEADER, {"x": entry(), "y": entry(error=1.0)})
-    (tmp_path / X.file).write_text(before)
-    accepted = read_all_entries(tmp_path)
+    accepted = {X: entry(), Y: entry(error=1.0)}
+    store_entries(tmp_path, accepted)
+    before = document_of(tmp_path / X.file)
+    write_former(tmp_path / X.file, before)
+    assert read_all_entries(tmp_path) == accepted
     assert count_unchecked_entries(tmp_path) == 2
     assert add_checksums(tmp_path) == 2
     assert read_all_entries(tmp_path) == accepted
     assert (count_unchecked_entries(tmp_path), add_checksums(tmp_path)) == (0, 0)
-    assert [line for line in stored(tmp_path).splitlines() if '"checksum"' not in line] == before.splitlines()
+    assert document_of(tmp_path / X.file) == before
 
 
 def test_an_added_checksum_is_no_changed_baseline(tmp_path):
-    (tmp_path / X.file).parent.mkdir(parents=True)
-    (tmp_path / X.file).write_text(render_baseline(HEADER, {"x": replace(entry(), definition="pytest-1:aa")}))
+    store_entries(tmp_path, {X: replace(entry(), definition="pytest-1:aa")})
+    write_former(tmp_path / X.file, document_of(tmp_path / X.file))
     base = ProjectSide({}, read_all_entries(tmp_path))
     add_checksums(tmp_path)
     head = ProjectSide({}, read_all_entries(tmp_path))

@@ -1,12 +1,12 @@
 """Which baselines of a project creep: all that a run looks up, whatever it selects, unless it is allowed."""
 
-import json
 import shutil
 
 import pytest
 
 from precreg.baseline.cumulative import find_cumulative_losses
 from precreg.suite.expand import load_cases
+from tests.baseline.plain import document_of, write_document
 from tests.e2e.command import change
 from tests.scaled import A, B, Project
 
@@ -68,11 +68,10 @@ def test_an_allowance_names_the_reason(copy):
 
 def test_the_baseline_that_a_run_looks_up_is_the_one_that_counts(copy):
     generic = copy / "baselines/generic/unit/s.json"
-    own = json.loads(generic.read_text()) | {"environment": "cpu"}
+    own = document_of(generic) | {"environment": "cpu"}
     for entry in own["cases"].values():
-        del entry["accepted"], entry["reach"], entry["checksum"]
-    (copy / "baselines/cpu/unit").mkdir(parents=True)
-    (copy / "baselines/cpu/unit/s.json").write_text(json.dumps(own))
+        del entry["accepted"], entry["reach"]
+    write_document(copy / "baselines/cpu/unit/s.json", own)
     assert found(copy) == {}
     assert list(found(copy, ("generic",))) == [A, B]
 

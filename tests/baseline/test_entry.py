@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.baseline.entry import SKETCH_BYTES, entry_from, error_sketches
-from precreg.baseline.store import baseline_header
+from precreg.baseline.suite_file import baseline_header
 from precreg.baseline.text import render_baseline
 from precreg.measure.metrics import METRICS, baseline_metrics
 from precreg.types.outcome import AxisGroups, Comparison, Execution, Histogram, Outcome

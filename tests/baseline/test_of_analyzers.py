@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from precreg.baseline.entry import entry_from
 from precreg.baseline.proposal import Proposal, replace_proposals
 from precreg.baseline.review import diff_proposals
-from precreg.baseline.store import BaselineKey, baseline_header, decode_entry, store_entries
+from precreg.baseline.store import BaselineKey, store_entries
+from precreg.baseline.suite_file import baseline_header, decode_entry
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.measure.metrics import baseline_metrics
 from precreg.types.metric import MetricDescription

@@ -21,8 +21,10 @@ from precreg.baseline.review import (
     diff_proposals,
     reject_proposals,
 )
-from precreg.baseline.store import BaselineKey, baseline_header, lock_baselines, read_all_entries, store_entries
-from precreg.baseline.text import render_baseline
+from precreg.baseline.store import BaselineKey, lock_baselines, read_all_entries, store_entries
+from precreg.baseline.suite_file import baseline_header, sums_header
+from precreg.baseline.sums import render_sums
+from precreg.baseline.text import render_baseline, split_with_checksum
 from precreg.errors import UserError
 from precreg.types.record import BaselineEntry, BaselineOutput
 from precreg.types.verdict import Reason
@@ -397,13 +399,17 @@ class StoreAgainstModel(RuleBasedStateMachine):
         expected: dict[tuple[str, str], dict[str, BaselineEntry]] = {}
         for place, accepted in self.accepted.items():
             expected.setdefault((place.environment, place.suite), {})[place.name] = accepted
-        texts = {
-            f"{environment}/{suite}.json": render_baseline(
-                baseline_header(environment, suite), dict(sorted(cases.items())), checked=True
-            ).encode()
-            for (environment, suite), cases in expected.items()
-        }
-        assert files(self.project / "baselines") == texts
+        texts = {}
+        for (environment, suite), cases in expected.items():
+            parts = {name: split_with_checksum(case) for name, case in sorted(cases.items())}
+            header = baseline_header(environment, suite)
+            shown, sums = f"{environment}/{suite}.json", f"{environment}/{suite}.sums"
+            texts[shown] = render_baseline(header, {name: part.shown for name, part in parts.items()}).encode()
+            each = {name: {part.checksum: part.sums} for name, part in parts.items()}
+            texts[sums] = render_sums(sums_header(environment, suite), each).encode()
+        found = files(self.project / "baselines")
+        found.pop(".gitattributes", None)
+        assert found == texts
 
 
 TestStoreAgainstModel = StoreAgainstModel.TestCase

@@ -8,17 +8,8 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from precreg.baseline.store import (
-    BaselineKey,
-    Baselines,
-    baseline_file,
-    baseline_header,
-    decode_entry,
-    delete_file,
-    read_all_entries,
-    store_entries,
-    write_file,
-)
+from precreg.baseline.store import BaselineKey, Baselines, delete_file, read_all_entries, store_entries, write_file
+from precreg.baseline.suite_file import baseline_file, baseline_header, decode_entry
 from precreg.baseline.text import render_baseline
 from precreg.errors import UserError
 from precreg.storage import DataError

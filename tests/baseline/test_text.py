@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precreg.baseline.store import baseline_header, decode_entry
+from precreg.baseline.suite_file import baseline_header, decode_entry
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.types.outcome import Histogram
 from precreg.types.record import BaselineEntry, BaselineOutput
-from tests.baseline.samples import ROAD, entries, entry
+from tests.baseline.samples import entries, entry
 
 HEADER = baseline_header("generic", "unit/row_sum")
+SCHEMA = HEADER["schema"].encode()
 SAMPLE = render_baseline(HEADER, {"float16": entry(error=0.5, reason="first"), "float32": entry(error=0.0625)}).encode()
 
 
@@ -32,11 +33,6 @@ def refused(data: bytes) -> UserError:
 def line_of(data: bytes, start: bytes, occurrence: int = 1) -> int:
     lines = [number for number, line in enumerate(data.split(b"\n"), 1) if line.strip().startswith(start)]
     return lines[occurrence - 1]
-
-
-def test_the_golden_file_is_rendered_again_byte_for_byte():
-    golden = (ROAD / "baselines/generic/unit/row_sum.json").read_bytes()
-    assert render_baseline(HEADER, read(golden)).encode() == golden
 
 
 @settings(deadline=None)
@@ -169,23 +165,23 @@ def test_json_of_another_kind_is_unreadable(data):
 
 
 def test_a_schema_from_the_future_says_so_before_anything_else():
-    future = SAMPLE.replace(b"precreg-baseline/3", b"precreg-baseline/4").replace(b'"dtype"', b'"format"')
+    future = SAMPLE.replace(SCHEMA, b"precreg-baseline/5").replace(b'"dtype"', b'"format"')
     assert refused(future).slug == "future-schema"
 
 
 def test_an_old_schema_says_so_before_anything_else():
     """Its digests are SHA-256: taken for ours, they would call every input and every bit changed."""
-    old = SAMPLE.replace(b"precreg-baseline/3", b"precreg-baseline/1").replace(b'"dtype"', b'"format"')
+    old = SAMPLE.replace(SCHEMA, b"precreg-baseline/1").replace(b'"dtype"', b'"format"')
     problem = refused(old)
     assert problem.slug == "old-schema"
-    assert "expected schema precreg-baseline/3 but got schema=precreg-baseline/1" in problem.message
+    assert "expected schema precreg-baseline/4 but got schema=precreg-baseline/1" in problem.message
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (b"precreg-baseline/3", b"precreg-record/7"),
-        (b"precreg-baseline/3", b"precreg-baseline/two"),
+        (SCHEMA, b"precreg-record/7"),
+        (SCHEMA, b"precreg-baseline/two"),
         (b'"unit/row_sum"', b'"unit/softmax"'),
         (b'"generic"', b'"ascend"'),
         (b'"environment"', b'"enviroment"'),

@@ -13,11 +13,11 @@ from precreg.baseline.store import (
     BaselineKey,
     lock_baselines,
     read_all_entries,
-    read_baseline_file,
     remove_entries,
     store_entries,
     write_file,
 )
+from precreg.baseline.suite_file import read_baseline_file, sums_file
 from precreg.errors import UserError
 from tests.baseline.samples import entry
 
@@ -62,7 +62,7 @@ def test_putting_and_removing_leave_the_other_entries(tmp_path):
 def test_a_file_that_holds_no_entry_goes(tmp_path):
     store_entries(tmp_path, {PLACE: entry()})
     remove_entries(tmp_path, [PLACE])
-    assert not (tmp_path / PLACE.file).exists()
+    assert list((tmp_path / PLACE.file).parent.iterdir()) == []
     remove_entries(tmp_path, [PLACE])
 
 
@@ -116,14 +116,16 @@ def overfill_and_tell(project: Path) -> None:
     try:
         overfill(project)
     except UserError as problem:
-        os._exit(7 if problem.slug == "not-writable" and problem.file == PLACE.file else 1)
+        os._exit(7 if problem.slug == "not-writable" and problem.file == sums_file(PLACE.file) else 1)
 
 
 def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
     store_entries(tmp_path, {PLACE: entry()})
-    before = (tmp_path / PLACE.file).read_bytes()
+    folder = (tmp_path / PLACE.file).parent
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert sorted(before) == ["a.json", "a.sums"]
     assert in_child(overfill_and_tell, tmp_path) == 7
-    assert {path.name: path.read_bytes() for path in (tmp_path / PLACE.file).parent.iterdir()} == {"a.json": before}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("closed", ["baselines/generic/unit", "."])

@@ -12,8 +12,10 @@ from precreg.baseline import review as change
 from precreg.baseline.review import diff_proposals
 from precreg.cli.baseline import DEFAULT_RERUNS
 from precreg.cli.baseline import baseline_command as group
+from precreg.cli.changes import ACCEPTED_FILE, MAX_LISTED, MAX_SINGLE_CASES
 from precreg.cli.review import ANSWERS, read_accept_terms, review_interactively
 from precreg.measure.metrics import mean_metrics
+from precreg.report.baseline_changes import MAX_CHANGED_CASES, MAX_CHANGED_SUITES
 from precreg.run.rerun import NOT_RERUN
 from precreg.tolerance.pyramid import DEFAULT_GROWTHS
 from precreg.types.case import CUMULATIVE_LOSS, STATISTIC
@@ -21,10 +23,10 @@ from precreg.verdict.limits import ROUNDING_FLOOR_ULP
 from precreg.verdict.statistics.uncertainty import MIN_SAMPLES
 from precreg.verdict.whole_run import CUMULATIVE_BUDGET
 from tests.docs.test_docs import commands, matches, names, page, sections, table, write_files
-from tests.e2e.command import OUTSIDE, precreg, repository
+from tests.e2e.command import OUTSIDE, git, precreg, repository
 
 PAGE = page("review.md")
-WALK, LIST = "baseline review", "baseline list --creep"
+WALK, LIST, DIFF = "baseline review", "baseline list --creep", "baseline diff --against HEAD --markdown"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,8 @@ def project(tmp_path_factory):
     precreg(project, *run.split())
     assert accept == 'baseline accept --all --reason "first version"'
     assert precreg(project, "baseline", "accept", "--all", "--reason", "first version").returncode == 0
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "accepted")
     kernels = project / "suites/unit/kernels.py"
     before, after = re.search(r"sed -i.bak 's/(.*)/(.*)/'", PAGE).groups()
     kernels.write_text(kernels.read_text().replace(before, after))
@@ -72,6 +76,10 @@ def test_the_walk_is_what_the_page_shows_and_the_list_after_it(project):
     listed = precreg(project, *LIST.split()).stdout.splitlines()
     for line, printed in zip(dict(commands(PAGE))[LIST].splitlines(), listed, strict=True):
         assert matches(line, printed)
+    for line, printed in zip(
+        dict(commands(PAGE))[DIFF].splitlines(), precreg(project, *DIFF.split()).stdout.splitlines(), strict=True
+    ):
+        assert matches(line, printed)
 
 
 def keys():
@@ -83,8 +91,18 @@ def options(name):
 
 
 def test_every_option_that_is_named_is_one_and_every_one_of_the_review_is_named():
-    asked = set(re.findall(r"--[a-z]+", PAGE)) - {"--against"}
-    assert options("review") <= asked <= options("review") | options("accept") | options("list")
+    asked = set(re.findall(r"--[a-z]+", PAGE))
+    shown = options("accept") | options("list") | options("diff")
+    assert options("review") <= asked <= options("review") | shown
+
+
+def test_bounds_of_the_merge_request_are_the_programs():
+    shown = sections(PAGE)["In the merge request"]
+    assert MAX_CHANGED_CASES == MAX_CHANGED_SUITES == MAX_SINGLE_CASES == 20
+    assert "up to 20 cases" in shown
+    assert "more than 20 cases" in shown
+    assert f"more than {MAX_LISTED} baselines" in shown
+    assert f"`{ACCEPTED_FILE}`" in shown
 
 
 def test_answers_are_those_that_there_are():

@@ -4,7 +4,6 @@ import gc
 import importlib
 import os
 import pkgutil
-import re
 import shutil
 import signal
 import subprocess
@@ -204,11 +203,6 @@ def change(file, before, after):
     text = file.read_text()
     assert text.count(before) == 1, f"{before!r} stands {text.count(before)} times in {file}"
     file.write_text(text.replace(before, after))
-
-
-def without_checksums(text):
-    """Return the text of a baseline file as earlier versions wrote it, which a test may edit by hand."""
-    return re.sub(r'\n *"checksum": "[0-9a-f]*",', "", text)
 
 
 def with_suite(folder, suite, kernel="import numpy as np\n\n\ndef same(x):\n    return x\n", name="s"):

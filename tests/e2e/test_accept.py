@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.baseline.plain import document_of, write_document
 from tests.e2e.command import change, copy_of, git, precreg
 from tests.e2e.test_road import BASELINE, KERNEL, NARROW, ROAD, WIDE
 
@@ -148,10 +149,10 @@ def test_an_environment_of_its_own_falls_back_until_it_has_baselines_of_its_own(
 def test_a_changed_definition_is_stale_and_changed_inputs_are_told_apart(project):
     change(project / "suites/unit/row_sum.yaml", "high: 1", "high: 2")
     assert "stale" in precreg(project, "run", "float32-8x256").stdout
-    baseline = json.loads((project / BASELINE).read_text())
+    baseline = document_of(project / BASELINE)
     change(project / "suites/unit/row_sum.yaml", "high: 2", "high: 1")
     baseline["cases"]["float32-8x256"]["inputs"][0] = "0" * 32
-    (project / BASELINE).write_text(json.dumps(baseline))
+    write_document(project / BASELINE, baseline)
     assert "inputs_changed" in precreg(project, "run", "float32-8x256").stdout
 
 

@@ -77,8 +77,8 @@ def test_two_suites_of_one_name(tmp_path):
         (lambda text: text[: len(text) // 2], "unreadable-baseline"),
         (lambda text: "", "unreadable-baseline"),
         (lambda text: "\0\xff", "unreadable-baseline"),
-        (lambda text: text.replace("precreg-baseline/3", "precreg-baseline/99"), "future-schema"),
-        (lambda text: text.replace("precreg-baseline/3", "precreg-baseline/1"), "old-schema"),
+        (lambda text: text.replace("precreg-baseline/4", "precreg-baseline/99"), "future-schema"),
+        (lambda text: text.replace("precreg-baseline/4", "precreg-baseline/1"), "old-schema"),
         (lambda text: text.replace('"float16"', "16", 1), "unreadable-baseline"),
         (
             lambda text: text.replace('      "reason"', '<<<<<<< HEAD\n      "reason"', 1),

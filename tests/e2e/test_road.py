@@ -7,8 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
-from tests.e2e.command import ROOT, change, copy_of, precreg, without_checksums
+from precreg.baseline.store import read_all_entries, store_entries
+from tests.e2e.command import ROOT, change, copy_of, precreg
 
 ROAD = ROOT / "tests" / "golden" / "road"
 EXPECTED = ROAD / "expected"
@@ -70,7 +73,7 @@ def produced(folder):
 
 
 def accepted_when_wide(folder):
-    """Return the baseline of the two older cases, accepted with the wider accumulator."""
+    """Return the baselines of the two older cases, accepted with the wider accumulator, with fixed dates and places."""
     project = copy_of(ROAD, folder, "suites")
     change(project / KERNEL, NARROW, WIDE)
     change(project / KERNEL, "    return total\n\n\ndef exact", "    return total.astype(x.dtype)\n\n\ndef exact")
@@ -78,14 +81,9 @@ def accepted_when_wide(folder):
     why = ("--reason", "first version, float32 accumulator")
     done = precreg(project, "baseline", "accept", "*8x256", *why)
     assert done.returncode == 0, done.stderr
-    # The checksum is that of the fields before they are fixed.
-    text = without_checksums((project / BASELINE).read_text())
-    text = re.sub(r'"duration_s": [0-9.e-]+', f'"duration_s": {FIXED["duration_s"]}', text)
-    return re.sub(r'"(date|commit|fingerprint|processor)": "[^"]*"', _fixed_field, text)
-
-
-def _fixed_field(found):
-    return f'"{found[1]}": "{"0c1d2e3f" if found[1] == "commit" else FIXED[found[1]]}"'
+    names = ("duration_s", "date", "fingerprint", "processor")
+    settled_fields = {name: FIXED[name] for name in names if name in FIXED} | {"commit": "0c1d2e3f"}
+    return {place: replace(entry, **settled_fields) for place, entry in read_all_entries(project).items()}
 
 
 @pytest.fixture(scope="module")
@@ -101,15 +99,16 @@ def test_every_report_is_the_golden_one(current, name):
 
 
 def test_the_baseline_is_the_golden_one(tmp_path):
-    now = json.loads(accepted_when_wide(tmp_path))
-    golden = json.loads((ROAD / BASELINE).read_text())
-    assert fixed(now) == fixed(golden)
+    now, golden = accepted_when_wide(tmp_path), read_all_entries(ROAD)
+    assert now.keys() == golden.keys()
+    assert [fixed(to_builtins(entry)) for entry in now.values()] == [
+        fixed(to_builtins(entry)) for entry in golden.values()
+    ]
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        (ROAD / BASELINE).parent.mkdir(parents=True, exist_ok=True)
-        (ROAD / BASELINE).write_text(accepted_when_wide(Path(name)))
+        store_entries(ROAD, accepted_when_wide(Path(name)))
     with tempfile.TemporaryDirectory() as name:
         shutil.rmtree(EXPECTED, ignore_errors=True)
         EXPECTED.mkdir()

@@ -22,7 +22,8 @@ from precreg.baseline.integrity.sides import FILE as ALLOW_FILE
 from precreg.baseline.integrity.sides import read_allowances
 from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, seen_again
 from precreg.baseline.review import diff_environments, diff_proposals
-from precreg.baseline.store import Baselines, baseline_header, read_all_entries, read_baseline_file
+from precreg.baseline.store import Baselines, read_all_entries
+from precreg.baseline.suite_file import baseline_header, read_baseline_file
 from precreg.baseline.text import render_baseline
 from precreg.cli.main import precreg as command
 from precreg.cli.report import entry_power
@@ -48,6 +49,7 @@ from precreg.suite.expand import load_cases
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
 from precreg.vcs.dependency_index import INDEX_FILE, no_case_affected
 from precreg.vcs.hook import HookCheck, parse_git_pushes, parse_hook, render_hook
+from tests.baseline.plain import document_of, former_document
 from tests.e2e.command import ROOT, copy_of, precreg
 from tests.e2e.test_road import BASELINE, ROAD
 from tests.fuzz.mutate import Lines
@@ -194,6 +196,9 @@ class Reader(NamedTuple):
     is_file: bool = True
 
 
+SUMS = BASELINE.with_suffix(".sums")
+
+
 def put(project, path, data):
     file = project / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +234,18 @@ def allowances(project, data):
 
 
 def baseline(project, data):
+    put(project, SUMS.as_posix(), (ROAD / SUMS).read_bytes())
     put(project, BASELINE.as_posix(), data)
+    return read_baselines(project)
+
+
+def sums(project, data):
+    put(project, BASELINE.as_posix(), (ROAD / BASELINE).read_bytes())
+    put(project, SUMS.as_posix(), data)
+    return read_baselines(project)
+
+
+def read_baselines(project):
     entries = read_baseline_file(project, "generic", "unit/row_sum")
     Baselines(project).number(("generic",))
     render_baseline(baseline_header("generic", "unit/row_sum"), entries)
@@ -535,6 +551,7 @@ def make_readers(folder):
     dependencies = {"conditions": conditions, "dependencies": ["a"], "paths": {"a": [1, 2]}, "packages": {"b": None}}
     pushed = f"refs/heads/a {'1' * 40} refs/heads/a {'0' * 40}\n"
     shutil.rmtree(project / ".git")
+    former = json.dumps(former_document(document_of(ROAD / BASELINE))).encode()
     return {
         "suite": Reader(suite, with_plain(*suites), has_lines=True),
         "tolerances": Reader(tolerances, with_plain(TOLERANCES), has_lines=True),
@@ -542,8 +559,10 @@ def make_readers(folder):
         "allow.yaml": Reader(allowances, with_plain(ALLOW), has_lines=True),
         "mapping": Reader(mapping, with_plain(MAPPING), has_lines=True),
         "thresholds": Reader(thresholds, with_json(b'{"max_ulp": 4, "float16": {"rtol": 1e-3}}')),
-        "baseline": Reader(baseline, with_json((ROAD / BASELINE).read_bytes())),
-        "power": Reader(power, with_json((ROAD / BASELINE).read_bytes())),
+        "baseline": Reader(baseline, with_json((ROAD / BASELINE).read_bytes(), former)),
+        "sums": Reader(sums, with_lines((ROAD / SUMS).read_bytes())),
+        # Files of earlier versions without checksums: damaged figures come as far as the statistics.
+        "power": Reader(power, with_json(former)),
         "proposals": Reader(proposals, with_json(*read.values())),
         "seen": Reader(seen, with_json(render_baseline({"schema": "precreg-seen/1"}, waiting).encode())),
         "environments": Reader(

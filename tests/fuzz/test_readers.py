@@ -12,7 +12,19 @@ FEW = {"record": 60, "export": 60, "rows": 60, "database": 120}
 INPUTS = 150
 
 NAMES = (
-    *("suite", "tolerances", "device", "allow.yaml", "mapping", "thresholds", "baseline", "power", "proposals", "seen"),
+    *(
+        "suite",
+        "tolerances",
+        "device",
+        "allow.yaml",
+        "mapping",
+        "thresholds",
+        "baseline",
+        "sums",
+        "power",
+        "proposals",
+        "seen",
+    ),
     *("environments", "record", "journal", "export", "database", "rows", "npy", "bfloat16", "npz", "compare"),
     *("safetensors", "raw", "kinds", "table", "torch file", "torch pickle", "tensor proto", "msprobe", "external data"),
     *("program output", "pair cache", "index", "pushes", "arguments", "hook"),

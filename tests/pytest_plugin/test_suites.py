@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.baseline.plain import document_of, write_document
 from tests.e2e.command import change, precreg
 from tests.pytest_plugin.session import (
     ABSENT,
@@ -109,9 +110,8 @@ def test_a_suite_that_is_named_twice_runs_once(mixed, tmp_path):
 
 
 def test_a_part_is_marked_as_one_and_calls_nothing_an_orphan(mixed, tmp_path):
-    (mixed / "baselines" / "generic" / "model").mkdir()
-    orphan = (mixed / "baselines/generic/unit/mixed.json").read_text().replace("unit/mixed", "model/gone")
-    (mixed / "baselines/generic/model/gone.json").write_text(orphan)
+    orphan = document_of(mixed / "baselines/generic/unit/mixed.json") | {"suite": "model/gone"}
+    write_document(mixed / "baselines/generic/model/gone.json", orphan)
     pytest_(mixed, FILE, f"--precreg-output={tmp_path}")
     part = record(tmp_path)
     whole = pytest_(mixed, "-n", "2", f"--precreg-output={tmp_path}")

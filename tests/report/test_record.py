@@ -1,5 +1,7 @@
 """Records: written without loss, read with care, merged in any order."""
 
+import gzip
+import os
 import struct
 from itertools import permutations
 
@@ -10,11 +12,24 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report.record import merge_run_records, read_run_record, require_every_shard
+from precreg.report.ci_reports import render_codequality, render_run_junit
+from precreg.report.html import MAX_PASSED_IN_DETAIL, render_run_html
+from precreg.report.record import (
+    PASSED_WITH_SAMPLES,
+    find_record,
+    merge_run_records,
+    read_merged_run,
+    read_run_record,
+    require_every_shard,
+    write_run_record,
+)
 from precreg.report.run_findings import add_run_finding_message
-from precreg.storage import write_json_record
+from precreg.report.summaries import render_run_markdown, render_run_terminal
+from precreg.storage import read_json_record, write_json_record
 from precreg.types.case import Growth, Study, TradeOff
+from precreg.types.outcome import AxisGroups, Histogram
 from precreg.types.record import GitState
+from precreg.types.verdict import Reason
 from precreg.types.warning import FindingKind, Orphan, UnwritableFolder
 from precreg.verdict.whole_run import combined_losses
 from tests.report.made import (
@@ -387,3 +402,82 @@ def test_some_tiers_are_not_the_whole_run_and_the_record_says_so():
 def test_records_of_different_folders_are_refused():
     with pytest.raises(UserError, match="folder=a and b"):
         merge_run_records([run_of(folder="a"), run_of(folder="b")])
+
+
+def identical(name):
+    """Return a passed case that repeats its baseline, with all samples of its comparison."""
+    found = passed(name)
+    sample = {"histogram": Histogram(1, [4080], [7]), "heat": [0.5], "groups": (groups(),)}
+    comparisons = tuple(replace(each, **sample) for each in found.outcome.comparisons)
+    return replace(found, outcome=replace(found.outcome, comparisons=comparisons))
+
+
+def groups():
+    sums = {name: [1.0] * 2 for name in AxisGroups.__struct_fields__ if name != "n"}
+    return AxisGroups(n=[4, 4], **sums)
+
+
+LARGE = run_of(regressed(), proposed(), *(identical(f"case-{number:03}") for number in range(150)))
+
+
+def test_a_large_record_is_compressed_and_gives_the_same_reports(tmp_path):
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    for folder, limit in ((plain, 10**9), (packed, 1000)):
+        folder.mkdir()
+        path = write_run_record(LARGE, folder, limit)
+        assert [path] == list(folder.iterdir())
+    assert (find_record(plain).name, find_record(packed).name) == ("record.json", "record.json.gz")
+    assert find_record(packed).stat().st_size < find_record(plain).stat().st_size / 10
+    assert read_run_record(find_record(plain)) == LARGE
+    thin = read_run_record(find_record(packed))
+    assert thin != LARGE
+    assert [result.verdict for result in thin.results] == [result.verdict for result in LARGE.results]
+    for render in (render_run_html, render_codequality, render_run_markdown):
+        assert render(thin) == render(LARGE)
+    assert render_run_junit(thin, "gitlab") == render_run_junit(LARGE, "gitlab")
+    assert render_run_terminal(thin, colour=False) == render_run_terminal(LARGE, colour=False)
+
+
+def test_samples_that_reports_show_stay(tmp_path):
+    write_run_record(LARGE, tmp_path, 1000)
+    thin = {result.id: result for result in read_merged_run([tmp_path]).results}
+    changed = [result.id for result in LARGE.results if thin[result.id] != result]
+    assert len(changed) == 150 - PASSED_WITH_SAMPLES
+    assert PASSED_WITH_SAMPLES >= MAX_PASSED_IN_DETAIL
+    assert {result.verdict.reason for result in LARGE.results if result.id in changed} == {Reason.IDENTICAL}
+    for id in changed:
+        (comparison, *_) = thin[id].outcome.comparisons
+        assert (comparison.groups, comparison.histogram) == ((), None)
+        assert comparison.metrics
+
+
+def test_a_smaller_record_replaces_a_compressed_one(tmp_path):
+    write_run_record(LARGE, tmp_path, 1000)
+    write_run_record(road(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+    # A kill between the two steps leaves the former beside the new one.
+    write_json_record(LARGE, tmp_path / "record.json.gz")
+    os.utime(tmp_path / "record.json.gz", (1, 1))
+    expected = merge_run_records([road()])
+    assert read_merged_run([tmp_path]) == expected
+    assert read_merged_run([tmp_path / "record.json"]) == expected
+
+
+def test_equal_records_give_equal_compressed_bytes(tmp_path):
+    first = write_run_record(LARGE, tmp_path, 1000).read_bytes()
+    assert write_run_record(LARGE, tmp_path, 1000).read_bytes() == first
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:20] + b"\x00" * 30 + data[50:]])
+def test_a_damaged_compressed_record_is_refused(tmp_path, damage):
+    path = write_run_record(LARGE, tmp_path, 1000)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError) as caught:
+        read_merged_run([tmp_path])
+    assert (caught.value.slug, caught.value.file) == ("unreadable-record", str(path))
+
+
+def test_a_small_file_that_unpacks_to_too_much_is_refused(tmp_path):
+    (tmp_path / "r.json").write_bytes(gzip.compress(b'{"schema": "' + b" " * 10_000_000))
+    with pytest.raises(UserError, match="File too large"):
+        read_json_record(tmp_path / "r.json", dict, "precreg-record/2", "a run record", max_bytes=1_000_000)

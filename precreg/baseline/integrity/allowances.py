@@ -21,7 +21,8 @@ from precreg.baseline.integrity.sides import (
     mark_spent,
     read_allowances,
 )
-from precreg.baseline.store import delete_file, read_project_bytes, write_file
+from precreg.baseline.store import delete_file, write_file
+from precreg.baseline.suite_file import read_project_bytes
 from precreg.errors import UserError
 from precreg.storage import temporary_folder
 from precreg.types import FindingKind

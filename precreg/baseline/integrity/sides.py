@@ -22,14 +22,15 @@ from msgspec.structs import replace
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, UnreadableFile, pair_cases
 from precreg.baseline.integrity.oracles import OracleChanges, built_libraries, oracle_changes
-from precreg.baseline.store import (
+from precreg.baseline.store import CASE_MARKER, BaselineKey
+from precreg.baseline.suite_file import (
     BASELINES_FOLDER,
-    CASE_MARKER,
-    BaselineKey,
     read_baseline_file,
     read_project_bytes,
     suite_of_file,
+    sums_file,
 )
+from precreg.baseline.sums import SUMS_SUFFIX
 from precreg.errors import UserError, nearest
 from precreg.storage import (
     ARRAY_SUFFIXES,
@@ -227,7 +228,8 @@ def _describe_error(error: UserError) -> UnreadableFile:
 
 
 def _is_read(path: str) -> bool:
-    return path.endswith(_READ_SUFFIXES) or (path.startswith(f"{BASELINES_FOLDER}/") and path.endswith(".json"))
+    accepted = path.startswith(f"{BASELINES_FOLDER}/") and path.endswith((".json", SUMS_SUFFIX))
+    return accepted or path.endswith(_READ_SUFFIXES)
 
 
 def _is_named(path: str) -> bool:
@@ -285,7 +287,12 @@ def _count_entries(folder: Path) -> dict[str, int]:
 def _differing_suites(then: Path, now: Path) -> set[str]:
     """Return the suites (tier/suite) with a baseline file whose bytes differ between the sides."""
     files = {file for folder in (then, now) for file in _baseline_files(folder)}
-    return {suite_of_file(file) for file in files if _read_bytes(then, file) != _read_bytes(now, file)}
+    pairs = {file: (file, sums_file(file)) for file in files}
+    return {
+        suite_of_file(file)
+        for file, both in pairs.items()
+        if any(_read_bytes(then, each) != _read_bytes(now, each) for each in both)
+    }
 
 
 def _baseline_files(folder: Path) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """A small project in a repository of its own, with something of everything that can be lowered; all of it accepted."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from precreg.baseline.integrity.base import acceptance_criteria
 from precreg.baseline.proposal import update_proposals
 from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
-from precreg.baseline.text import entry_checksum
 from precreg.run.session import CaseJudge
 from precreg.subject.module_space import leave_module_space
 from precreg.suite.expand import load_cases
+from tests.baseline.plain import document_of, write_document
 from tests.e2e.command import git, repository
 
 KERNELS = """\
@@ -169,11 +168,16 @@ class Demo:
 
     def entries(self, edit, path=MEANS):
         """Change the entries of a file of baselines by hand, as one who knows how checksums are made."""
-        document = json.loads(self.read(path))
+        document = document_of(self.root / path)
         edit(document["cases"])
-        for case in document["cases"].values():
-            case["checksum"] = entry_checksum(case)
-        self.write(path, json.dumps(document))
+        write_document(self.root / path, document)
+
+    def copied_entries(self, path, to, edit=None, **header):
+        """Write the entries of a file of baselines into the files of another suite or environment."""
+        document = document_of(self.root / path) | header
+        if edit is not None:
+            edit(document["cases"])
+        write_document(self.root / to, document)
 
     def allow(self, *entries):
         self.write("baselines/allow.yaml", yaml.safe_dump({"allow": list(entries)}))

@@ -1,16 +1,21 @@
 """What judges in the end: the base's bar where HEAD's is lower without leave, HEAD's own for the rest."""
 
 import json
+import re
 import shutil
 
 import pytest
 
 from precreg.baseline.integrity.base import BaseBaselines
 from precreg.baseline.integrity.criteria import ProjectSide, pair_cases
+from precreg.baseline.store import migrate_baselines
+from precreg.baseline.suite_file import sums_file
+from precreg.errors import UserError
 from precreg.types.verdict import Reason
 from precreg.types.warning import FindingKind, FirstBaseline, UnusedAllowance
 from tests.baseline.integrity.demo import CASE, KERNELS, MEANS, Demo
 from tests.baseline.integrity.test_tricks import TRICKS
+from tests.baseline.plain import document_of, write_document, write_former
 from tests.e2e.command import git, repository
 from tests.verdict.made import case
 
@@ -119,12 +124,10 @@ def test_a_new_suite_is_told_and_judged_by_the_baseline_that_comes_with_it(proje
 def test_baselines_of_another_environment_are_told_where_nothing_was_accepted_before(project):
     """Whoever lets the job run under another label is judged by what comes along for it: a reviewer has to see that."""
     (project.root / "baselines/generic").rename(project.root / "baselines/cpu")
-    for path in (project.root / "baselines/cpu").glob("*/*.json"):
-        path.write_text(path.read_text().replace('"environment": "generic"', '"environment": "cpu"'))
+    for path in (project.root / "baselines/cpu").glob("*/*.*"):
+        path.write_text(re.sub(r'("environment": ?)"generic"', r'\1"cpu"', path.read_text()))
     merged = project.commit()
-    project.write(
-        MEANS.replace("generic", "npu"), project.read(MEANS.replace("generic", "cpu")).replace('"cpu"', '"npu"')
-    )
+    project.copied_entries(MEANS.replace("generic", "cpu"), MEANS.replace("generic", "npu"), environment="npu")
     found = project.bar(base=merged).findings
     assert [(finding.kind, finding.about, finding.fails) for finding in found] == [
         (FindingKind.CASE_INTRODUCED, "unit/mean", False)
@@ -192,9 +195,8 @@ def test_a_removed_suite_takes_its_baselines_along(project):
 
 def test_a_renamed_suite_whose_baselines_moved_along_passes_when_it_is_allowed(project):
     TRICKS["rename a suite"].done(project)
-    text = project.read(MEANS).replace('"unit/mean"', '"unit/average"')
+    project.copied_entries(MEANS, MEANS.replace("mean", "average"), suite="unit/average")
     (project.root / MEANS).unlink()
-    project.write(MEANS.replace("mean", "average"), text)
     held = project.bar()
     assert {finding.kind for finding in held.findings} == {FindingKind.CASE_RENAMED}
     renamed = CASE.replace("unit/mean", "unit/average")
@@ -283,16 +285,14 @@ def test_a_lookup_falls_back_to_head_only_where_the_base_has_nothing():
 
 def test_baselines_of_hand_written_tests_are_looked_after_though_no_suite_tells_of_them(project):
     file = "baselines/generic/unit/test_k.json"
-    document = json.loads(project.read(MEANS)) | {"suite": "unit/test_k"}
+    document = document_of(project.root / MEANS) | {"suite": "unit/test_k"}
     document["cases"] = {name: {**entry, "definition": "pytest-1:0"} for name, entry in document["cases"].items()}
-    for entry in document["cases"].values():
-        del entry["checksum"]
-    project.write(file, json.dumps(document))
+    write_document(project.root / file, document)
     base = project.commit()
     first, second, *_ = document["cases"]
     document["cases"][first]["outputs"]["out"]["metrics"]["mean_abs_error"] = [1.0, 1.0]
     del document["cases"][second]
-    project.write(file, json.dumps(document))
+    write_document(project.root / file, document)
     assert {(finding.kind, finding.about, finding.binding) for finding in project.bar(base=base).findings} == {
         (FindingKind.BASELINE_CHANGED, f"unit/test_k/{first}", True),
         (FindingKind.HISTORY_REMOVED, f"unit/test_k/{first}", True),
@@ -331,10 +331,31 @@ def test_a_removed_and_a_new_case_that_compute_the_same_are_one_renamed_and_the_
     assert [before.id for before, _ in pairs.same] == ["unit/s/c"]
 
 
+def test_baselines_of_an_earlier_version_that_are_migrated_are_no_finding(project):
+    for path in (project.root / "baselines").glob("*/*/*.json"):
+        write_former(path, document_of(path))
+    earlier = project.commit()
+    assert migrate_baselines(project.root)
+    held = project.bar(base=earlier)
+    assert held.findings == ()
+    assert project.judged(CASE, base=earlier).verdict.reason is Reason.IDENTICAL
+
+
+def test_sums_that_the_head_removed_or_replaced_are_refused(project):
+    sums = project.root / sums_file(MEANS)
+    before = sums.read_bytes()
+    sums.unlink()
+    with pytest.raises(UserError, match="unpaired-baseline"):
+        project.bar()
+    sums.write_bytes(before.replace(b'"sketch"', b'"sketched"'))
+    with pytest.raises(UserError, match="mixed-baseline"):
+        project.bar()
+
+
 def test_more_baselines_make_no_rule_milder(project):
     """The error level follows from the number of baselines: that of the base, whatever is piled up beside it."""
-    document = json.loads(project.read(MEANS)) | {"suite": "unit/heap"}
+    document = document_of(project.root / MEANS) | {"suite": "unit/heap"}
     entry = document["cases"][CASE.rpartition("/")[2]]
     document["cases"] = {f"n={number}": entry for number in range(40)}
-    project.write("baselines/generic/unit/heap.json", json.dumps(document, indent=2))
+    write_document(project.root / "baselines/generic/unit/heap.json", document)
     assert project.bar().baselines.number(("cpu", "generic")) == 8

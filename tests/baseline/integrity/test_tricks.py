@@ -70,8 +70,7 @@ def file_removed(path):
 
 
 def shaded(project):
-    document = json.loads(project.read(MEANS)) | {"environment": "cpu"}
-    project.write(MEANS.replace("generic", "cpu"), json.dumps(document))
+    project.copied_entries(MEANS, MEANS.replace("generic", "cpu"), environment="cpu")
 
 
 def shaded_by_an_ignored_file(project):

@@ -1,0 +1,254 @@
+"""How are the entries of one suite read from its two files?
+
+Everything in a file is checked before it is used: its header, the types and lengths of each entry, its checksum, and
+that the figures that people review are those that judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from os.path import realpath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from precreg.baseline.sums import MIXED, SUMS_SCHEMA, SUMS_SUFFIX, UNPAIRED, Plain, SumsLine, join_entry
+from precreg.baseline.text import CHECKSUM, FormerSchema, entry_checksum, parse_baseline, parse_lines
+from precreg.errors import UserError
+from precreg.measure import METRICS
+from precreg.storage import DataError, convert_data, read_regular_file
+from precreg.types import BASELINE_SCHEMA, AxisSums, BaselineEntry
+
+BASELINES_FOLDER = "baselines"
+# Entries and sums in one file, with the same digests and figures.
+SINGLE_FILE_SCHEMA = "precreg-baseline/3"
+# A writer replaces entries and sums one after the other, so a reader may see one of them before and one after.
+_READS = 3
+# Every field except axis and joined. measure/ lists them too, but imports numpy, and reading baselines does not.
+_SUMS_BY_SEED = AxisSums.__struct_fields__[2:]
+# Large cases, and baselines of earlier versions, lack those with a default.
+_OPTIONAL_SUMS = _SUMS_BY_SEED[-len(AxisSums.__struct_defaults__) :]
+
+
+class BaselineFile(NamedTuple):
+    """Identify the baselines of one suite (tier/suite) in one environment."""
+
+    environment: str
+    suite: str
+
+    @property
+    def file(self) -> str:
+        """Return the file, relative to the project."""
+        return baseline_file(self.environment, self.suite)
+
+
+def suite_of_case(id: str) -> str:
+    """Return the tier/suite of a case id."""
+    return "/".join(id.split("/", 2)[:2])
+
+
+def baseline_file(environment: str, suite: str) -> str:
+    """Return the file of one suite (tier/suite) in one environment, relative to the project.
+
+    Raises:
+        UserError: outside-project, for a part that is no plain name.
+    """
+    # Names come from suites and from the command line, so "../../x" must not leave the folder.
+    for part in (environment, *suite.split("/")):
+        # Lone surrogates have no bytes that a file system could store.
+        has_surrogate = any("\ud800" <= character <= "\udfff" for character in part)
+        if part.startswith(".") or not part or set(part) & set("/\\\0") or has_surrogate:
+            raise UserError("outside-project", f"expected a plain name for a file or folder but got name={part!r}")
+    return f"{BASELINES_FOLDER}/{environment}/{suite}.json"
+
+
+def suite_of_file(file: str) -> str:
+    """Return the tier/suite of a baseline file."""
+    return file.split("/", 2)[2].removesuffix(".json")
+
+
+def sums_file(file: str) -> str:
+    """Return the sibling of a baseline file that has its sums."""
+    return file.removesuffix(".json") + SUMS_SUFFIX
+
+
+def baseline_header(environment: str, suite: str) -> dict[str, str]:
+    """Return the header that a baseline file must have."""
+    return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
+
+
+def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str, BaselineEntry]:
+    """Return the entries of one file by case name; empty without a file.
+
+    Raises:
+        UserError: unreadable-baseline, conflicted-baseline, mixed-baseline, unpaired-baseline, old-schema or
+            future-schema.
+    """
+    file = baseline_file(environment, suite)
+    data = read_project_bytes(project, file)
+    for _ in range(_READS):
+        try:
+            return parse_entries(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
+        except UserError as problem:
+            again = read_project_bytes(project, file)
+            if problem.slug != UNPAIRED or again == data:
+                raise
+            data = again
+    return parse_entries(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
+
+
+def parse_entries(
+    data: bytes | None, environment: str, suite: str, read: Callable[[str], bytes | None]
+) -> dict[str, BaselineEntry]:
+    """Return the entries of the content of a baseline file by case name; none without content.
+
+    `read` returns the content of the sibling, or None. Raises UserError as `read_baseline_file`.
+    """
+    file = baseline_file(environment, suite)
+    decode = _EntryDecoder(environment, suite, read)
+    former = FormerSchema(SINGLE_FILE_SCHEMA, decode_entry)
+    header = baseline_header(environment, suite)
+    return {} if data is None else parse_baseline(data, file, header, decode, former=former)
+
+
+class _EntryDecoder:
+    """Join each entry of a file with its sums; read these for the first entry, because old files have none."""
+
+    def __init__(self, environment: str, suite: str, read: Callable[[str], bytes | None]) -> None:
+        self._environment, self._suite, self._read = environment, suite, read
+        self._file = sums_file(baseline_file(environment, suite))
+        self._sums: dict[str, Plain] | None = None
+
+    def __call__(self, value: Any) -> BaselineEntry:
+        """Return an entry. Raises DataError for one without sums, or with those of another entry."""
+        checksum = value.get(CHECKSUM) if isinstance(value, dict) else None
+        if not isinstance(checksum, str):
+            raise DataError(MIXED, f"expected an entry with a checksum but got {CHECKSUM}={checksum!r}")
+        if self._sums is None:
+            self._sums = self._read_sums()
+        if checksum not in self._sums:
+            got = "it has those of other entries" if self._sums else "there are none"
+            raise DataError(UNPAIRED, f"expected the sums of checksum={checksum} in {self._file}, but {got}")
+        return decode_entry(join_entry(value, self._sums[checksum]))
+
+    def _read_sums(self) -> dict[str, Plain]:
+        found = parse_sums(self._read(self._file), self._environment, self._suite)
+        # The names keep a file in order; the checksum alone identifies sums, also those of a case with another name.
+        return {checksum: sums for of_case in found.values() for checksum, sums in of_case.items()}
+
+
+def parse_sums(data: bytes | None, environment: str, suite: str) -> dict[str, dict[str, Plain]]:
+    """Return the sums in the content of a sibling by case name and checksum; none without content.
+
+    Raises UserError as `read_baseline_file`.
+    """
+    file = sums_file(baseline_file(environment, suite))
+    lines = () if data is None else parse_lines(data, file, sums_header(environment, suite), _decode_line)
+    found: dict[str, dict[str, Plain]] = {}
+    for line in lines:
+        found.setdefault(line.case, {})[line.of] = line.sums
+    return found
+
+
+def _decode_line(value: Any) -> SumsLine:
+    return convert_data(value, SumsLine)
+
+
+def sums_header(environment: str, suite: str) -> dict[str, str]:
+    """Return the header that the sibling of a baseline file must have."""
+    return {"schema": SUMS_SCHEMA, "suite": suite, "environment": environment}
+
+
+def baseline_files(project: Path, environment: str) -> list[str]:
+    """Return the files of an environment's baselines, relative to the project, sorted."""
+    found = sorted((project / BASELINES_FOLDER / environment).glob("*/[!.]*.json"))
+    return [f"{BASELINES_FOLDER}/{environment}/{path.parent.name}/{path.name}" for path in found]
+
+
+def read_project_bytes(project: Path, file: str) -> bytes | None:
+    """Return a file's bytes; None for a missing file.
+
+    Raises:
+        UserError: unreadable-baseline, outside-project.
+    """
+    path = resolve_project_file(project, file)
+    try:
+        return read_regular_file(path)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        message = f"expected a file that can be read, but: {problem.strerror}"
+        raise UserError("unreadable-baseline", message, file=file) from problem
+
+
+def resolve_project_file(project: Path, file: str) -> Path:
+    """Return the path of a project file. Raises UserError (outside-project) for a link that leads out."""
+    # A repository may contain links, and a merge request may add one that leads to another project's file.
+    path = project / file
+    if not Path(realpath(path)).is_relative_to(realpath(project)):
+        raise UserError("outside-project", f"expected a file inside the project but {file} is a link out of it")
+    return path
+
+
+def decode_entry(value: Any) -> BaselineEntry:
+    """Make an entry from plain JSON values. Raises DataError as `check_entry` does, and for wrong types.
+
+    It is also raised for content that the entry's checksum does not fit. Entries of earlier versions have no checksum.
+    """
+    plain = {name: member for name, member in value.items() if name != CHECKSUM} if isinstance(value, dict) else value
+    entry = convert_data(plain, BaselineEntry)
+    check_entry(entry)
+    # After the other checks: their messages say more about an entry that somebody edited.
+    if CHECKSUM in value and value[CHECKSUM] != (found := entry_checksum(plain)):
+        message = f"expected the content of checksum={value[CHECKSUM]} but got that of {found}"
+        raise DataError(MIXED, f"{message}: the entry was edited, or merged from two sides")
+    return entry
+
+
+def check_entry(entry: BaselineEntry) -> None:
+    """Check what types do not express.
+
+    Raises DataError for lists of unequal length, for groups without an axis, and for figures that no metric has.
+    """
+    for path, length in _lengths_per_seed(entry):
+        if length != len(entry.inputs):
+            expected = f"a value for each of {len(entry.inputs)} seeds"
+            raise DataError("bad-value", f"expected {expected} but got {length} in {path}")
+    for name, axes in entry.groups.items():
+        shape = entry.outputs[name].shape if name in entry.outputs else ()
+        for each in axes:
+            if each.axis >= len(shape) or shape[each.axis] < 1:
+                message = f"expected an axis of an output of shape={list(shape)} but got axis={each.axis}"
+                raise DataError("bad-value", f"{message} in groups.{name}")
+    for name, output in entry.outputs.items():
+        for metric, values in output.metrics.items():
+            _check_figures(f"outputs.{name}.metrics.{metric}", metric, values)
+
+
+def _check_figures(path: str, metric: str, values: Sequence[float | None]) -> None:
+    """Check that values of a metric are possible; those of analyzers may be anything. Raises DataError."""
+    described = METRICS.get(metric)
+    # The range of a signed metric is that of its bounds, and bounds apply to the absolute value.
+    if described is None or described.scale == "signed":
+        return
+    least, greatest, words = described.range
+    for value in values:
+        if value is not None and not least <= value <= greatest:
+            raise DataError("bad-value", f"expected {words} but got {value} in {path}")
+
+
+def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
+    yield from (("oracle", len(digests)) for digests in (entry.oracle,) if digests)
+    for name, output in entry.outputs.items():
+        yield f"outputs.{name}.digests", len(output.digests)
+        for metric, values in output.metrics.items():
+            yield f"outputs.{name}.metrics.{metric}", len(values)
+    if entry.known is not None:
+        for name, metrics in entry.known.bounds.items():
+            yield from ((f"known.bounds.{name}.{metric}", len(values)) for metric, values in metrics.items())
+        for name, counts in (*entry.known.nans.items(), *entry.known.infinities.items()):
+            yield f"known.{name}", len(counts)
+    for name, axes in entry.groups.items():
+        for number, axis in enumerate(axes):
+            for sums in _SUMS_BY_SEED:
+                if sums not in _OPTIONAL_SUMS or getattr(axis, sums):
+                    yield f"groups.{name}.{number}.{sums}", len(getattr(axis, sums))

@@ -1,0 +1,122 @@
+"""How are changes of many baselines printed? `precreg baseline diff`, `list` and `accept` share the bounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from precreg.baseline import BaselineKey, ProposalChange
+    from precreg.types import BaselineEntry
+
+# Proposals or accepted cases that are printed one by one; a screen has some 50 lines, and each may take several.
+MAX_SINGLE_CASES = 20
+# Baselines that are listed one by one, a line each.
+MAX_LISTED = 50
+# All changes of the last acceptance, where the terminal shows the largest alone. git ignores the folder.
+ACCEPTED_FILE = ".precreg/accepted.md"
+
+
+def print_changes_since(
+    project: Path, revision: str, patterns: Sequence[str], *, markdown: bool, verbose: bool
+) -> None:
+    """Print the changes of the matching baselines since a revision. Raises UserError as `changes_since`."""
+    from precreg.baseline import changes_since
+    from precreg.report import count_changes, render_changes_markdown, render_changes_terminal
+
+    commit, changes = changes_since(project, revision, patterns)
+    command = " ".join(["precreg baseline diff", *map(quote, patterns), "--against", quote(revision), "--verbose"])
+    if markdown:
+        text = render_changes_markdown(changes, since=commit, everything=verbose, command=command)
+        click.echo(text, nl=False)
+        return
+    click.echo("\n".join(render_changes_terminal(changes, everything=verbose)) if changes else "no figure changed")
+    left_out = "" if verbose or len(changes) <= MAX_SINGLE_CASES else f" ({command} shows all)"
+    click.echo(f"{count_changes(changes)} since {commit[:8]}{left_out}")
+
+
+def print_proposals_markdown(changes: Sequence[ProposalChange], patterns: Sequence[str], *, verbose: bool) -> None:
+    """Print the changes that accepting proposals would make as Markdown."""
+    from precreg.baseline import changes_of_proposals
+    from precreg.report import render_changes_markdown
+
+    command = " ".join(["precreg baseline diff", *map(quote, patterns), "--verbose"])
+    found = changes_of_proposals(changes)
+    click.echo(render_changes_markdown(found, everything=verbose, command=command), nl=False)
+
+
+def describe_many_proposals(changes: Sequence[ProposalChange]) -> Iterator[str]:
+    """Yield totals by suite and the largest changes of many proposals, and the way to see each."""
+    from precreg.baseline import changes_of_proposals
+    from precreg.report import count_changes, render_changes_terminal
+
+    found = changes_of_proposals(changes)
+    yield from render_changes_terminal(found)
+    yield count_changes(found)
+    outdated = sum(change.outdated for change in changes)
+    if outdated:
+        yield f"{outdated} are outdated: their code or definition changed since the run"
+    elsewhere = sum(change.environment_change is not None for change in changes)
+    if elsewhere:
+        yield f"{elsewhere} ran in an environment that differs from the one of their baselines"
+    yield "one by one: precreg baseline diff --verbose, or name a suite: precreg baseline diff " + quote(
+        f"{changes[0].place.suite}/*"
+    )
+
+
+def print_accepted(
+    project: Path, accepted: Mapping[BaselineKey, BaselineEntry], changes: Sequence[ProposalChange]
+) -> None:
+    """Print accepted entries one by one; many of them as counts, with the largest changes, and all in a file."""
+    from precreg.baseline import changes_of_proposals, write_file
+    from precreg.report import count_cases, count_changes, render_changes_markdown, render_changes_terminal
+
+    if len(accepted) <= MAX_SINGLE_CASES:
+        for place, entry in accepted.items():
+            notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
+            click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
+        return
+    found = changes_of_proposals(changes)
+    click.echo("\n".join(render_changes_terminal(found)))
+    for note, number in Counter(entry.confirmation for entry in accepted.values() if entry.confirmation).items():
+        click.echo(f"{count_cases(number)}: {note}")
+    write_file(project, ACCEPTED_FILE, render_changes_markdown(found, everything=True))
+    files = {place.file for place in accepted}
+    click.echo(f"accepted {count_changes(found)}, in {_count_files(files)}")
+    click.echo(f"all of them: {ACCEPTED_FILE}; for the merge request: precreg baseline diff --markdown --against auto")
+
+
+def describe_listed(entries: Mapping[BaselineKey, BaselineEntry], lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of baselines, or a line for each file if there are too many, and the total."""
+    if len(lines) <= MAX_LISTED:
+        yield from lines
+        return
+    by_file: dict[str, list[BaselineEntry]] = {}
+    for place, entry in entries.items():
+        by_file.setdefault(place.file, []).append(entry)
+    for file, of_file in by_file.items():
+        yield f"{file}: {len(of_file)}, {_dates(of_file)}{_known_bad(of_file)}"
+    every = [*entries.values()]
+    yield f"{len(every)} baselines in {_count_files(by_file)}, {_dates(every)}{_known_bad(every)}"
+    yield "one by one: precreg baseline list --all, or name a suite: precreg baseline list " + quote(
+        f"{next(iter(entries)).suite}/*"
+    )
+
+
+def _count_files(files: Collection[str]) -> str:
+    return "1 file" if len(files) == 1 else f"{len(files)} files"
+
+
+def _dates(entries: Sequence[BaselineEntry]) -> str:
+    dates = sorted({entry.date for entry in entries})
+    return f"accepted {dates[0]}" if len(dates) == 1 else f"accepted {dates[0]} to {dates[-1]}"
+
+
+def _known_bad(entries: Iterable[BaselineEntry]) -> str:
+    number = sum(entry.known is not None for entry in entries)
+    return f", {number} known bad" if number else ""
