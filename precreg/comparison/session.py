@@ -316,7 +316,9 @@ def comparison_layers(
 def _check(metric: str, limit: float | str) -> None:
     if limit == NO_BOUNDS.name:
         message = f"expected a standard with bounds but got {metric}={limit}: no baseline judges stored arrays"
-        raise UserError("bad-value", message, file=OPTIONS.file)
+        raise UserError(
+            "bad-value", message, file=OPTIONS.file, hint="write a standard with bounds: --standard torch-2.13"
+        )
     if metric == "standard":
         find_standard(str(limit), OPTIONS)
     # A misspelled metric would limit nothing, and the pair would pass.
@@ -324,7 +326,12 @@ def _check(metric: str, limit: float | str) -> None:
         message = f"expected the name of a metric but got {metric}={limit}{nearest(metric, known)}"
         raise UserError("unknown-metric", message, file=OPTIONS.file)
     elif expected := limit_problem(metric, limit):
-        raise UserError("bad-value", f"expected {expected} but got {metric}={limit}", file=OPTIONS.file)
+        raise UserError(
+            "bad-value",
+            f"expected {expected} but got {metric}={limit}",
+            file=OPTIONS.file,
+            hint=f"write such a limit: --bound {metric}=4",
+        )
 
 
 # Messages and warnings list so many names; a folder may have thousands.

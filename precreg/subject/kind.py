@@ -83,8 +83,11 @@ class SpecPlace(Protocol):
     def project(self) -> Path:
         """The root of the project."""
 
-    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
-        """Make an error with the line of the value; `keys` lead to an option, or into the value of the kind's key."""
+    def error(self, slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
+        """Make an error with the line of the value; `keys` lead to an option, or into the value of the kind's key.
+
+        `hint` says what to write, with an example.
+        """
 
     def require_file(self, path: str, *keys: str | int) -> str:
         """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
@@ -218,7 +221,7 @@ def read_spec(kind: str, value: Any, options: Mapping[str, Any], place: SpecPlac
         return _as_json(kind, _ask(kind, read, value, options, place))
     except UserError as error:
         # A package may raise an error without a place.
-        raise error if error.file else place.error(error.slug, error.message) from None
+        raise error if error.file else place.error(error.slug, error.message, hint=error.hint) from None
 
 
 def reference_spec(computation: Computation) -> Any:

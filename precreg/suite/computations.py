@@ -176,9 +176,9 @@ class SuitePlace(NamedTuple):
         """The folder of the suite."""
         return self.project / self.folder
 
-    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
+    def error(self, slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
         """Make an error with the line of the value."""
-        return self.source.error(slug, message, *self._path(keys))
+        return self.source.error(slug, message, *self._path(keys), hint=hint)
 
     def require_file(self, path: str, *keys: str | int) -> str:
         """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
@@ -243,7 +243,12 @@ def default_reference(suite: Suite, subject: Computation) -> Computation:
     """Return the reference that the kind of a subject has for a suite without one. Raises UserError: missing-key."""
     spec = reference_spec(subject)
     if spec is None:
-        raise suite.source.error("missing-key", "expected reference: or golden: but neither is there", "suite")
+        raise suite.source.error(
+            "missing-key",
+            "expected reference: or golden: but neither is there",
+            "suite",
+            hint="add the same computation in higher precision: reference: kernels:exact; or golden: kernels:accepted",
+        )
     return Computation(subject.kind, spec)
 
 
@@ -253,16 +258,21 @@ def _kind_of(source: Source, key: str, value: Any) -> str:
         return "python"
     if not isinstance(value, dict) or not value:
         expected = "module:function or {KIND: spec}"
-        raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", key)
+        raise source.error(
+            "bad-value",
+            f"expected {expected} but got {key}={format_value(value)}",
+            key,
+            hint=f"write a function: {key}: kernels:mean",
+        )
     kinds = kinds_among([*value])
     if len(kinds) > 1:
         message = f"expected one kind of subject but got {key} with {' and '.join(kinds)}"
-        raise source.error("bad-value", message, key, kinds[1])
+        raise source.error("bad-value", message, key, kinds[1], hint=f"keep one of them: {key}: {{{kinds[0]}: ...}}")
     kind = kinds[0] if kinds else next(iter(value))
     try:
         kind_named(kind)
     except UserError as error:
-        raise source.error(error.slug, error.message, key, kind) from None
+        raise source.error(error.slug, error.message, key, kind, hint=error.hint) from None
     return str(kind)
 
 
@@ -311,7 +321,9 @@ def _require_python(suite: Suite) -> None:
     subject = suite.file.subject
     if isinstance(subject, dict) and "python" not in subject:
         message = f"expected a Python function as subject beside device but got subject={format_value(subject)}"
-        raise suite.source.error("bad-value", message, "device")
+        raise suite.source.error(
+            "bad-value", message, "device", hint="remove device:, or write a function of numpy: subject: kernels:mean"
+        )
 
 
 def _resolve_reference(given: str, row: Parameters, params: Any) -> Any:

@@ -132,7 +132,9 @@ def _check_names(suite: Suite) -> None:
         expect_mapping(source, file.inputs[name], "inputs", name)
         if name in file.params:
             message = f"expected different names in inputs and params but got {name} in both"
-            raise source.error("bad-value", message, "params", name)
+            raise source.error(
+                "bad-value", message, "params", name, hint=f"rename one of them, or remove {name}: from params:"
+            )
 
 
 def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Parameters], Arguments]:

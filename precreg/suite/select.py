@@ -96,7 +96,11 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
                 message = f"expected one of {', '.join(known)} but got {kind}={name}{near}"
             else:
                 message = f"expected a {kind} that a case has but got {kind}={name}{list_names(known, near)}"
-            raise UserError("bad-value", message)
+            raise UserError(
+                "bad-value",
+                message,
+                hint=f"write one of them: --{kind} {next(iter(known), 'NAME')}; precreg list shows all cases",
+            )
 
 
 def _matches(case: Case, selection: Selection) -> bool:

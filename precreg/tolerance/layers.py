@@ -108,7 +108,12 @@ def environment_layers(name: str, source: Source, path: KeyPath, mapping: Any) -
 def _refuse_repeated(source: Source, outer: str | None, key: str, *path: str | int) -> None:
     # Settings inside two dtypes, or two outputs, could never apply.
     if outer is not None:
-        raise source.error("bad-value", f"expected settings but got {key} again inside {outer}", *path)
+        raise source.error(
+            "bad-value",
+            f"expected settings but got {key} again inside {outer}",
+            *path,
+            hint=f"move {key}: out of {outer}:, to its left",
+        )
 
 
 def _read_layer(name: str, source: Source, path: KeyPath, settings: dict[str, Any], scope: _Scope) -> Layer:
@@ -132,7 +137,9 @@ def _read_standard(source: Source, path: KeyPath, given: dict[str, Any]) -> str:
     parameters = {key: value for key, value in given.items() if key != "name"}
     if not isinstance(given.get("name"), str):
         message = f"expected a mapping with the name of a standard but got standard={format_value(given)}"
-        raise source.error("bad-value", message, *path)
+        raise source.error(
+            "bad-value", message, *path, hint="write the name first: standard: {name: flaggems-1, reduced: 768}"
+        )
     return format_standard(given["name"], parameters)
 
 
@@ -141,7 +148,12 @@ def _check_setting(source: Source, path: KeyPath, key: str, value: Any) -> None:
         find_standard(str(value), source.where(*path))
     elif key in CLOSENESS_KEYS or key in METRICS or key in (others := _metrics_like_setting(source, path, key)):
         if expected := limit_problem(key, value):
-            raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", *path)
+            raise source.error(
+                "bad-value",
+                f"expected {expected} but got {key}={format_value(value)}",
+                *path,
+                hint=f"write such a limit: {key}: {'flaggems-1' if key == 'standard' else '1e-3'}",
+            )
     # An unknown key with a mapping is a misspelt dtype or group, and one with a number a misspelt metric.
     elif isinstance(value, dict):
         message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
@@ -158,7 +170,7 @@ def _metrics_like_setting(source: Source, path: KeyPath, metric: str) -> tuple[s
     try:
         return metrics_like(metric)
     except UserError as error:
-        raise source.error(error.slug, error.message, *path) from None
+        raise source.error(error.slug, error.message, *path, hint=error.hint) from None
 
 
 def _read_regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
@@ -192,7 +204,13 @@ def _read_directions(source: Source, path: KeyPath, metric: str, given: dict[str
     if is_budget or mixed or not given.keys() <= set(allowed):
         expected = "a growth such as 0.1, or off" if is_budget else f"the keys {ways}"
         message = f"expected {expected} but got {metric}={format_value(given)}"
-        raise source.error("bad-value", message, *path, *(key for key in list(given)[:1] if not mixed))
+        raise source.error(
+            "bad-value",
+            message,
+            *path,
+            *(key for key in list(given)[:1] if not mixed),
+            hint=f"write the growth as a share: {metric}: 0.1 allows 10 %, and {metric}: off does not judge it",
+        )
     return {
         metric if way == _LOSS else growth_key(metric, way): _read_growth(
             source, (*path, way), f"{metric}.{way}", growth
@@ -213,7 +231,7 @@ def _check_judged(source: Source, path: KeyPath, metric: str, growth: Any) -> No
         names = baseline_metrics()
         kept = ", ".join(get_close_matches(metric, names, n=len(names), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
-        raise source.error("bad-value", message, *path)
+        raise source.error("bad-value", message, *path, hint="write one of them: regression: {max_ulp: 0.1}")
 
 
 def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
@@ -222,7 +240,10 @@ def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> flo
     # YAML reads `yes` and `on` as true, and Python counts true as the number 1.
     if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth <= float_info.max:
         raise source.error(
-            "bad-value", f"expected a growth such as 0.1, or off, but got {metric}={format_value(growth)}", *path
+            "bad-value",
+            f"expected a growth such as 0.1, or off, but got {metric}={format_value(growth)}",
+            *path,
+            hint=f"write the growth as a share: {metric}: 0.1 allows 10 %, and {metric}: off does not judge it",
         )
     return float(growth)
 

@@ -105,7 +105,13 @@ def _value(standard: Standard, name: str, text: str, where: Location) -> float:
     if parameter is None:
         known = f"a parameter of {standard.name} ({', '.join(standard.parameters) or 'it has none'})"
         message = f"expected {known} but got {name}={text}{nearest(name, standard.parameters)}"
-        raise UserError("bad-value", message, file=where.file, line=where.line)
+        raise UserError(
+            "bad-value",
+            message,
+            file=where.file,
+            line=where.line,
+            hint=f"write the name with a parameter that it has, or without: standard: {standard.name}",
+        )
     # NaN is never valid, so a text that is no number has the same error.
     try:
         value = float(text)
@@ -114,7 +120,13 @@ def _value(standard: Standard, name: str, text: str, where: Location) -> float:
     if not parameter.admits(value):
         below = "" if parameter.below == float("inf") else f" and below {parameter.below:g}"
         message = f"expected a number that is at least {parameter.minimum:g}{below} but got {name}={text}"
-        raise UserError("bad-value", message, file=where.file, line=where.line)
+        raise UserError(
+            "bad-value",
+            message,
+            file=where.file,
+            line=where.line,
+            hint=f"write such a number: standard: {standard.name}:{name}={parameter.minimum:g}",
+        )
     return value
 
 

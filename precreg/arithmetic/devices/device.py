@@ -154,7 +154,12 @@ class _Table(NamedTuple):
                 raise self.source.error("unknown-key", message, *path, key)
         for key in needed:
             if key not in value:
-                raise self.source.error("missing-key", f"expected {key}: but the key is not there", *path)
+                raise self.source.error(
+                    "missing-key",
+                    f"expected {key}: but the key is not there",
+                    *path,
+                    hint="add the key to the table; precreg ships tables to copy from (docs/devices.md)",
+                )
 
     def count(self, *path: str | int) -> int:
         """Return the positive whole number at a path."""
@@ -378,7 +383,7 @@ def _with_location(source: Source, path: KeyPath, read: Callable[[], _T]) -> _T:
     try:
         return read()
     except UserError as error:
-        raise source.error(error.slug, error.message, *path) from None
+        raise source.error(error.slug, error.message, *path, hint=error.hint) from None
 
 
 _SHIPPED = Path(__file__).parent / "tables"

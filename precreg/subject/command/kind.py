@@ -90,7 +90,7 @@ class _Reader(NamedTuple):
         try:
             check_placeholders(text, tuple(known))
         except UserError as error:
-            raise self.place.error(error.slug, error.message, *keys) from None
+            raise self.place.error(error.slug, error.message, *keys, hint=error.hint) from None
 
     def format(self, value: Any, *keys: str | int) -> str:
         if value not in FORMATS:
@@ -204,12 +204,19 @@ def _read_output(reader: _Reader, value: Any, default: str, name: str, keys: Key
             raise reader.bad("the name of an input", given[key], *at, key)
     if "file" not in given and not is_file_name(name):
         message = f"expected file: for an output whose name is no file name but got {format_value(name)}"
-        raise reader.place.error("bad-value", message, *at)
+        raise reader.place.error("bad-value", message, *at, hint="name its file: outputs: {NAME: {file: y.bin}}")
     if "shape" in given and "like" in given:
-        raise reader.place.error("bad-value", "expected shape or like but got both", *at, "like")
+        raise reader.place.error(
+            "bad-value", "expected shape or like but got both", *at, "like", hint="remove shape: or like:"
+        )
     if file_format(given, default) == "bin" and "like" not in given and not {"dtype", "shape"} <= given.keys():
         message = f"expected dtype and shape, or like, of the output {name}, because a .bin file has neither"
-        raise reader.place.error("missing-key", message, *at)
+        raise reader.place.error(
+            "missing-key",
+            message,
+            *at,
+            hint=f"add them: outputs: {{{name}: {{dtype: float32, shape: [8]}}}}, or {{like: x}}",
+        )
     return given
 
 

@@ -145,7 +145,11 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     """Return the specification of a subject. Raises UserError: bad-value, unknown-key, missing-file and so on."""
     if not isinstance(value, str):
-        raise place.error("bad-value", f"expected module:name but got {format_value(value)}")
+        raise place.error(
+            "bad-value",
+            f"expected module:name but got {format_value(value)}",
+            hint="write the module and its class or function: subject: {torch: 'net:Block'}",
+        )
     place.require_function(value)
     spec: dict[str, Any] = {"torch": value}
     for name, given in options.items():
@@ -164,10 +168,10 @@ def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict
             spec[name] = checked
     if "tf32" in spec and "matmul_precision" in spec:
         message = "expected tf32 or matmul_precision but got both, which set the same switch of matrix products"
-        raise place.error("bad-value", message, "matmul_precision")
+        raise place.error("bad-value", message, "matmul_precision", hint="remove tf32: or matmul_precision:")
     if "monitor" in spec and "compile" in spec:
         message = "expected monitor or compile but got both: the layers of a compiled module do not run one by one"
-        raise place.error("bad-value", message, "monitor")
+        raise place.error("bad-value", message, "monitor", hint="remove monitor: or compile:")
     _require_narrower(spec, place)
     if "weights" in spec:
         # The specification keeps the path beside the suite, so that it counts as a dependency.
@@ -181,13 +185,15 @@ def _require_narrower(spec: Mapping[str, Any], place: SpecPlace) -> None:
         return
     if "compile" in spec:
         message = "expected keep_in or compile but got both: the modules of a compiled module do not run one by one"
-        raise place.error("bad-value", message, "keep_in")
+        raise place.error("bad-value", message, "keep_in", hint="remove keep_in: or compile:")
     narrow = spec.get("autocast") or spec.get("dtype")
     for dtype in spec["keep_in"]:
         if narrow not in NARROWER[dtype]:
             expected = f"dtype or autocast of {', '.join(NARROWER[dtype])} beside keep_in of {dtype}"
             message = f"expected {expected} but got {narrow or 'none'}"
-            raise place.error("bad-value", message, "keep_in")
+            raise place.error(
+                "bad-value", message, "keep_in", hint=f"add dtype: {NARROWER[dtype][0]}, or remove keep_in:"
+            )
 
 
 def _requirements(spec: dict[str, Any]) -> tuple[str, ...]:
