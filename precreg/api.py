@@ -68,12 +68,7 @@ def compare(
     comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
     if not analyzers:
         return comparison
-    if isinstance(analyzers, str):
-        raise UserError(
-            "bad-value",
-            f"expected a list of names but got analyzers={analyzers!r}",
-            hint=f"write a list: analyzers=[{analyzers!r}]",
-        )
+    _refuse_text(analyzers)
     from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
 
     return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
@@ -100,6 +95,12 @@ def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10,
     from precreg.shadow.monitor import Monitor
 
     return Monitor(model, layers, every, keep, render_monitor_html)
+
+
+def _refuse_text(analyzers: Sequence[str]) -> None:
+    if isinstance(analyzers, str):
+        message = f"expected a list of names but got analyzers={analyzers!r}"
+        raise UserError("bad-value", message, hint=f"write a list: analyzers=[{analyzers!r}]")
 
 
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
@@ -165,14 +166,14 @@ class LiveTrace:
             message = f"expected a function or a module to trace but got {type(target).__name__}"
             raise UserError(
                 "bad-value",
-                f"{message}; example: with precreg.trace(model) as t:",
+                message,
                 hint="trace a call of the model: with precreg.trace(model) as t: model(x)",
             )
         if iscoroutinefunction(target) or isgeneratorfunction(target):
             message = "expected a function that returns its result but got a generator or coroutine"
             raise UserError(
                 "bad-value",
-                f"{message}; trace a block of its body: with precreg.trace() as t:",
+                message,
                 hint="trace a block of its body: with precreg.trace() as t: x = t.array(x)",
             )
         self._target, self._options = target, options
@@ -250,7 +251,7 @@ class LiveTrace:
             message = f"expected a block that runs but got {method}() outside of it"
             raise UserError(
                 "bad-value",
-                f"{message}; example: with precreg.trace() as t: x = t.array(x)",
+                message,
                 hint="use the array in the block: with precreg.trace() as t: x = t.array(x)",
             )
         return self._block
@@ -262,7 +263,7 @@ class LiveTrace:
             message = f"expected a trace of {self._name} that has ended but there is none"
             raise UserError(
                 "bad-value",
-                f"{message}; call the function, or leave the block first",
+                message,
                 hint="call the traced function first: f = precreg.trace(f); f(x); f.trace",
             )
         return self._trace

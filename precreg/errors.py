@@ -91,13 +91,13 @@ _FILES = {
 _ANALYSES = {
     "untraceable": "trace a case of a Python function, a module of torch or an ONNX model that can run here",
     "trace-failed": "fix the subject at the end of its traceback: precreg run --jobs 0 CASE runs it alone",
-    "bad-watch": "name an operation, variable, FILE:LINE, module, probe or output, as the example does (docs/trace.md)",
+    "bad-watch": "name an operation, variable, FILE:LINE or module, such as --watch 'scores[0, 0:8]' (docs/trace.md)",
     "nested-trace": "end the running trace first: its block or its traced function",
     "unsearchable": "search a case with floating inputs, a subject that repeats its bits, and a wider reference",
     "search-failed": "fix the subject or the reference: precreg run --jobs 0 CASE runs the case alone",
     "bad-range": "give each range of a floating input once, with numbers that its dtype has: --ranges x=[-1,1]",
     "irreducible": "reduce a case of numpy calls, a torch module or an ONNX model; precreg trace may show its place",
-    "bad-bisection": "name a good version and a later one that made the case worse (docs/bisect.md)",
+    "bad-bisection": "name a good version and a later, worse one: --good v1.0 --bad HEAD (docs/bisect.md)",
     "no-releases": "name a package and releases that pip finds: pip index versions NAME shows them (docs/bisect.md)",
     "nothing-to-calibrate": "select cases that run and whose inputs depend on a seed or can move by a last bit",
 }
@@ -379,8 +379,14 @@ def key_hint(key: str, known: Iterable[str]) -> str:
     near = nearest_name(key, names)
     if near:
         return f"write {near}: in place of {key}:"
-    listed = f", or write one of {', '.join(names)}" if names and len(names) < MAX_CHOICES else ""
-    return f"remove {key}:{listed}"
+    listed = f", or write one of {', '.join(names)}" if 0 < len(names) < MAX_CHOICES else ""
+    return f"remove {key}:{listed}; if it belongs to the key above, indent it by two spaces more"
+
+
+def name_hint(name: str, known: Iterable[str], before: str = "") -> str:
+    """Return `write BEFORE NAME` for the nearest known name; an empty text if none is near, for the slug's advice."""
+    near = nearest_name(name, known)
+    return f"write {before}{near}" if near else ""
 
 
 def choices(known: Iterable[str]) -> str:

@@ -108,7 +108,7 @@ def _read_limit(bound: str | None, metric: str | None, limit: float | None) -> L
 def _known_limit(metric: str, sign: str | None, limit: float) -> LimitOfMetric:
     from precreg.diagnose import LimitOfMetric
     from precreg.measure import METRICS
-    from precreg.tolerance import limit_problem
+    from precreg.tolerance import limit_example, limit_problem
 
     if metric not in METRICS:
         raise UserError(
@@ -127,7 +127,7 @@ def _known_limit(metric: str, sign: str | None, limit: float) -> LimitOfMetric:
         raise UserError(
             "bad-value",
             f"expected {problem} but got {metric}={limit:g}",
-            hint=f"write such a limit: --metric {metric} --limit 1",
+            hint=f"write such a limit: --metric {metric} --limit {limit_example(metric)}",
         )
     return LimitOfMetric(metric, limit)
 

@@ -71,19 +71,7 @@ def export_command(
 
     Exit codes: 0 the file is written; 2 it is not.
     """
-    # Before the model runs, which may take long.
-    if len(set(names)) > 1 and output.suffix == ".npy":
-        raise UserError(
-            "bad-value",
-            f"expected NAME.npz for {len(set(names))} nodes but got output={output}",
-            hint=f"write --output {output.with_suffix('.npz')}, which holds several arrays",
-        )
-    if device is not None and (layers or with_torch):
-        raise UserError(
-            "bad-value",
-            "expected --device for a model in numpy but got one in torch",
-            hint="leave out --device: it simulates the arithmetic of numpy",
-        )
+    _refuse_contradictions(names, output, device, in_torch=bool(layers or with_torch))
     from precreg.comparison import RawFormat
     from precreg.run import call_model, find_model
     from precreg.subject.onnx import ONNX_SUFFIX, export_nodes
@@ -100,6 +88,22 @@ def export_command(
         write_nodes(_layers(found, arguments, layers, names), output)
     else:
         write_nodes(choose_nodes(model, call_model(found, arguments, device, with_torch=with_torch), names), output)
+
+
+def _refuse_contradictions(names: tuple[str, ...], output: Path, device: str | None, *, in_torch: bool) -> None:
+    """Refuse options that contradict each other, before the model runs, which may take long. Raises UserError."""
+    if len(set(names)) > 1 and output.suffix == ".npy":
+        raise UserError(
+            "bad-value",
+            f"expected NAME.npz for {len(set(names))} nodes but got output={output}",
+            hint=f"write --output {output.with_suffix('.npz')}, which holds several arrays",
+        )
+    if device is not None and in_torch:
+        raise UserError(
+            "bad-value",
+            "expected --device for a model in numpy but got one in torch",
+            hint="leave out --device: it simulates the arithmetic of numpy",
+        )
 
 
 def _refuse_python_options(model: str, **options: object) -> None:

@@ -142,7 +142,7 @@ def _known_dtype(name: str | None) -> str | None:
     if name is None or name in FORMATS or name in COMPLEX_PARTS:
         return name
     message = f"expected a floating dtype but got dtype={name}{nearest(name, (*FORMATS, *COMPLEX_PARTS))}"
-    raise UserError("unknown-dtype", f"{message}; an example: --dtype bfloat16")
+    raise UserError("unknown-dtype", message, hint="write --dtype bfloat16")
 
 
 def _only_output(trace: Trace, name: str) -> Trace:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from precreg.errors import EXAMPLES, key_hint, nearest
+from precreg.errors import EXAMPLES, MAX_CHOICES, key_hint, nearest
 from precreg.storage.yaml_source import KeyPath, Source, expect_mapping, format_typed_value
 
 _T = TypeVar("_T")
@@ -178,8 +178,10 @@ def _in_mapping(
         if key in known:
             yield from _in_value(known[key].type, item, here)
         elif getattr(shape, "forbid_unknown_fields", False):
-            names = f"expected one of {', '.join(known)}"
-            message = f"{names} but got {_dotted(here)}={format_typed_value(item)}{nearest(str(key), known)}"
+            near = nearest(str(key), known)
+            # A suite has more than 30 keys: their list would hide the nearest one.
+            names = "a known key" if near and len(known) >= MAX_CHOICES else f"one of {', '.join(known)}"
+            message = f"expected {names} but got {_dotted(here)}={format_typed_value(item)}{near}"
             yield DataError("unknown-key", message, *here, hint=key_hint(str(key), known))
     for key, each in known.items():
         if each.required and key not in value:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import ARRAY_SUFFIXES, MSPROBE_FILE, RAW, format_value, is_archive, is_array_file
 from precreg.subject.kind import Kind, SpecPlace, refuse_options
 
@@ -73,7 +73,7 @@ def read_raw_options(options: Mapping[str, Any], error: ErrorAt) -> dict[str, An
             message = (
                 f"expected one of {', '.join(_RAW_OPTIONS)} beside files but got {name}{nearest(name, _RAW_OPTIONS)}"
             )
-            raise error("unknown-key", message, name)
+            raise error("unknown-key", message, name, hint=key_hint(name, _RAW_OPTIONS))
     raw = dict(options)
     if "dtype" in raw and raw["dtype"] not in DTYPE_NAMES:
         got = format_value(raw["dtype"])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, choices, name_hint, nearest
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.types import Computation
@@ -54,8 +54,9 @@ def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()
     if found:
         values = " and ".join(sorted(point.value for point in found))
         raise UserError(group.slug, f"expected one {group.word} named {name} but got {values}")
-    near = nearest(name, {*ours, *installed.names})
-    raise UserError(group.slug, f"expected an installed {group.word} but got {group.key}={name}{near}")
+    known = sorted({*ours, *installed.names})
+    message = f"expected an installed {group.word}{choices(known)} but got {group.key}={name}{nearest(name, known)}"
+    raise UserError(group.slug, message, hint=name_hint(name, known))
 
 
 class Dependencies(NamedTuple):
@@ -204,7 +205,10 @@ def _unread(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
 def refuse_options(options: Mapping[str, Any], place: SpecPlace) -> None:
     """Refuse keys beside that of a kind that has no options. Raises UserError: unknown-key."""
     for name in options:
-        raise place.error("unknown-key", f"expected no key beside the kind of subject but got {name}", name)
+        message = f"expected no key beside the kind of subject but got {name}"
+        raise place.error(
+            "unknown-key", message, name, hint=f"remove {name}:, or pass it to the function in params: {{{name}: ...}}"
+        )
 
 
 def read_spec(kind: str, value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:

@@ -16,7 +16,7 @@ from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
 from precreg.subject import kind_named, kinds_among, read_spec, reference_spec
 from precreg.suite.load import Suite
@@ -42,7 +42,7 @@ def locate_target(target: str, directory: str, project: Path, where: Location) -
     """
     match = _TARGET.fullmatch(target)
     if match is None:
-        raise UserError("bad-value", f"expected module:function but got {target!r}", file=where.file, line=where.line)
+        raise _bad_target(target, where)
     folders = search_path(project, directory)
     path = find_module(match["module"], folders)
     if path is None:
@@ -51,6 +51,16 @@ def locate_target(target: str, directory: str, project: Path, where: Location) -
     _require_free_name(match["module"], folders, project, where)
     _require_function(match["function"], path, project, where)
     return path
+
+
+def _bad_target(target: str, where: Location) -> UserError:
+    """Return the error of a text that is not module:function; a dotted name most often lacks the colon alone."""
+    module, _, function = target.strip().removesuffix("()").replace(":", ".").replace("/", ".").rpartition(".")
+    fixed = f"{module.removesuffix('.py')}:{function}"
+    fits = _TARGET.fullmatch(fixed) is not None
+    message = f"expected module:function but got {target!r}" + (f'; did you mean "{fixed}"?' if fits else "")
+    hint = f"write a colon before the function: {fixed if fits else 'kernels:mean'}"
+    return UserError("bad-value", message, file=where.file, line=where.line, hint=hint)
 
 
 def search_path(project: Path, directory: str) -> tuple[Path, ...]:
@@ -341,5 +351,5 @@ def _require_device(suite: Suite, project: Path, name: Any) -> None:
     known = device_names(project)
     if name not in known:
         message = f"expected one of {', '.join(known)} but got device={format_value(name)}{nearest(str(name), known)}"
-        raise suite.source.error("unknown-device", message, "device")
+        raise suite.source.error("unknown-device", message, "device", hint=name_hint(str(name), known, "device: "))
     own_device(name, project)

@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from precreg.errors import nearest
+from precreg.errors import key_hint, nearest
 from precreg.storage import expect_mapping, format_value
 from precreg.subject import requirements_of
 from precreg.suite.computations import (
@@ -383,7 +383,7 @@ def _assign_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Ca
             message = (
                 f"expected a parameter of the matrix but got {name}={format_value(wanted[name])}{nearest(name, known)}"
             )
-            raise suite.source.error("unknown-key", message, "baseline_of", name)
+            raise suite.source.error("unknown-key", message, "baseline_of", name, hint=key_hint(name, known))
     if not wanted:
         return cases
     by_name = {case.name: case for case in cases}

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.measure import OWN_FIGURES, analyzer_target
 from precreg.storage import (
     DEVICES_FOLDER,
@@ -294,7 +294,7 @@ def _read_tolerances(project: Path) -> Foundation:
     for name in file.tiers:
         if name not in TIERS:
             message = f"expected one of {', '.join(TIERS)} but got tier={name}{nearest(name, TIERS)}"
-            raise source.error("unknown-key", message, "tiers", name)
+            raise source.error("unknown-key", message, "tiers", name, hint=key_hint(name, TIERS))
     expect_mapping(source, file.environments, "environments")
     return Foundation(
         tuple(read_layers("default", source, ("default",), file.default)),

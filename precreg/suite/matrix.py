@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import EXAMPLES, nearest
+from precreg.errors import EXAMPLES, key_hint, name_hint, nearest
 from precreg.measure import relative_errors
 from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
@@ -55,7 +55,8 @@ def require_known(source: Source, value: Any, known: Collection[str], *path: str
     for name, place in reference_names(value, path):
         if name not in known:
             message = f"expected a matrix parameter or a key of params but got {place[-1]}=${name}"
-            raise source.error("unknown-reference", message + nearest(name, known), *place)
+            hint = name_hint(name, known, f"{place[-1]}: $")
+            raise source.error("unknown-reference", message + nearest(name, known), *place, hint=hint)
 
 
 def resolve_params(source: Source, params: dict[str, Any], parameters: Collection[str]) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def read_ranges(
     for name, ends in substitute(ranges, known).items():
         if name not in inputs:
             message = f"expected the range of an input but got ranges={name}{nearest(str(name), inputs)}"
-            raise source.error("unknown-key", message, "ranges", name)
+            raise source.error("unknown-key", message, "ranges", name, hint=key_hint(str(name), inputs))
         numbers = ends if isinstance(ends, list) else []
         has_nan = len(numbers) == 3 and numbers[2] != numbers[2]
         is_range = (len(numbers) == 2 or has_nan) and all(type(end) in (int, float) for end in numbers)
@@ -156,7 +157,7 @@ def _expand_product(source: Source, values: dict[str, list[Any]]) -> list[Parame
     # The count is known before the product is made.
     count = prod(len(choices) for choices in values.values())
     if count > MAX_ROWS:
-        message = f"expected at most {MAX_ROWS} combinations but got {count}; split the suite"
+        message = f"expected at most {MAX_ROWS} combinations but got {count}"
         raise source.error(
             "bad-value",
             message,
@@ -188,7 +189,7 @@ def _check_choices(source: Source, name: str, choices: Any) -> None:
 def _check_value(source: Source, name: str, value: Any, *path: str | int) -> None:
     if name == "dtype" and value not in DTYPE_NAMES:
         message = f"expected the name of a dtype but got dtype={format_value(value)}{nearest(str(value), DTYPE_NAMES)}"
-        raise source.error("unknown-dtype", message, *path)
+        raise source.error("unknown-dtype", message, *path, hint=name_hint(str(value), DTYPE_NAMES))
     items: Iterable[Any] = value if isinstance(value, list) else [value]
     if not all(_is_scalar(item) for item in items):
         expected = "text without $, a number, true, false, null, or a list of these"
@@ -244,7 +245,7 @@ def _check_names(source: Source, row: Parameters, parameters: list[str], key: st
         if name not in parameters:
             came = f"{name}={format_value(value)}{nearest(name, parameters)}"
             message = f"expected one of {', '.join(parameters)} but got {came}"
-            raise source.error("unknown-key", message, "matrix", key, index, name)
+            raise source.error("unknown-key", message, "matrix", key, index, name, hint=key_hint(name, parameters))
 
 
 def _check_exclusions(
@@ -323,7 +324,7 @@ def _read_notes(source: Source, entry: TradeOffEntry, values: Sequence[str]) -> 
         for key, text in note.items():
             if key not in known:
                 message = f"expected one of {', '.join(known)} but got {key}={format_value(text)}{nearest(key, known)}"
-                raise source.error("unknown-key", message, *path, key)
+                raise source.error("unknown-key", message, *path, key, hint=key_hint(key, known))
             if not isinstance(text, str):
                 raise source.error(
                     "bad-value",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.measure import METRICS, baseline_metrics
 from precreg.storage import DELIMITERS, KeyPath, Table, TableRow, expect_mapping, format_value, path_beside_suite
 from precreg.subject import PARQUET, read_rows, row_figures
@@ -104,7 +104,7 @@ def _read_metrics(suite: Suite) -> Iterator[tuple[str, dict[str, str]]]:
         for key, text in options.items():
             if key not in _FIGURE_KEYS:
                 message = f"expected one of {', '.join(_FIGURE_KEYS)} but got {key}{nearest(key, _FIGURE_KEYS)}"
-                raise suite.source.error("unknown-key", message, *path, key)
+                raise suite.source.error("unknown-key", message, *path, key, hint=key_hint(key, _FIGURE_KEYS))
             if not isinstance(text, str) or not text.strip():
                 raise suite.source.error(
                     "bad-value",

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, NoReturn
 from msgspec.structs import replace
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 from precreg.measure import METRICS, analyzer_of, baseline_metrics, metrics_like
 from precreg.storage import KeyPath, Source, expect_mapping, format_value, read_yaml
-from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
+from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_example, limit_problem
 from precreg.tolerance.standard import format_standard
 from precreg.tolerance.standards import NO_BOUNDS, find_standard
 from precreg.types import (
@@ -152,17 +152,23 @@ def _check_setting(source: Source, path: KeyPath, key: str, value: Any) -> None:
                 "bad-value",
                 f"expected {expected} but got {key}={format_value(value)}",
                 *path,
-                hint=f"write such a limit: {key}: {'flaggems-1' if key == 'standard' else '1e-3'}",
+                hint=f"write such a limit: {key}: {limit_example(key)}",
             )
     # An unknown key with a mapping is a misspelt dtype or group, and one with a number a misspelt metric.
     elif isinstance(value, dict):
         message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
-        raise source.error("unknown-dtype", message, *path)
+        raise source.error("unknown-dtype", message, *path, hint=name_hint(key, _KEYS))
     else:
         message = (
             f"expected the name of a metric, rtol, atol, standard or regression but got {key}={format_value(value)}"
         )
-        raise source.error("unknown-metric", message + nearest(key, (*_KEYS, *others)), *path)
+        hint = name_hint(key, (*_KEYS, *others))
+        raise source.error(
+            "unknown-metric",
+            message + nearest(key, (*_KEYS, *others)),
+            *path,
+            hint=hint and f"{hint}: {format_value(value)}",
+        )
 
 
 def _metrics_like_setting(source: Source, path: KeyPath, metric: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from math import nextafter
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 from precreg.types import Location
 
 # Limits by metric, rtol and atol; for a region, values by its constant.
@@ -93,7 +93,8 @@ def parse_standard(standards: Mapping[str, Standard], text: str, where: Location
     name, _, given = text.partition(":")
     if name not in standards:
         message = f"expected the name of a standard but got standard={name}{nearest(name, standards)}"
-        raise UserError("unknown-standard", message, file=where.file, line=where.line)
+        hint = name_hint(name, standards, "standard: ")
+        raise UserError("unknown-standard", message, file=where.file, line=where.line, hint=hint)
     standard = standards[name]
     # An empty pair, or one without =, has an unknown name or an invalid value and is refused as such.
     pairs = [pair.partition("=") for pair in given.split(",")] if given else []

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format, rounding_named
 from precreg.arithmetic.unit import Order, Unit, order_named
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import DEVICES_FOLDER, KeyPath, Source, expect_mapping, format_value, read_yaml, resolve_inside
 
 Method = Literal["polynomial", "newton", "table"]
@@ -151,7 +151,7 @@ class _Table(NamedTuple):
             if key not in known:
                 came = f"{key}={format_value(value[key])}{nearest(key, known)}"
                 message = f"expected one of {', '.join(known)} but got {came}"
-                raise self.source.error("unknown-key", message, *path, key)
+                raise self.source.error("unknown-key", message, *path, key, hint=key_hint(key, known))
         for key in needed:
             if key not in value:
                 raise self.source.error(

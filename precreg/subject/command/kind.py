@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import MAX_PATH, files_matching, format_value, resolve_inside
 from precreg.subject.command.placeholders import (
     BUILD,
@@ -65,7 +65,7 @@ class _Reader(NamedTuple):
         for name in value:
             if known is not None and name not in known:
                 message = f"expected one of {', '.join(known)} but got {name}{nearest(name, known)}"
-                raise self.place.error("unknown-key", message, *keys, name)
+                raise self.place.error("unknown-key", message, *keys, name, hint=key_hint(name, known))
         return value
 
     def text(self, value: Any, *keys: str | int) -> str:
@@ -124,7 +124,7 @@ def _read_command(value: Any, options: Mapping[str, Any], place: SpecPlace) -> d
     for name in options:
         if name not in _OPTIONS:
             message = f"expected one of {', '.join(_OPTIONS)} beside command but got {name}{nearest(name, _OPTIONS)}"
-            raise place.error("unknown-key", message, name)
+            raise place.error("unknown-key", message, name, hint=key_hint(name, _OPTIONS))
     built = (BUILD,) if BUILD in options else ()
     known = (INPUTS, OUTPUTS, PARAMS, FOLDER, *_FOLDERS, *built)
     command = reader.texts(value, known)

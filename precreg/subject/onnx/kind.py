@@ -10,7 +10,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject.kind import Dependencies, Kind, SpecPlace
 from precreg.subject.onnx.external_data import external_files
@@ -147,7 +147,7 @@ def _read_options(
     for name, value in options.items():
         if name not in known:
             message = f"expected an option of the kind ({', '.join(known)}) but got {name}{nearest(name, known)}"
-            raise place.error("unknown-key", message, name)
+            raise place.error("unknown-key", message, name, hint=key_hint(name, known))
         check, default = known[name]
         checked = check(value, place)
         if checked != default:

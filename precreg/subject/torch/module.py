@@ -147,7 +147,7 @@ def _require_no_options(spec: dict[str, Any]) -> None:
         message = f"expected a module beside {', '.join(named)} but {spec['torch']} is a function"
         raise UserError(
             "bad-value",
-            f"{message}; a factory is called with arguments: {{}}",
+            message,
             hint=f"remove {named[0]}, or call a factory of a module: arguments: {{}}",
         )
 

@@ -97,7 +97,7 @@ def _exact(spec: dict[str, Any], name: str, module: Any, given: _Entered) -> dic
         message = f"expected layers of {spec['torch']} that draw no random numbers but got monitor={name}"
         raise UserError(
             "bad-value",
-            f"{message}, whose exact result would be of other draws; leave it out",
+            f"{message}, whose exact result would be of other draws",
             hint="name the other layers: monitor: ['layer4.*'], or write mode: eval",
         )
     # The layer as it is now: running statistics are its own already, as the low-precision result used the batch's.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject.kind import Kind, SpecPlace
 from precreg.subject.tensors import TORCH_FLOATS
@@ -157,7 +157,9 @@ def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict
             # The key device: of a suite is a simulated one.
             hint = '; did you mean "on"?' if name == "device" else nearest(name, _OPTIONS)
             known = ", ".join(_OPTIONS)
-            raise place.error("unknown-key", f"expected an option of torch ({known}) but got {name}{hint}", name)
+            message = f"expected an option of torch ({known}) but got {name}{hint}"
+            write = "write on: in place of device:" if name == "device" else key_hint(name, _OPTIONS)
+            raise place.error("unknown-key", message, name, hint=write)
         check, default = _OPTIONS[name]
         try:
             checked = check(given)

@@ -328,7 +328,7 @@ def require_free_suite(project: Path, name: str, *, force: bool) -> None:
         shown = path.relative_to(project).as_posix()
         raise UserError(
             "bad-value",
-            f"expected a name that is free but {shown} exists; give --force or --name",
+            f"expected a name that is free but {shown} exists",
             hint=f"replace it with --force, or write another name: --name {name}_2",
         )
 

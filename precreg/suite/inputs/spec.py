@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import EXAMPLES, UserError, nearest
+from precreg.errors import EXAMPLES, UserError, key_hint, name_hint, nearest
 from precreg.storage import DataError, convert_data
 from precreg.suite.inputs.options import (
     Constant,
@@ -108,7 +108,8 @@ def gather_arguments(name: str, mapping: Mapping[str, Any], where: Location) -> 
     given = mapping.get(PYTHON_KEY)
     if ARGUMENTS_KEY in mapping and not isinstance(given, str):
         message = f"input {name}: expected args beside python: module:function but got it without"
-        raise UserError("unknown-key", message, file=where.file, line=where.line)
+        hint = "name the function: python: kernels:make, args: {low: 0}"
+        raise UserError("unknown-key", message, file=where.file, line=where.line, hint=hint)
     if not isinstance(given, str):
         return mapping
     arguments = {} if mapping.get(ARGUMENTS_KEY) is None else {ARGUMENTS_KEY: mapping[ARGUMENTS_KEY]}
@@ -179,7 +180,9 @@ def _find_distribution(mapping: Mapping[str, Any]) -> str:
             # A key close to shape or dtype is a typing error of these; any other is taken for a distribution.
             near = nearest(str(key), ("shape", "dtype"))
             slug, kind = ("unknown-key", "shape or dtype") if near else ("unknown-distribution", "a distribution")
-            raise UserError(slug, f"expected {kind} but got {key}{near or nearest(str(key), DISTRIBUTIONS)}")
+            known = ("shape", "dtype") if near else DISTRIBUTIONS
+            hint = key_hint(str(key), known) if near or nearest(str(key), DISTRIBUTIONS) else ""
+            raise UserError(slug, f"expected {kind} but got {key}{nearest(str(key), known)}", hint=hint)
     for key in ("shape", "dtype"):
         if key not in mapping:
             raise UserError(
@@ -218,7 +221,8 @@ def _parse_shape(value: Any) -> tuple[int, ...]:
 def _parse_dtype(value: Any) -> str:
     if value in DTYPE_NAMES:
         return str(value)
-    raise UserError("unknown-dtype", f"expected a dtype but got dtype={value}{nearest(str(value), DTYPE_NAMES)}")
+    message = f"expected a dtype but got dtype={value}{nearest(str(value), DTYPE_NAMES)}"
+    raise UserError("unknown-dtype", message, hint=name_hint(str(value), DTYPE_NAMES, "dtype: "))
 
 
 def _parse_options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> DistributionOptions:
