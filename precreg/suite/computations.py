@@ -151,8 +151,13 @@ def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
     tree = parse_module(path.read_bytes())
     if tree is None:
         return None
-    names = frozenset(name for statement in _walk_top_level(tree) for name in _bound_names(statement))
+    names = frozenset(bound_names(tree))
     return None if names & {"*", "__getattr__"} else names
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module binds at its top level, each as often as it is bound; `*` for a star import."""
+    return (name for statement in _walk_top_level(tree) for name in _bound_names(statement))
 
 
 def _walk_top_level(tree: ast.AST) -> Iterator[ast.AST]:
