@@ -177,7 +177,8 @@ def _read_outputs(reader: _Reader, given: Any, default: str, texts: tuple[str, .
     declared = reader.mapping({name: {} for name in named} if given is None else given, None, OUTPUTS)
     if not declared:
         message = "expected an output, as {outputs.y} in command or in outputs: {y: {}}, but got none"
-        raise reader.place.error("missing-key", message)
+        hint = "name the file that the program writes: command: [./kernel, '{inputs.x}', '{outputs.y}']"
+        raise reader.place.error("missing-key", message, hint=hint)
     for name in named:
         if name not in declared:
             message = f"expected one of {', '.join(declared)} but got {{outputs.{name}}}{nearest(name, declared)}"
