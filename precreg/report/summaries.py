@@ -39,6 +39,14 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.equal_results import (
+    describe_group,
+    equal_errors,
+    names_line,
+    represented,
+    unavailable_line,
+    unavailable_together,
+)
 from precreg.report.pairs import describe_paired_run
 from precreg.report.processes import count_process_changes, describe_process_changes, explain_process_changes
 from precreg.report.sections import (
@@ -77,6 +85,8 @@ _HEADINGS = ("status", "case", "reason", *_FIGURES)
 def render_run_markdown(record: RunRecord) -> str:
     """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
     listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
+    errors = equal_errors(listed)
+    rows = [_markdown_case(each, errors.get(each.id)) for each in represented(listed, errors)]
     git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
     judged_by = markdown_code(describe_chosen_commit(record.against, record.against_revision))
     beside = markdown_code(describe_chosen_commit(record.pair, record.pair_revision))
@@ -92,14 +102,10 @@ def render_run_markdown(record: RunRecord) -> str:
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
     parts += _markdown_unseen(record)
-    if listed:
-        parts.append(
-            "\n".join(
-                [_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_markdown_case, listed[:MAX_MARKDOWN_ROWS])]
-            )
-        )
-    if len(listed) > MAX_MARKDOWN_ROWS:
-        parts.append(f"And {len(listed) - MAX_MARKDOWN_ROWS} more in the report.")
+    if rows:
+        parts.append("\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *rows[:MAX_MARKDOWN_ROWS]]))
+    if len(rows) > MAX_MARKDOWN_ROWS:
+        parts.append(f"And {len(rows) - MAX_MARKDOWN_ROWS} more in the report.")
     parts += [*_markdown_causes(record), *_markdown_findings(record)]
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
@@ -206,11 +212,14 @@ def _markdown_study(study: StudyTable) -> str:
     return "\n\n".join([heading, table, *more, f"{escape_markdown(study.remark[0].upper() + study.remark[1:])}."])
 
 
-def _markdown_case(result: CaseResult) -> str:
+def _markdown_case(result: CaseResult, group: Sequence[CaseResult] | None = None) -> str:
     rows = finding_rows(result.verdict, result.outcome.described)
     # Only the worst row: several rows for one case would make the table hard to scan.
     figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
-    return _line([result.verdict.status, markdown_code(result.id), _reason(result.verdict), *figures])
+    about = (
+        f"{markdown_code(result.id)} and {len(group) - 1} more with this error" if group else markdown_code(result.id)
+    )
+    return _line([result.verdict.status, about, _reason(result.verdict), *figures])
 
 
 def _figures(row: FindingRow) -> list[str]:
@@ -239,7 +248,6 @@ def _ids(ids: Sequence[str]) -> str:
 # A log stays readable with 20 cases in full. The reports have the others.
 MAX_CASES = 20
 # Without an extra all suites of its kind are skipped, and a line names some.
-MAX_SKIPPED_SUITES = 8
 # Binding findings come first, so these lines never hide one behind an allowed finding.
 MAX_TERMINAL_FINDINGS = 20
 # Entries of baselines/allow.yaml, of three lines each, in the order of the findings.
@@ -271,37 +279,23 @@ def render_run_terminal(record: RunRecord, *, colour: bool, verbose: bool = Fals
     Passed cases appear only with `verbose`; `reports` are the written files to point to.
     """
     results = sort_results(record.results)
-    together = {} if verbose else _unavailable_together(results)
+    together = {} if verbose else unavailable_together(results)
+    errors = {} if verbose else equal_errors(results)
     grouped = {result.id for group in together.values() for result in group}
     shown = results if verbose else [result for result in results if result.verdict.status is not Status.PASSED]
-    shown = [result for result in shown if result.id not in grouped]
+    shown = represented([result for result in shown if result.id not in grouped], errors)
     known = diagnoses_of(record)
-    listed = [line for result in shown[:MAX_CASES] for line in _terminal_case(result, known)]
+    listed = [line for each in shown[:MAX_CASES] for line in _terminal_case(each, known, errors.get(each.id))]
     # A line with the count, so that nobody takes a cut list for the whole.
     if len(shown) > MAX_CASES:
         listed.append(f"... and {len(shown) - MAX_CASES} more in the report")
-    listed += [_unavailable_line(message, group) for message, group in together.items()]
+    listed += [unavailable_line(message, group) for message, group in together.items()]
     paragraphs = [[_heading(record), *describe_accelerators(record)], listed, _terminal_findings(record)]
     paragraphs += [_terminal_digits(record), *map(_terminal_study, describe_studies(record))]
     paragraphs.append(_ending(record, results, reports))
     # Controls go before colours are added, which are controls themselves.
     text = strip_controls("\n\n".join("\n".join(map(str.rstrip, lines)) for lines in paragraphs if lines)) + "\n"
     return _coloured(text, record) if colour else text
-
-
-def _unavailable_together(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
-    """Group the cases that are skipped for the same missing requirement; a case alone is no group."""
-    groups: dict[str, list[CaseResult]] = {}
-    for result in results:
-        if result.verdict.status is Status.SKIPPED and result.verdict.reason is Reason.UNAVAILABLE:
-            groups.setdefault(result.verdict.message, []).append(result)
-    return {message: group for message, group in groups.items() if len(group) > 1}
-
-
-def _unavailable_line(message: str, group: Sequence[CaseResult]) -> str:
-    suites = sorted({f"{result.tier}/{result.suite}" for result in group})
-    label = STATUS_LABELS[Status.SKIPPED]
-    return f"{label:8} {count_cases(len(group))} of {list_some(suites, MAX_SKIPPED_SUITES)}   {message}"
 
 
 def _heading(record: RunRecord) -> str:
@@ -335,13 +329,18 @@ def _terminal_finding(finding: RunFinding) -> list[str]:
     return [first, *(RUN_INDENT + line for text in explain_run_finding(finding) for line in text.splitlines())]
 
 
-def _terminal_case(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[str]:
+def _terminal_case(
+    result: CaseResult, known: Mapping[str, Diagnosis], group: Sequence[CaseResult] | None = None
+) -> list[str]:
+    """Return the lines of a case, or of the group of cases with its error."""
     verdict = result.verdict
-    first = f"{STATUS_LABELS[verdict.status]:8} {result.id}   {verdict.reason}"
+    about = describe_group(group) if group else f"{result.id}   {verdict.reason}"
+    first = f"{STATUS_LABELS[verdict.status]:8} {about}"
     # Passed cases appear with --verbose only, and there one line each. An improvement has figures to accept.
     if verdict.status is Status.PASSED and verdict.reason is not Reason.IMPROVED:
         return [first, *([RUN_INDENT + verdict.message] if verdict.excused else [])]
-    return [first, *(RUN_INDENT + line for line in explain_result(result, known))]
+    names = [f"{RUN_INDENT}cases     {names_line(group)}"] if group else []
+    return [first, *(RUN_INDENT + line for line in explain_result(result, known)), *names]
 
 
 def _terminal_digits(record: RunRecord) -> list[str]:
