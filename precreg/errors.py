@@ -75,7 +75,7 @@ _SUBJECTS = {
     "no-node-tests": "name the folder whose folders each have model.onnx and test_data_set_0",
 }
 _FILES = {
-    "missing-file": "create the file, or correct its name: paths are relative to the suite's folder",
+    "missing-file": "create the file, or correct its name: ls shows what the folder has",
     "no-recorded-files": "record the files, or correct the pattern: files: {actual: 'out/*.npy', golden: 'ref/*.npy'}",
     "bad-table": "correct the row or the header at the place named, or the program that writes the table",
     "unknown-column": "name a column as the header of the table has it: metrics: {max_ulp: COLUMN}",
@@ -307,6 +307,9 @@ _SYNONYMS: dict[str, str] = {
     "visualize": "plot draw",
     "diagnose": "why blame",
     "explain": "show info describe",
+    "ascend": "npu 910b davinci",
+    "mlu370": "mlu cambricon",
+    "gpu-tf32": "gpu cuda nvidia a100 tf32",
 }
 _PREFIX = re.compile(r"^(torch|np|numpy|jnp|tf|ml_dtypes)\.")
 _SEPARATORS = re.compile(r"[-_. ]")

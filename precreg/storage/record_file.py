@@ -84,7 +84,10 @@ def _read_bytes(path: Path, noun: str, max_bytes: int) -> bytes:
     try:
         return read_regular_file(path, max_bytes)
     except FileNotFoundError as problem:
-        raise UserError("missing-file", f"expected {noun}, but there is no such file", file=str(path)) from problem
+        hint = "name the file that a command wrote: precreg run writes reports/record.json"
+        raise UserError(
+            "missing-file", f"expected {noun}, but there is no such file", file=str(path), hint=hint
+        ) from problem
     except OSError as problem:
         message = f"expected {noun} but got: {problem.strerror or problem}"
         raise UserError("unreadable-record", message, file=str(path)) from problem

@@ -16,7 +16,7 @@ from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from precreg.errors import UserError, name_hint, nearest
+from precreg.errors import UserError, name_hint, nearest, nearest_name
 from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
 from precreg.subject import kind_named, kinds_among, read_spec, reference_spec
 from precreg.suite.load import Suite
@@ -91,7 +91,9 @@ def _require_installed(module: str, folders: tuple[Path, ...], project: Path, wh
         return
     message = f"expected module={module} in {_format_folders(folders, project)}, or installed, but found neither"
     message += nearest(module, _modules_near(module, folders))
-    raise UserError("missing-module", message, file=where.file, line=where.line)
+    near = nearest_name(module, _modules_near(module, folders))
+    hint = f"write {near} in place of {module}" if near else f"create {module.replace('.', '/')}.py beside the suite"
+    raise UserError("missing-module", message, file=where.file, line=where.line, hint=hint)
 
 
 def _format_folders(folders: tuple[Path, ...], project: Path) -> str:
@@ -137,7 +139,9 @@ def _require_function(function: str, path: Path, project: Path, where: Location)
         return
     shown = path.relative_to(project).as_posix()
     message = f"expected function={function} in {shown} but it is not defined there{nearest(top, names)}"
-    raise UserError("missing-function", message, file=where.file, line=where.line)
+    near = nearest_name(top, names)
+    hint = f"write {near} in place of {top}, or define {top} in {shown}" if near else f"define {top} in {shown}"
+    raise UserError("missing-function", message, file=where.file, line=where.line, hint=hint)
 
 
 @lru_cache(maxsize=256)
@@ -301,7 +305,9 @@ def existing_file(source: Source, path: KeyPath, file: str, directory: str, proj
         folder = (project / found).parent
         known = [item.name for item in folder.iterdir() if isfile(item)] if folder.is_dir() else []
         message = f"expected a file but {found} is not there{nearest(Path(found).name, known)}"
-        raise source.error("missing-file", message, *path)
+        raise source.error(
+            "missing-file", message, *path, hint=f"create the file {found}, or correct its path beside the suite"
+        )
     return found
 
 

@@ -170,7 +170,8 @@ def require_depends(suite: Suite, project: Path) -> None:
             )
         if next(files_matching(project, pattern), None) is None:
             message = f"expected a file that matches depends={text} but there is none{_nearest_path(pattern, project)}"
-            raise suite.source.error("missing-file", message, "depends", index)
+            hint = "write a path or a pattern beside the suite, such as depends: [data/*.bin]"
+            raise suite.source.error("missing-file", message, "depends", index, hint=hint)
 
 
 def _nearest_path(pattern: str, project: Path) -> str:

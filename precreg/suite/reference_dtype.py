@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import name_hint, nearest
 from precreg.storage import format_value
 from precreg.subject import kind_named
 from precreg.suite.load import Suite
@@ -63,6 +63,9 @@ def _read(suite: Suite, given: Any) -> ReferenceDtype:
         expected = f"one of {', '.join(_NAMES)}, or {{mpmath: {DEFAULT_DIGITS}}}"
         message = f"expected {expected} but got reference_dtype={format_value(given)}{nearest(str(given), _NAMES)}"
         raise suite.source.error(
-            "bad-value", message, "reference_dtype", hint=f"write one of them: reference_dtype: {_NAMES[-1]}"
+            "bad-value",
+            message,
+            "reference_dtype",
+            hint=name_hint(str(given), _NAMES, "reference_dtype: ") or "write one of them: reference_dtype: longdouble",
         )
     return ReferenceDtype(given, DEFAULT_DIGITS if given == "mpmath" else 0)

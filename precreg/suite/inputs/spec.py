@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import EXAMPLES, UserError, key_hint, name_hint, nearest
+from precreg.errors import EXAMPLES, UserError, name_hint, nearest, nearest_name
 from precreg.storage import DataError, convert_data
 from precreg.suite.inputs.options import (
     Constant,
@@ -181,7 +181,9 @@ def _find_distribution(mapping: Mapping[str, Any]) -> str:
             near = nearest(str(key), ("shape", "dtype"))
             slug, kind = ("unknown-key", "shape or dtype") if near else ("unknown-distribution", "a distribution")
             known = ("shape", "dtype") if near else DISTRIBUTIONS
-            hint = key_hint(str(key), known) if near or nearest(str(key), DISTRIBUTIONS) else ""
+            found = nearest_name(str(key), known)
+            write = f"{found}: {DISTRIBUTION_EXAMPLES[found]}" if found in DISTRIBUTION_EXAMPLES else f"{found}:"
+            hint = f"write {write} in place of {key}:" if found else ""
             raise UserError(slug, f"expected {kind} but got {key}{nearest(str(key), known)}", hint=hint)
     for key in ("shape", "dtype"):
         if key not in mapping:
@@ -225,20 +227,40 @@ def _parse_dtype(value: Any) -> str:
     raise UserError("unknown-dtype", message, hint=name_hint(str(value), DTYPE_NAMES, "dtype: "))
 
 
+# What to write for a distribution; docs/suites.md has all options.
+DISTRIBUTION_EXAMPLES: dict[str, str] = {
+    "normal": "{mean: 0, std: 1}",
+    "uniform": "{low: 0, high: 1}",
+    "log_uniform": "{low: 1e-3, high: 1e3}",
+    "integers": "{low: 0, high: 10}",
+    "special": "{values: all}",
+    "ill_conditioned_sum": "{condition: 1e8}",
+    "constant": "{value: 1}",
+    "legacy_normal": "{seed: 0, digest: DIGEST}",
+    "file": "{path: x.npy}",
+    "spd": "{condition: 100}",
+    "orthogonal": "{}",
+    "sorted": "{low: 0, high: 1}",
+    "sparse": "{density: 0.1}",
+    "tokens": "{vocabulary: 1000}",
+    "images": "{normalized: true}",
+    "mask": "{kind: causal}",
+    "probabilities": "{}",
+    "python": "{function: 'kernels:make'}",
+}
+
+
 def _parse_options(kind: str, mapping: Any, shape: tuple[int, ...], dtype: str) -> DistributionOptions:
+    example = f"{kind}: {DISTRIBUTION_EXAMPLES[kind]}"
     if not isinstance(mapping, Mapping):
-        raise UserError(
-            "bad-value",
-            f"expected the options of {kind}, {{}} for none, but got {kind}={mapping!r}",
-            hint=f"write the options in braces: {kind}: {{}}",
-        )
+        message = f"expected the options of {kind}, {{}} for none, but got {kind}={mapping!r}"
+        raise UserError("bad-value", message, hint=f"write the options in braces: {example}")
     try:
         options = convert_data(mapping, DISTRIBUTIONS[kind])
         options.check(shape, dtype)
     except DataError as mistake:
-        raise UserError(mistake.slug, f"{kind}: {mistake.message}", hint=mistake.hint) from None
+        hint = mistake.hint or f"write such options: {example}"
+        raise UserError(mistake.slug, f"{kind}: {mistake.message}", hint=hint) from None
     except (ValueError, OverflowError) as error:
-        raise UserError(
-            "bad-value", f"{kind}: {error}", hint=f"docs/suites.md lists the options of {kind}: and their ranges"
-        ) from error
+        raise UserError("bad-value", f"{kind}: {error}", hint=f"write such options: {example}") from error
     return options
