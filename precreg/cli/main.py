@@ -82,6 +82,7 @@ class _Commands(click.Group):
         name = arguments[0]
         if name not in COMMANDS:
             message = f"expected a command but got {name!r}{nearest(name, COMMANDS)}"
+            click.echo(context.get_usage(), err=True)
             near = name_hint(name, COMMANDS, f"{context.command_path} ")
             raise UserError(
                 "bad-option", message, hint=f"{near or 'precreg run judges all cases'}; precreg --help lists all"
