@@ -68,8 +68,7 @@ def compare(
     comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
     if not analyzers:
         return comparison
-    if isinstance(analyzers, str):
-        raise UserError("bad-value", f"expected a list of names but got analyzers={analyzers!r}")
+    _refuse_text(analyzers)
     from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
 
     return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
@@ -98,28 +97,48 @@ def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10,
     return Monitor(model, layers, every, keep, render_monitor_html)
 
 
+def _refuse_text(analyzers: Sequence[str]) -> None:
+    if isinstance(analyzers, str):
+        message = f"expected a list of names but got analyzers={analyzers!r}"
+        raise UserError("bad-value", message, hint=f"write a list: analyzers=[{analyzers!r}]")
+
+
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
     if type(given) is np.ndarray:  # most calls: no subclass, whose mask or unit would need a look
         return given
     if is_tensor(given):
         return tensor_to_array(given, name, "bad-value")
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        raise UserError("bad-value", f"expected no masked elements but got a mask: {name}.filled() has none")
+        raise UserError(
+            "bad-value",
+            f"expected no masked elements but got a mask: {name}.filled() has none",
+            hint=f"fill the masked elements: {name}.filled(0)",
+        )
     try:
         return np.asarray(given)
     except ValueError as problem:
-        raise UserError("bad-value", f"expected what numpy makes an array of but got {name}: {problem}") from problem
+        raise UserError(
+            "bad-value",
+            f"expected what numpy makes an array of but got {name}: {problem}",
+            hint="give rows of one length: numpy.array([[1, 2], [3, 4]])",
+        ) from problem
 
 
 def _check_name(standard: str | None) -> str | None:
     if standard is not None and not isinstance(standard, str):
-        raise UserError("bad-value", f"expected a name such as 'flaggems-1:reduced=768' but got standard={standard!r}")
+        raise UserError(
+            "bad-value",
+            f"expected a name such as 'flaggems-1:reduced=768' but got standard={standard!r}",
+            hint="write the name as text: standard='torch-2.13'",
+        )
     return standard
 
 
 def _check_limit(key: str, given: float) -> float:
     if expected := limit_problem(key, float(given)):
-        raise UserError("bad-value", f"expected {expected} but got {key}={given}")
+        raise UserError(
+            "bad-value", f"expected {expected} but got {key}={given}", hint=f"write such a number: {key}=1e-3"
+        )
     return float(given)
 
 
@@ -145,10 +164,18 @@ class LiveTrace:
         """Take the options of `trace`. Raises UserError: bad-value, bad-watch."""
         if target is not None and not callable(target):
             message = f"expected a function or a module to trace but got {type(target).__name__}"
-            raise UserError("bad-value", f"{message}; example: with precreg.trace(model) as t:")
+            raise UserError(
+                "bad-value",
+                message,
+                hint="trace a call of the model: with precreg.trace(model) as t: model(x)",
+            )
         if iscoroutinefunction(target) or isgeneratorfunction(target):
             message = "expected a function that returns its result but got a generator or coroutine"
-            raise UserError("bad-value", f"{message}; trace a block of its body: with precreg.trace() as t:")
+            raise UserError(
+                "bad-value",
+                message,
+                hint="trace a block of its body: with precreg.trace() as t: x = t.array(x)",
+            )
         self._target, self._options = target, options
         self._name = getattr(target, "__qualname__", type(target).__name__) if target is not None else "block"
         self._block: TracedBlock | None = None
@@ -222,7 +249,11 @@ class LiveTrace:
     def _running(self, method: str) -> TracedBlock:
         if self._block is None:
             message = f"expected a block that runs but got {method}() outside of it"
-            raise UserError("bad-value", f"{message}; example: with precreg.trace() as t: x = t.array(x)")
+            raise UserError(
+                "bad-value",
+                message,
+                hint="use the array in the block: with precreg.trace() as t: x = t.array(x)",
+            )
         return self._block
 
     @property
@@ -230,7 +261,11 @@ class LiveTrace:
         """Return the latest trace. Raises UserError (bad-value) before the first one."""
         if self._trace is None:
             message = f"expected a trace of {self._name} that has ended but there is none"
-            raise UserError("bad-value", f"{message}; call the function, or leave the block first")
+            raise UserError(
+                "bad-value",
+                message,
+                hint="call the traced function first: f = precreg.trace(f); f(x); f.trace",
+            )
         return self._trace
 
     @property

@@ -493,6 +493,7 @@ SCENARIOS = {
     "unknown-metric": added("tolerance: {max_upl: 4}"),
     "unknown-standard": added("tolerance: {standard: torch-2.31}"),
     "bad-thresholds": with_thresholds('{"unit": {"max_upl": 4}}'),
+    "bad-option": command("run", "--modle"),
     "unknown-subject-kind": changed("subject: kernels:mean", "subject: {jax: kernels:mean}"),
     "bad-kind": with_failing_kind,
     "bad-dependencies": with_failing_declaration,
@@ -512,6 +513,7 @@ SCENARIOS = {
     "taken-name": taken_name,
     "missing-module": changed("subject: kernels", "subject: kernel"),
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
+    "bad-arguments": added("params: {axes: 0}"),
     "bad-outputs": with_no_outputs,
     "bad-weights": with_torch("import torch\n\nmean = torch.nn.Linear(8, 4)\n", "weights: w.safetensors", weights=True),
     "unsupported-dtype": with_torch(
@@ -609,4 +611,4 @@ SCENARIOS = {
     "no-releases": without_an_index,
     "nested-trace": inside_a_trace,
 }
-"""By slug, in the order of ADVICE."""
+"""By slug."""

@@ -52,7 +52,11 @@ def parse_number(text: str) -> ExactNumber:
         if magnitude is not None:
             negative = text.startswith("-")
             return -0.0 if negative and not magnitude else -magnitude if negative else magnitude
-    raise UserError("bad-value", f"expected a number such as 1.12, 1/3, 0x1.8p3, inf or nan but got value={text[:80]}")
+    raise UserError(
+        "bad-value",
+        f"expected a number such as 1.12, 1/3, 0x1.8p3, inf or nan but got value={text[:80]}",
+        hint="write a number: precreg bits 1.12, precreg bits 1/3 or precreg bits 0x1.8p3",
+    )
 
 
 def parse_pattern(text: str) -> int | None:
@@ -64,7 +68,11 @@ def parse_pattern(text: str) -> int | None:
     if prefix != "bits":
         return None
     if not re.fullmatch(r"0[xX][\da-fA-F]{1,16}|0[bB][01]{1,64}", digits):
-        raise UserError("bad-value", f"expected a pattern such as bits:0x3c7c or bits:0b0011 but got value={text[:80]}")
+        raise UserError(
+            "bad-value",
+            f"expected a pattern such as bits:0x3c7c or bits:0b0011 but got value={text[:80]}",
+            hint="write 0x with up to 16 digits, or 0b with up to 64: precreg bits bits:0x3c7c --format float16",
+        )
     return int(digits, 0)
 
 
@@ -134,7 +142,11 @@ def split_pattern(pattern: int, format: Format) -> BitFields:
     exponent_bits, mantissa_bits = field_widths(format)
     if pattern.bit_length() > 1 + exponent_bits + mantissa_bits:
         room = f"a pattern of {1 + exponent_bits + mantissa_bits} bits"
-        raise UserError("bad-value", f"expected {room} for {format.name} but got bits:{pattern:#x}")
+        raise UserError(
+            "bad-value",
+            f"expected {room} for {format.name} but got bits:{pattern:#x}",
+            hint="name a wider format, or fewer bits: precreg bits bits:0x3c7c --format float16",
+        )
     sign, rest = divmod(pattern, 1 << exponent_bits + mantissa_bits)
     return _join_fields(bool(sign), *divmod(rest, 1 << mantissa_bits), format)
 

@@ -124,7 +124,11 @@ def _parse(text: str, target: Format | FixedPoint) -> ExactNumber:
     if pattern is None:
         return parse_number(text)
     if not isinstance(target, Format):
-        raise UserError("bad-value", f"expected a number for fixed point but got value={text}")
+        raise UserError(
+            "bad-value",
+            f"expected a number for fixed point but got value={text}",
+            hint="write the number itself: precreg bits 1.12 --format int8",
+        )
     return decode_fields(split_pattern(pattern, target), target)
 
 

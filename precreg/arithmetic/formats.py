@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,9 +109,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     Raises UserError (unknown-dtype) for a name outside DTYPE_NAMES, or if the installed ml_dtypes lacks the dtype.
     """
     if name not in DTYPE_NAMES:
-        raise UserError(
-            "unknown-dtype", f"expected the name of a dtype but got dtype={name}{nearest(name, DTYPE_NAMES)}"
-        )
+        message = f"expected the name of a dtype but got dtype={name}{nearest(name, DTYPE_NAMES)}"
+        raise UserError("unknown-dtype", message, hint=name_hint(name, DTYPE_NAMES))
     import numpy as np
 
     if name not in _ML_NAMES:
@@ -120,7 +119,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
     if not hasattr(ml_dtypes, name):
         installed = f"ml_dtypes {ml_dtypes.__version__}"
-        raise UserError("unknown-dtype", f"expected a dtype that {installed} has but got dtype={name}")
+        message = f"expected a dtype that {installed} has but got dtype={name}"
+        raise UserError("unknown-dtype", message, hint="install a newer one: python -m pip install --upgrade ml_dtypes")
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
 
@@ -172,7 +172,7 @@ def rounding_named(name: str) -> Rounding:
     except ValueError:
         known = [rounding.value for rounding in Rounding]
         message = f"expected one of {', '.join(known)} but got rounding={name}{nearest(name, known)}"
-        raise UserError("unknown-rounding", message) from None
+        raise UserError("unknown-rounding", message, hint=name_hint(name, known)) from None
 
 
 def overflow_results(format: Format, rounding: Rounding) -> tuple[float, float]:
@@ -331,5 +331,6 @@ def format_named(name: str, others: Iterable[str] = ()) -> Format:
         raise UserError("bad-format", f"expected a format with a zero but got format={name}")
     if name not in NAMED_FORMATS:
         known = (*NAMED_FORMATS, *SHORT, *others)
-        raise UserError("unknown-format", f"expected the name of a format but got format={name}{nearest(name, known)}")
+        message = f"expected the name of a format but got format={name}{nearest(name, known)}"
+        raise UserError("unknown-format", message, hint=name_hint(name, known))
     return NAMED_FORMATS[name]

@@ -134,7 +134,11 @@ def widen_operand(operand: ArrayLike) -> Array:
     if array.dtype in (np.float32, np.float64):
         return array
     if array.dtype.kind not in "biuf" and array.dtype.name not in FORMATS:
-        raise UserError("bad-value", f"expected real numbers but got an array of dtype={array.dtype.name}")
+        raise UserError(
+            "bad-value",
+            f"expected real numbers but got an array of dtype={array.dtype.name}",
+            hint="convert the array first: array.astype('float64'), or array.real",
+        )
     return array.astype(np.float32 if np.can_cast(array.dtype, np.float32) else np.float64)
 
 

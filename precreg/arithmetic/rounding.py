@@ -49,12 +49,20 @@ def native_backend() -> ModuleType | None:
     # Read at every call, because tests switch backends within one process.
     name = os.environ.get("PRECREG_FORM") or FASTEST_BACKEND
     if name not in _BACKENDS:
-        raise UserError("bad-value", f"expected one of {', '.join(_BACKENDS)} but got PRECREG_FORM={name}")
+        raise UserError(
+            "bad-value",
+            f"expected one of {', '.join(_BACKENDS)} but got PRECREG_FORM={name}",
+            hint=f"set one of them, or none: PRECREG_FORM={next(iter(_BACKENDS))}",
+        )
     if name != "native":
         return None
     if _unmet_isa:
         expected = "an instruction set of this processor (generic; avx2, avx512 on some)"
-        raise UserError("bad-value", f"expected {expected} but got PRECREG_ISA={_unmet_isa}")
+        raise UserError(
+            "bad-value",
+            f"expected {expected} but got PRECREG_ISA={_unmet_isa}",
+            hint="unset the variable, or set PRECREG_ISA=generic",
+        )
     return _native
 
 
@@ -121,7 +129,11 @@ def round_to(
 def _round_narrow(values: Array, format: Format, rounding: Rounding, seed: int, start: Start) -> Array:
     """Round through float32: a narrower dtype has no room for the 24 bits that stochastic rounding compares."""
     if values.dtype.name not in FORMATS:
-        raise UserError("bad-value", f"expected an array of a floating dtype but got dtype={values.dtype.name}")
+        raise UserError(
+            "bad-value",
+            f"expected an array of a floating dtype but got dtype={values.dtype.name}",
+            hint="convert the array first: array.astype('float32')",
+        )
     rounded = round_to(values.astype(np.float32), format, rounding, seed=seed, start=start)
     with np.errstate(over="ignore"):
         return rounded.astype(values.dtype)

@@ -99,7 +99,9 @@ def _native_backend_for(unit: Unit) -> ModuleType | None:
 def _read_operand(values: Array, unit: Unit, seed_offset: int) -> Array:
     if unit.width < 1:
         raise UserError(
-            "bad-value", f"expected a unit that adds at least one term at a time but got width={unit.width}"
+            "bad-value",
+            f"expected a unit that adds at least one term at a time but got width={unit.width}",
+            hint="write a width of 1 or more: width: 16",
         )
     return _convert(widen_operand(values), unit.input, unit, seed_offset)
 

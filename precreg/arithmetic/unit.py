@@ -33,7 +33,7 @@ def order_named(name: str) -> Order:
     except ValueError:
         known = [order.value for order in Order]
         message = f"expected one of {', '.join(known)} but got order={name}{nearest(name, known)}"
-        raise UserError("bad-value", message) from None
+        raise UserError("bad-value", message, hint=f"write one of them: order: {known[0]}") from None
 
 
 class Unit(Struct, frozen=True):

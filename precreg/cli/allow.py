@@ -179,9 +179,17 @@ def _named_entries(patterns: Sequence[str], kind: str, reason: str) -> list[NewA
     from precreg.baseline.integrity import NewAllowance
 
     if not patterns:
-        raise UserError("bad-value", f"expected a case, a suite or a pattern beside --change {kind} but got none")
+        raise UserError(
+            "bad-value",
+            f"expected a case, a suite or a pattern beside --change {kind} but got none",
+            hint=f"name one: precreg allow unit/mean --change {kind} --reason WHY",
+        )
     if "" in patterns:
-        raise UserError("bad-value", "expected a case, a suite or a pattern but got an empty text")
+        raise UserError(
+            "bad-value",
+            "expected a case, a suite or a pattern but got an empty text",
+            hint="name one: precreg allow unit/mean --reason WHY",
+        )
     known = _kind(kind)
     return [NewAllowance(pattern, known, reason) for pattern in patterns]
 
@@ -194,7 +202,7 @@ def _kind(name: str) -> FindingKind:
             return kind
     known = [str(kind) for kind in ALLOWABLE_KINDS]
     message = f"expected one of {', '.join(known)} but got change={name}{nearest(name, known)}"
-    raise UserError("bad-value", message)
+    raise UserError("bad-value", message, hint="write one of them, such as --change bound_loosened")
 
 
 def _prune(project: Path, patterns: Sequence[str], kind: str | None, reason: str, against: str | None) -> None:
@@ -204,7 +212,11 @@ def _prune(project: Path, patterns: Sequence[str], kind: str | None, reason: str
     from precreg.vcs import merge_target
 
     if patterns or kind or reason:
-        raise UserError("bad-value", "expected --prune alone, or with --against: it removes what is merged")
+        raise UserError(
+            "bad-value",
+            "expected --prune alone, or with --against: it removes what is merged",
+            hint="write precreg allow --prune, or precreg allow --prune --against main",
+        )
     base = merge_target(project, against or "auto")
     if base is None:
         # HEAD in its place would count every committed entry as merged.

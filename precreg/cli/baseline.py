@@ -326,7 +326,11 @@ def _require_seen_alone(**others: object) -> None:
     for name, value in others.items():
         if value:
             option = {"everything": "--all"}.get(name, f"--{name}")
-            raise UserError("bad-value", f"expected --seen with patterns alone but got {option}: --seen has no figures")
+            raise UserError(
+                "bad-value",
+                f"expected --seen with patterns alone but got {option}: --seen has no figures",
+                hint=f"leave out {option}: precreg baseline accept --seen unit/mean",
+            )
 
 
 def _improved(terms: AcceptTerms) -> list[str]:

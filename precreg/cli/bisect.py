@@ -125,9 +125,9 @@ class _Options(NamedTuple):
         if len(kinds) != 1:
             got = " and ".join(kinds) or "none of them"
             expected = "expected one of --good REVISION, --package, --variable or --flags, and --precision"
-            raise UserError("bad-bisection", f"{expected} but got {got}; example: --good v1.0 --bad HEAD")
+            raise UserError("bad-bisection", f"{expected} but got {got}", hint="write --good v1.0 --bad HEAD")
         if self.good is None and (self.bad is not None or self.step):
-            raise UserError("bad-bisection", "expected --good REVISION but got none; example: --good v1.0")
+            raise UserError("bad-bisection", "expected --good REVISION but got none", hint="write --good v1.0")
 
 
 def _request(given: Path | None, pattern: str, options: _Options) -> SearchRequest:

@@ -80,9 +80,15 @@ def run_precision_bisection(
 def _read_limit(bound: str | None, metric: str | None, limit: float | None) -> LimitOfMetric | None:
     """Return the bound of --bound, or of --metric and --limit. Raises UserError: bad-value."""
     if (metric is None) != (limit is None):
-        raise UserError("bad-value", "expected --metric and --limit but got one of them")
+        raise UserError(
+            "bad-value",
+            "expected --metric and --limit but got one of them",
+            hint="give both: --metric max_ulp --limit 4",
+        )
     if bound is not None and metric is not None:
-        raise UserError("bad-value", "expected --bound or --metric with --limit but got both")
+        raise UserError(
+            "bad-value", "expected --bound or --metric with --limit but got both", hint="keep one: --bound 'max_ulp<=4'"
+        )
     if metric is not None and limit is not None:
         return _known_limit(metric, None, limit)
     if bound is None:
@@ -94,22 +100,36 @@ def _read_limit(bound: str | None, metric: str | None, limit: float | None) -> L
         number = None
     if read is None or number is None:
         message = f"expected a metric and its limit, such as 'max_rel_error<=1e-3', but got bound={bound}"
-        raise UserError("bad-value", message)
+        raise UserError(
+            "bad-value", message, hint="write a metric, <= or >=, and a number, in quotes: --bound 'max_ulp<=4'"
+        )
     return _known_limit(read[1], read[2], number)
 
 
 def _known_limit(metric: str, sign: str | None, limit: float) -> LimitOfMetric:
     from precreg.diagnose import LimitOfMetric
     from precreg.measure import METRICS
-    from precreg.tolerance import limit_problem
+    from precreg.tolerance import limit_example, limit_problem
 
     if metric not in METRICS:
-        raise UserError("bad-value", f"expected a metric (docs/metrics.md) but got {metric}{nearest(metric, METRICS)}")
+        raise UserError(
+            "bad-value",
+            f"expected a metric (docs/metrics.md) but got {metric}{nearest(metric, METRICS)}",
+            hint="write one of docs/metrics.md, such as max_ulp, max_rel_error or cosine",
+        )
     wanted = ">=" if METRICS[metric].better == "higher" else "<="
     if sign not in (None, wanted):
-        raise UserError("bad-value", f"expected {metric}{wanted}LIMIT but got {metric}{sign}{limit:g}")
+        raise UserError(
+            "bad-value",
+            f"expected {metric}{wanted}LIMIT but got {metric}{sign}{limit:g}",
+            hint=f"turn the sign: --bound '{metric}{wanted}{limit:g}'",
+        )
     if (problem := limit_problem(metric, limit)) is not None:
-        raise UserError("bad-value", f"expected {problem} but got {metric}={limit:g}")
+        raise UserError(
+            "bad-value",
+            f"expected {problem} but got {metric}={limit:g}",
+            hint=f"write such a limit: --metric {metric} --limit {limit_example(metric)}",
+        )
     return LimitOfMetric(metric, limit)
 
 

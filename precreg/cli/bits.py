@@ -48,7 +48,11 @@ def bits_command(
     # A scale that no format uses is a mistake, not a detail to ignore.
     if scale is not None and FIXED_POINT_NAMES.keys().isdisjoint(formats):
         received = f"scale={scale} with {', '.join(formats)}"
-        raise UserError("bad-value", f"expected a scale beside {', '.join(FIXED_POINT_NAMES)} only but got {received}")
+        raise UserError(
+            "bad-value",
+            f"expected a scale beside {', '.join(FIXED_POINT_NAMES)} only but got {received}",
+            hint="leave out --scale, or name such a format: precreg bits 1.12 --format int8 --scale 0.05",
+        )
     targets = tuple(_target(name, scale or "1") for name in formats)
     expressions = _parse_expressions(words)
     chains = [convert_through(each, targets, rounding_named(rounding), seed) for each in expressions]
@@ -78,7 +82,9 @@ def _parse_expressions(words: tuple[str, ...]) -> Iterator[Expression]:
     # The shell may pass '1.5 + 2' as one word or as three.
     left = [part for word in words for part in word.split()]
     if not left:
-        raise UserError("bad-value", "expected at least one number")
+        raise UserError(
+            "bad-value", "expected at least one number", hint="write one: precreg bits 1.12 --format float16"
+        )
     while left:
         first = left.pop(0)
         # The command ignores unknown options, so that negative numbers are values; misspelt options arrive here.
@@ -86,10 +92,18 @@ def _parse_expressions(words: tuple[str, ...]) -> Iterator[Expression]:
             raise click.NoSuchOption(first, possibilities=["--format", "--rounding", "--scale", "--seed", "--json"])
         operator = left.pop(0) if left and left[0] in OPERATORS else ""
         if first in OPERATORS or (operator and (not left or left[0] in OPERATORS)):
-            raise UserError("bad-value", f"expected a number on each side of {operator or first}")
+            raise UserError(
+                "bad-value",
+                f"expected a number on each side of {operator or first}",
+                hint=f"write both numbers: precreg bits '1.5 {operator or first} 2'",
+            )
         yield Expression(first, operator, left.pop(0)) if operator else Expression(first)
         if operator and left and left[0] in OPERATORS:
-            raise UserError("bad-value", f"expected one operation at a time but got {left[0]} after it")
+            raise UserError(
+                "bad-value",
+                f"expected one operation at a time but got {left[0]} after it",
+                hint="write one operation, and the next one in a call of its own: precreg bits '1.5 + 2'",
+            )
 
 
 def _describe(chain: ConversionChain, targets: tuple[Format | FixedPoint, ...]) -> Iterator[str]:

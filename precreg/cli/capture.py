@@ -51,7 +51,11 @@ def capture_command(
 
     module, _, function = target.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
-        raise UserError("bad-value", f"expected module:function but got {target!r}")
+        raise UserError(
+            "bad-value",
+            f"expected module:function but got {target!r}",
+            hint="write a colon before the function: precreg capture mylib.norms:layer_norm -- python app.py",
+        )
     capture = Capture(target, name=name, limit=limit, max_bytes=max_bytes, project=project, oracle=oracle, force=force)
     # Before the program runs, which may take long.
     require_free_suite(capture.project, capture.name, force=force)
@@ -78,5 +82,7 @@ def _run(capture: Capture, command: tuple[str, ...]) -> int:
                     continue
     except OSError as problem:
         message = f"expected a command that starts but {command[0]} does not: {problem.strerror}"
-        raise UserError("bad-value", message) from problem
+        raise UserError(
+            "bad-value", message, hint="write a command that a shell finds: precreg capture mylib:f -- python app.py"
+        ) from problem
     return code if code >= 0 else 128 - code

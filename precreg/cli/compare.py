@@ -38,7 +38,11 @@ def parse_shape(_context: click.Context, _option: click.Parameter, text: str | N
         return None
     # numpy arrays have at most 32 axes before version 2, and lengths below 2**63.
     if not re.fullmatch(r"[0-9]{1,18}([,x][0-9]{1,18}){0,31}", text):
-        raise UserError("bad-value", f"expected lengths such as 4x64 or 4,64 but got shape={text}")
+        raise UserError(
+            "bad-value",
+            f"expected lengths such as 4x64 or 4,64 but got shape={text}",
+            hint="write the lengths with x between: --shape 4x64",
+        )
     return tuple(map(int, re.split("[,x]", text)))
 
 
@@ -52,7 +56,11 @@ def _read_bound(text: str) -> tuple[str, float]:
     try:
         return metric.strip(), float(limit)
     except ValueError:
-        raise UserError("bad-value", f"expected METRIC=LIMIT, such as max_ulp=4, but got bound={text}") from None
+        raise UserError(
+            "bad-value",
+            f"expected METRIC=LIMIT, such as max_ulp=4, but got bound={text}",
+            hint="write a metric, = and a number: --bound max_ulp=4",
+        ) from None
 
 
 @click.command("compare")
@@ -238,7 +246,11 @@ def _make_folders(outputs: CompareOutputs) -> None:
 
     # The second write would replace the first without a word, also for two times standard output.
     if outputs.json is not None and outputs.json == outputs.report:
-        raise UserError("bad-value", f"expected two files but got --json and --report {outputs.json}")
+        raise UserError(
+            "bad-value",
+            f"expected two files but got --json and --report {outputs.json}",
+            hint="name two files: --json compare.json --report compare.html",
+        )
     for path in outputs:
         if path is not None and not path.name:
             raise UserError("not-writable", "expected a file to write but got a folder, or no name", file=str(path))

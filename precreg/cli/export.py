@@ -25,7 +25,11 @@ EXPORT_SUFFIXES = (".npy", ".npz")
 # A callback of the option: a wrong suffix stops the command before the model runs.
 def _file(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
     if path.suffix not in EXPORT_SUFFIXES:
-        raise UserError("bad-value", f"expected NAME.npy or NAME.npz but got output={path}")
+        raise UserError(
+            "bad-value",
+            f"expected NAME.npy or NAME.npz but got output={path}",
+            hint="write a name of one array or of an archive: --output y.npz",
+        )
     return path
 
 
@@ -67,11 +71,7 @@ def export_command(
 
     Exit codes: 0 the file is written; 2 it is not.
     """
-    # Before the model runs, which may take long.
-    if len(set(names)) > 1 and output.suffix == ".npy":
-        raise UserError("bad-value", f"expected NAME.npz for {len(set(names))} nodes but got output={output}")
-    if device is not None and (layers or with_torch):
-        raise UserError("bad-value", "expected --device for a model in numpy but got one in torch")
+    _refuse_contradictions(names, output, device, in_torch=bool(layers or with_torch))
     from precreg.comparison import RawFormat
     from precreg.run import call_model, find_model
     from precreg.subject.onnx import ONNX_SUFFIX, export_nodes
@@ -90,10 +90,30 @@ def export_command(
         write_nodes(choose_nodes(model, call_model(found, arguments, device, with_torch=with_torch), names), output)
 
 
+def _refuse_contradictions(names: tuple[str, ...], output: Path, device: str | None, *, in_torch: bool) -> None:
+    """Refuse options that contradict each other, before the model runs, which may take long. Raises UserError."""
+    if len(set(names)) > 1 and output.suffix == ".npy":
+        raise UserError(
+            "bad-value",
+            f"expected NAME.npz for {len(set(names))} nodes but got output={output}",
+            hint=f"write --output {output.with_suffix('.npz')}, which holds several arrays",
+        )
+    if device is not None and in_torch:
+        raise UserError(
+            "bad-value",
+            "expected --device for a model in numpy but got one in torch",
+            hint="leave out --device: it simulates the arithmetic of numpy",
+        )
+
+
 def _refuse_python_options(model: str, **options: object) -> None:
     for name, value in options.items():
         if value:
-            raise UserError("bad-value", f"expected a Python function or module beside --{name} but got {model}")
+            raise UserError(
+                "bad-value",
+                f"expected a Python function or module beside --{name} but got {model}",
+                hint=f"leave out --{name}, or name a function: precreg export mylib:model --input x.npy --output y.npz",
+            )
 
 
 def _layers(found: Model, arguments: Arrays, layers: tuple[str, ...], names: tuple[str, ...]) -> Arrays:
@@ -119,7 +139,11 @@ def read_arguments(inputs: Iterable[str], raw: RawFormat) -> Arrays:
         for name, array in _read(text, raw).items():
             # The later file would silently replace the first.
             if name in arrays:
-                raise UserError("bad-value", f"expected one array for each argument but got {name} twice: {text}")
+                raise UserError(
+                    "bad-value",
+                    f"expected one array for each argument but got {name} twice: {text}",
+                    hint="give each name once: --input x=x.npy --input mask=mask.npy",
+                )
             arrays[name] = array
     return arrays
 
@@ -132,12 +156,20 @@ def _read(text: str, raw: RawFormat) -> Arrays:
     if not file or not name.isidentifier():
         name, file = "", text
     if Path(file).is_dir():
-        raise UserError("bad-value", f"expected a file of arrays but got the folder input={file}")
+        raise UserError(
+            "bad-value",
+            f"expected a file of arrays but got the folder input={file}",
+            hint=f"name a file in it: --input {file}/x.npy",
+        )
     side = read_side(Path(file), raw)
     # A NAME is one argument of the function, so it can take one array only.
     if name and len(side.arrays) != 1:
         held = ", ".join(side.arrays) or "none"
-        raise UserError("bad-value", f"expected one array for {name} (FILE.npz:ARRAY) but {file} has {held}")
+        raise UserError(
+            "bad-value",
+            f"expected one array for {name} (FILE.npz:ARRAY) but {file} has {held}",
+            hint=f"name one array of the file: --input {name}={file}:ARRAY",
+        )
     return {name or own: array for own, array in _loaded(side).items()}
 
 
@@ -195,9 +227,17 @@ def _require_name(arrays: Arrays, output: Path) -> None:
 
     if len(arrays) != 1:
         message = f"expected NAME.npz, or one --node of {', '.join(arrays)}, but got output={output}"
-        raise UserError("bad-value", message)
+        raise UserError(
+            "bad-value",
+            message,
+            hint=f"write --output {output.with_suffix('.npz')}, or choose: --node {next(iter(arrays), 'NAME')}",
+        )
     # numpy writes bfloat16 and the float8 formats as plain bytes.
     dtype = dtype_suffix(next(iter(arrays.values())))
     if dtype and not output.name.endswith(f".{dtype}.npy"):
         message = f"expected {output.with_suffix('').name}.{dtype}.npy, because only a name can say that dtype,"
-        raise UserError("bad-value", f"{message} but got output={output}")
+        raise UserError(
+            "bad-value",
+            f"{message} but got output={output}",
+            hint=f"write --output {output.with_suffix('').name}.{dtype}.npy",
+        )

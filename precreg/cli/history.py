@@ -188,7 +188,11 @@ def _read_moment(text: str) -> str:
         # Runs store UTC, so a time without a zone is UTC, too.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
-        raise UserError("bad-value", f"expected a day such as 2026-11-21 but got before={text}") from None
+        raise UserError(
+            "bad-value",
+            f"expected a day such as 2026-11-21 but got before={text}",
+            hint="write a day, or a time with its zone: --before 2026-11-21, or --before 2026-11-21T08:00+02:00",
+        ) from None
 
 
 def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[str]:
@@ -200,5 +204,9 @@ def _commits(project: Path, revisions: Iterable[str], known: set[str]) -> set[st
         # A typing error would otherwise remove the runs that the user wanted to keep.
         if commit not in known:
             message = f"expected a revision that a run of the history is of but got keep-commit={revision}"
-            raise UserError("bad-value", f"{message} ({commit[:8]})")
+            raise UserError(
+                "bad-value",
+                f"{message} ({commit[:8]})",
+                hint="name the commit of a run: precreg history list shows them",
+            )
     return set(commits.values())

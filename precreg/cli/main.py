@@ -14,7 +14,7 @@ import click
 
 from precreg import __version__
 from precreg.cli.console import color_option, colour_of_variables, show_report, start_clock
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest, nearest_name
 
 
 class CommandEntry(NamedTuple):
@@ -82,8 +82,25 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in COMMANDS:
-            context.fail(f"expected a command but got {name!r}{nearest(name, COMMANDS)}")
+            message = f"expected a command but got {name!r}{nearest(name, COMMANDS)}"
+            click.echo(context.get_usage(), err=True)
+            near = name_hint(name, COMMANDS, f"{context.command_path} ")
+            raise UserError(
+                "bad-option", message, hint=f"{near or 'precreg run judges all cases'}; precreg --help lists all"
+            )
         return super().resolve_command(context, arguments)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Print mistakes in the options before the command as those after it."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as mistake:
+            if _is_request_for_help(mistake):
+                raise
+            _print_usage_error(mistake)
+        sys.exit(2)
 
     def invoke(self, context: click.Context) -> Any:
         """Exit with 1 for a finding alone: a user's mistake, a full disk and a bug of precreg exit with 2."""
@@ -91,6 +108,10 @@ class _Commands(click.Group):
             return super().invoke(context)
         except UserError as mistake:
             show_report(f"{mistake}\n", err=True)
+        except click.UsageError as mistake:
+            if _is_request_for_help(mistake):
+                raise
+            _print_usage_error(mistake)
         except KeyboardInterrupt:
             name = context.invoked_subcommand
             goes_on = f"; precreg {name} --resume goes on" if name in ("run", "bisect") else ""
@@ -107,6 +128,47 @@ class _Commands(click.Group):
                 format_exc() + "error: this is a bug of precreg; please report it with the lines above", err=True
             )
         sys.exit(2)
+
+
+def _is_request_for_help(mistake: click.UsageError) -> bool:
+    """Return whether a group was called without a command: click prints its help. click has the class since 8.2."""
+    return type(mistake).__name__ == "NoArgsIsHelpError"
+
+
+def _print_usage_error(mistake: click.UsageError) -> None:
+    """Print the usage of the command, and a mistake in its arguments as every other error of a user."""
+    command = mistake.ctx.command_path if mistake.ctx else "precreg"
+    write = _what_to_write(mistake)
+    hint = f"{write}{'; ' if write else ''}{command} --help lists what it takes"
+    if mistake.ctx:
+        click.echo(mistake.ctx.get_usage(), err=True)
+    show_report(f"{UserError('bad-option', mistake.format_message().rstrip('.'), hint=hint)}\n", err=True)
+
+
+def _what_to_write(mistake: click.UsageError) -> str:
+    """Return the nearest option or command, or an example of an option's value; an empty text where none is known."""
+    if isinstance(mistake, click.BadParameter):
+        return _value_example(mistake.param) if isinstance(mistake.param, click.Option) else ""
+    command = mistake.ctx.command if mistake.ctx else None
+    if isinstance(mistake, click.NoSuchOption) and command:
+        options = [name for option in command.params for name in (*option.opts, *option.secondary_opts)]
+        near = nearest_name(mistake.option_name, [name for name in options if name.startswith("--")])
+        return f"write {near} in place of {mistake.option_name}" if near else ""
+    # click has this attribute since version 8.4.
+    name = getattr(mistake, "command_name", "")
+    if name and mistake.ctx and isinstance(command, click.Group):
+        return name_hint(name, command.list_commands(mistake.ctx), f"{mistake.ctx.command_path} ")
+    return ""
+
+
+def _value_example(option: click.Option) -> str:
+    kind, name = option.type, next((each for each in option.opts if each.startswith("--")), option.opts[0])
+    if isinstance(kind, click.Choice):
+        return f"write {name} {kind.choices[0]}"
+    # The ends of a range may be outside of it, or mean something special, as 0 processes do.
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        return f"write {name} {max(1, kind.min or 0) if kind.max is None or kind.max >= 1 else kind.max / 2:g}"
+    return f"write {name} 1" if kind in (click.INT, click.FLOAT) else ""
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -66,8 +66,8 @@ def reduce_command(
 
     # A project inside the folder of suites would be a tier that no run knows.
     if output.resolve().is_relative_to((project / "suites").resolve()):
-        message = f"expected a folder outside of {project / 'suites'} but got {output=!s}; an example: --output reduced"
-        raise UserError("bad-value", message)
+        message = f"expected a folder outside of {project / 'suites'} but got {output=!s}"
+        raise UserError("bad-value", message, hint="write another folder: --output reduced")
     settings = ReduceSettings(output.absolute(), detect_environment(environment).chain, seed, runs, parts)
     found = replace(reduce_case(case, project, settings), folder=str(output))
     if file == _STDOUT:

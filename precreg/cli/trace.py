@@ -90,7 +90,11 @@ def _require_other_files(given: dict[str, Path | None]) -> None:
             continue
         other = found.setdefault(path.resolve(), option)
         if other != option:
-            raise UserError("bad-value", f"expected a file of its own for {option} but {other} has it: {path}")
+            raise UserError(
+                "bad-value",
+                f"expected a file of its own for {option} but {other} has it: {path}",
+                hint=f"give each option a name of its own: {option} other-{path.name}",
+            )
 
 
 def choose_case(project: Path, pattern: str) -> Case:
@@ -138,7 +142,7 @@ def _known_dtype(name: str | None) -> str | None:
     if name is None or name in FORMATS or name in COMPLEX_PARTS:
         return name
     message = f"expected a floating dtype but got dtype={name}{nearest(name, (*FORMATS, *COMPLEX_PARTS))}"
-    raise UserError("unknown-dtype", f"{message}; an example: --dtype bfloat16")
+    raise UserError("unknown-dtype", message, hint="write --dtype bfloat16")
 
 
 def _only_output(trace: Trace, name: str) -> Trace:
@@ -149,5 +153,9 @@ def _only_output(trace: Trace, name: str) -> Trace:
     names = [output.name for output in trace.outputs]
     if name not in names:
         message = f"expected an output of {trace.case} but got output={name}"
-        raise UserError("bad-value", message + list_names(names, nearest(name, names)))
+        raise UserError(
+            "bad-value",
+            message + list_names(names, nearest(name, names)),
+            hint=f"write one of them: --output {next(iter(names), 'out')}",
+        )
     return only_output(trace, name)

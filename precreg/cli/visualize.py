@@ -27,7 +27,11 @@ _PATH = click.Path(path_type=Path)
 # A callback of the option: a wrong suffix stops the command before the arrays are read.
 def _check_suffix(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
     if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise UserError("bad-value", f"expected NAME.html or NAME.png but got output={path}")
+        raise UserError(
+            "bad-value",
+            f"expected NAME.html or NAME.png but got output={path}",
+            hint="write the name of a page or of a picture: --output error.html",
+        )
     return path
 
 

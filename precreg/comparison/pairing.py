@@ -250,7 +250,9 @@ def read_mapping(path: Path) -> dict[str, RenamedArray]:
     for name, reference in source.data.items():
         if not isinstance(reference, str) or not reference:
             message = f"expected the name of a reference array, as text, but got {name}={format_value(reference)}"
-            raise source.error("bad-value", message, name)
+            raise source.error(
+                "bad-value", message, name, hint=f"write the name of the reference in quotes: {name}: 'golden.out'"
+            )
     return {name: RenamedArray(reference, source.where(name)) for name, reference in source.data.items()}
 
 

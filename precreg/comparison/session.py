@@ -28,7 +28,7 @@ from precreg.comparison.pairing import (
     read_side,
 )
 from precreg.environment import detect_environment
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 from precreg.measure import (
     METRICS,
     add_analyzer_metrics,
@@ -48,6 +48,7 @@ from precreg.tolerance import (
     SHIPPED_LAYERS,
     drop_unmeasured_settings,
     find_standard,
+    limit_example,
     limit_problem,
     require_analyzers,
     resolve_tolerance,
@@ -316,15 +317,22 @@ def comparison_layers(
 def _check(metric: str, limit: float | str) -> None:
     if limit == NO_BOUNDS.name:
         message = f"expected a standard with bounds but got {metric}={limit}: no baseline judges stored arrays"
-        raise UserError("bad-value", message, file=OPTIONS.file)
+        raise UserError(
+            "bad-value", message, file=OPTIONS.file, hint="write a standard with bounds: --standard torch-2.13"
+        )
     if metric == "standard":
         find_standard(str(limit), OPTIONS)
     # A misspelled metric would limit nothing, and the pair would pass.
     elif metric not in (known := (*CLOSENESS_KEYS, *METRICS, *metrics_like(metric))):
         message = f"expected the name of a metric but got {metric}={limit}{nearest(metric, known)}"
-        raise UserError("unknown-metric", message, file=OPTIONS.file)
+        raise UserError("unknown-metric", message, file=OPTIONS.file, hint=name_hint(metric, known, "--bound "))
     elif expected := limit_problem(metric, limit):
-        raise UserError("bad-value", f"expected {expected} but got {metric}={limit}", file=OPTIONS.file)
+        raise UserError(
+            "bad-value",
+            f"expected {expected} but got {metric}={limit}",
+            file=OPTIONS.file,
+            hint=f"write such a limit: --bound {metric}={limit_example(metric)}",
+        )
 
 
 # Messages and warnings list so many names; a folder may have thousands.

@@ -100,7 +100,11 @@ def detect_environment(label: str | None = None) -> Environment:
     chosen = label or os.environ.get(LABEL_VARIABLE) or f"cpu-{_machine()}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", chosen):
         expected = "at most 200 letters, digits, points, dashes and underscores"
-        raise UserError("bad-value", f"expected an environment label of {expected} but got environment={chosen}")
+        raise UserError(
+            "bad-value",
+            f"expected an environment label of {expected} but got environment={chosen}",
+            hint="write such a label: --environment npu-910b, or PRECREG_ENVIRONMENT=npu-910b",
+        )
     facts = _facts()
     here = Environment(chosen, environment_chain(chosen), "", facts, former_fingerprints(facts))
     return replace(here, fingerprint=facts_fingerprint(here.decisive))

@@ -286,7 +286,11 @@ def _position_of(order: Sequence[int], since: int | None, environment: str) -> i
     if since is None:
         return 0
     if since not in order:
-        raise UserError("bad-value", f"expected the number of a run in {environment} but got run={since}")
+        raise UserError(
+            "bad-value",
+            f"expected the number of a run in {environment} but got run={since}",
+            hint=f"write a number that precreg history list shows, such as {order[-1] if order else 1}",
+        )
     return order.index(since)
 
 

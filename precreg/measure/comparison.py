@@ -58,10 +58,18 @@ def select_backend() -> Backend:
     """
     name = os.environ.get("PRECREG_FORM") or FASTEST
     if name not in BACKENDS:
-        raise UserError("bad-value", f"expected one of {', '.join(BACKENDS)} but got PRECREG_FORM={name}")
+        raise UserError(
+            "bad-value",
+            f"expected one of {', '.join(BACKENDS)} but got PRECREG_FORM={name}",
+            hint=f"set one of them, or none: PRECREG_FORM={next(iter(BACKENDS))}",
+        )
     if _UNMET and name == "native":
         expected = "an instruction set of this processor (generic; avx2, avx512 on some)"
-        raise UserError("bad-value", f"expected {expected} but got PRECREG_ISA={_UNMET}")
+        raise UserError(
+            "bad-value",
+            f"expected {expected} but got PRECREG_ISA={_UNMET}",
+            hint="unset the variable, or set PRECREG_ISA=generic",
+        )
     return BACKENDS[name]
 
 

@@ -44,7 +44,9 @@ def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
     a, r = np.asarray(actual), np.asarray(reference)
     if a.shape != r.shape or a.size == 0:
         message = f"expected two arrays of one shape, with elements, but got shape={a.shape} and shape={r.shape}"
-        raise UserError("bad-value", message)
+        raise UserError(
+            "bad-value", message, hint="give two arrays of one shape: numpy.reshape(actual, reference.shape)"
+        )
     shape = a.shape
     while a.ndim < 2:  # one row, or one cell for a scalar
         a, r = a[np.newaxis], r[np.newaxis]

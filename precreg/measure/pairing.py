@@ -100,7 +100,11 @@ def pairing_of(actual: np.dtype[Any], reference: np.dtype[Any]) -> Pairing:
     """
     for dtype in (actual, reference):
         if not np.can_cast(dtype, np.clongdouble, "safe"):
-            raise UserError("bad-value", f"expected arrays of numbers but got dtype={dtype}")
+            raise UserError(
+                "bad-value",
+                f"expected arrays of numbers but got dtype={dtype}",
+                hint="convert the array to numbers: array.astype('float64')",
+            )
     format, component = format_of(actual.name), _component(actual)
     if format is None and not _is_integer(actual):
         raise UserError("unknown-dtype", f"expected a number format that precreg knows but got dtype={actual.name}")

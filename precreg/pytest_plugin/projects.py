@@ -75,7 +75,7 @@ class SessionProjects:
     def shown(self, project: Path, mistake: UserError) -> UserError:
         """Return a mistake whose file is relative to the folder that pytest was started in."""
         file = None if mistake.file is None else relpath(project / mistake.file, self.started_in)
-        return UserError(mistake.slug, mistake.message, file=file, line=mistake.line)
+        return UserError(mistake.slug, mistake.message, file=file, line=mistake.line, hint=mistake.hint)
 
     def _session(self, project: Path) -> Session:
         """Return the run of a project. Raises UserError as `base_commit` does."""

@@ -89,7 +89,12 @@ def role_of(reference: object, golden: object, source: Location) -> Role:
     """Return the role of a check's oracle. Raises UserError (bad-value) unless exactly one is given."""
     if (reference is None) == (golden is None):
         received = "neither" if reference is None else "both"
-        raise _mistake(source, "bad-value", f"expected reference= or golden= but got {received}")
+        raise _mistake(
+            source,
+            "bad-value",
+            f"expected reference= or golden= but got {received}",
+            "give one: precision.check(actual, reference=exact)",
+        )
     return "golden" if reference is None else "reference"
 
 
@@ -103,9 +108,14 @@ def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: M
     for key, given in (("name", check.name or "a"), ("category", check.category or "a")):
         if not (isinstance(given, str) and _NAME.fullmatch(given)):
             message = f"expected a {key} of letters, digits and _ . + - but got {key}={given!r}"
-            raise _mistake(source, "bad-value", message)
+            raise _mistake(source, "bad-value", message, f"write such a name: {key}='softmax_rows'")
     if check.tier not in TIERS:
-        raise _mistake(source, "bad-value", f"expected one of {', '.join(TIERS)} but got tier={check.tier}")
+        raise _mistake(
+            source,
+            "bad-value",
+            f"expected one of {', '.join(TIERS)} but got tier={check.tier}",
+            "write one of them: tier='unit'",
+        )
     if check.name in names:
         message = f"expected a name= of its own for each check of a test but got name={check.name!r} twice"
         raise _mistake(source, "duplicate-case", message)
@@ -114,8 +124,8 @@ def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: M
         raise _mistake(source, "duplicate-suite", message)
 
 
-def _mistake(source: Location, slug: str, message: str) -> UserError:
-    return UserError(slug, message, file=source.file, line=source.line)
+def _mistake(source: Location, slug: str, message: str, hint: str = "") -> UserError:
+    return UserError(slug, message, file=source.file, line=source.line, hint=hint)
 
 
 def tolerance_settings(tolerance: Mapping[str, Any] | str | None, source: Location, **limits: object) -> dict[str, Any]:
@@ -134,7 +144,12 @@ def tolerance_settings(tolerance: Mapping[str, Any] | str | None, source: Locati
 def _mapping(key: str, given: Any, source: Location) -> Mapping[str, Any]:
     if given is None or isinstance(given, Mapping):
         return given or {}
-    raise _mistake(source, "bad-value", f"expected a dict but got {key} of type {type(given).__name__}")
+    raise _mistake(
+        source,
+        "bad-value",
+        f"expected a dict but got {key} of type {type(given).__name__}",
+        f"write a dict: {key}={{}}" if key != "tolerance" else "write a dict: tolerance={'max_ulp': 4}",
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -167,17 +182,27 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, sourc
     functions = [callable(each) for each in (actual, oracle, inputs)]
     if not any(functions):
         if seeds not in (None, 1):
-            raise _mistake(source, "bad-value", f"expected functions to call at each seed but got arrays, {seeds=}")
+            raise _mistake(
+                source,
+                "bad-value",
+                f"expected functions to call at each seed but got arrays, {seeds=}",
+                "leave out seeds=, or give functions: check(f, reference=g, inputs=lambda rng: {...}, seeds=8)",
+            )
         return [SeedResults(actual, oracle, input_arrays(inputs, source))]
     if not all(functions):
         example = "check(f, reference=g, inputs=lambda rng: {'x': rng.normal(size=9)}, seeds=8)"
         names = ("the subject", "its reference or golden", "inputs")
         missing = [name for name, is_function in zip(names, functions, strict=True) if not is_function]
-        message = f"expected functions alone, as in {example}, but got no function for {' and '.join(missing)}"
-        raise _mistake(source, "bad-value", message)
+        message = f"expected functions alone but got no function for {' and '.join(missing)}"
+        raise _mistake(source, "bad-value", message, f"write {example}")
     seeds = DEFAULT_SEEDS if seeds is None else seeds
     if not isinstance(seeds, int) or seeds < 1:
-        raise _mistake(source, "bad-value", f"expected a number of seeds from 1 on but got seeds={seeds!r}")
+        raise _mistake(
+            source,
+            "bad-value",
+            f"expected a number of seeds from 1 on but got seeds={seeds!r}",
+            "write a number: seeds=8",
+        )
     __tracebackhide__ = True  # an exception of the test's functions shows the test, and not this module
     found = []
     for seed in range(seeds):
@@ -200,7 +225,7 @@ def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Locat
     drawn = draw(generator)
     if not isinstance(drawn, Mapping):
         given = f"expected inputs to return arrays by name, as in {{'x': array}}, but got {type(drawn).__name__}"
-        raise _mistake(source, "bad-value", given)
+        raise _mistake(source, "bad-value", given, "return a dict: inputs=lambda rng: {'x': rng.normal(size=9)}")
     inputs = input_arrays(drawn, source)
     _require_arguments("the subject", actual, source, **inputs)
     _require_arguments("the reference or golden", oracle, source, **inputs)
@@ -228,7 +253,10 @@ def _require_arguments(name: str, function: Any, source: Location, *given: Any, 
     except TypeError as error:
         takes = "a numpy.random.Generator" if given else f"the inputs {', '.join(arrays)} as keyword arguments"
         raise _mistake(
-            source, "bad-value", f"expected {name} to take {takes}, but it has {signature}: {error}"
+            source,
+            "bad-value",
+            f"expected {name} to take {takes}, but it has {signature}: {error}",
+            f"write such a function: def {'draw(rng)' if given else f'f({chr(44).join(arrays)})'}: ...",
         ) from None
 
 
@@ -242,10 +270,15 @@ def _numbers(name: str, value: Any, source: Location) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise _mistake(source, "bad-value", f"expected an array but got inputs.{name}: {error}") from error
+        raise _mistake(
+            source,
+            "bad-value",
+            f"expected an array but got inputs.{name}: {error}",
+            "give rows of one length: numpy.array([[1, 2], [3, 4]])",
+        ) from error
     if array.dtype.kind not in "biufc" and array.dtype.name not in DTYPE_NAMES:
         message = f"expected an array of numbers but got inputs.{name} of dtype={array.dtype}"
-        raise _mistake(source, "bad-value", message)
+        raise _mistake(source, "bad-value", message, "convert it: numpy.asarray(x, dtype='float64')")
     return array
 
 

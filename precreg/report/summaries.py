@@ -56,6 +56,8 @@ _HEADINGS = ("status", "case", "reason", *_FIGURES)
 def render_run_markdown(record: RunRecord) -> str:
     """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
     listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
+    errors = equal_errors(listed)
+    rows = [_markdown_case(each, errors.get(each.id)) for each in represented(listed, errors)]
     git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
     judged_by = markdown_code(describe_chosen_commit(record.against, record.against_revision))
     beside = markdown_code(describe_chosen_commit(record.pair, record.pair_revision))
@@ -71,14 +73,10 @@ def render_run_markdown(record: RunRecord) -> str:
     if asked := describe_run_selection(record):
         parts.append(f"Not the whole project, but {escape_markdown(asked)}.")
     parts += _markdown_unseen(record)
-    if listed:
-        parts.append(
-            "\n".join(
-                [_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *map(_markdown_case, listed[:MAX_MARKDOWN_ROWS])]
-            )
-        )
-    if len(listed) > MAX_MARKDOWN_ROWS:
-        parts.append(f"And {len(listed) - MAX_MARKDOWN_ROWS} more in the report.")
+    if rows:
+        parts.append("\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *rows[:MAX_MARKDOWN_ROWS]]))
+    if len(rows) > MAX_MARKDOWN_ROWS:
+        parts.append(f"And {len(rows) - MAX_MARKDOWN_ROWS} more in the report.")
     parts += [*_markdown_causes(record), *_markdown_findings(record)]
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
@@ -185,11 +183,14 @@ def _markdown_study(study: StudyTable) -> str:
     return "\n\n".join([heading, table, *more, f"{escape_markdown(study.remark[0].upper() + study.remark[1:])}."])
 
 
-def _markdown_case(result: CaseResult) -> str:
+def _markdown_case(result: CaseResult, group: Sequence[CaseResult] | None = None) -> str:
     rows = finding_rows(result.verdict, result.outcome.described)
     # Only the worst row: several rows for one case would make the table hard to scan.
     figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
-    return _line([result.verdict.status, markdown_code(result.id), _reason(result.verdict), *figures])
+    about = (
+        f"{markdown_code(result.id)} and {len(group) - 1} more with this error" if group else markdown_code(result.id)
+    )
+    return _line([result.verdict.status, about, _reason(result.verdict), *figures])
 
 
 def _figures(row: FindingRow) -> list[str]:

@@ -37,17 +37,18 @@ def read_watch_request(
         UserError: bad-watch.
     """
     if detail not in tuple(Detail):
-        raise UserError("bad-watch", f"expected a detail from 0 to 3 but got detail={detail!r}; example: --detail 2")
+        message = f"expected a detail from 0 to 3 but got detail={detail!r}"
+        raise UserError("bad-watch", message, hint="write --detail 2")
     level = Detail(detail)
     shown = [*watches] or ([_EVERYTHING] if level is Detail.ELEMENTS else [])
     stops = tuple(map(parse_break, breaks))
     for stop in stops:
         if level < stop.needed_detail:
             message = f"expected --detail {stop.needed_detail:d} or more for break={stop.text!r} but got {level:d}"
-            raise UserError("bad-watch", f"{message}; example: --detail {stop.needed_detail:d} --break '{stop.text}'")
+            raise UserError("bad-watch", message, hint=f"write --detail {stop.needed_detail:d} --break '{stop.text}'")
     if lanes is not None and not shown:
         message = f"expected --watch or --detail 3 beside --lanes but got lanes={lanes!r} alone"
-        raise UserError("bad-watch", f"{message}; example: --detail 3 --lanes 0:8")
+        raise UserError("bad-watch", message, hint="write --detail 3 --lanes 0:8")
     return WatchRequest(level, tuple(map(parse_watch, shown)), stops, None if lanes is None else parse_lanes(lanes))
 
 

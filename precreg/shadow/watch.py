@@ -47,8 +47,8 @@ def parse_watch(text: str) -> WatchSpec:
     """Read NAME or NAME[0:64, ...]. Raises UserError: bad-watch."""
     found = _WATCH.fullmatch(text.strip())
     if found is None or not is_place(found[1].strip()):
-        message = f"expected NAME or NAME[0:64] but got watch={text!r}; example: --watch 'scores[0, 0:8]'"
-        raise UserError("bad-watch", message)
+        message = f"expected NAME or NAME[0:64] but got watch={text!r}"
+        raise UserError("bad-watch", message, hint="write --watch 'scores[0, 0:8]'")
     name = found[1].strip()
     return WatchSpec(text.strip(), name, None if found[2] is None else _selection(found[2], f"watch={text!r}"))
 
@@ -57,15 +57,15 @@ def parse_lanes(text: str) -> Selection:
     """Read a selection of the last axis, 0:8 or 3. Raises UserError: bad-watch."""
     selection = _selection(text, f"lanes={text!r}")
     if len(selection) != 1 or selection[0] is ...:
-        message = f"expected a slice of the last axis but got lanes={text!r}; example: --lanes 0:8"
-        raise UserError("bad-watch", message)
+        message = f"expected a slice of the last axis but got lanes={text!r}"
+        raise UserError("bad-watch", message, hint="write --lanes 0:8")
     return (..., *selection)
 
 
 def _selection(text: str, shown: str) -> Selection:
     parts = [_axis(part.strip(), shown) for part in text.split(",")]
     if parts.count(...) > 1:
-        raise UserError("bad-watch", f"expected at most one ... but got {shown}; example: [..., 0:8]")
+        raise UserError("bad-watch", f"expected at most one ... but got {shown}", hint="write [..., 0:8]")
     return tuple(parts)
 
 
@@ -77,7 +77,7 @@ def _axis(text: str, shown: str) -> slice | int | EllipsisType:
     found = _SLICE.fullmatch(text)
     if found is None or found[3] == "0":
         message = f"expected indices and slices as numpy has them, such as 0:64, but got {text!r} in {shown}"
-        raise UserError("bad-watch", f"{message}; example: [0, 0:64:2]")
+        raise UserError("bad-watch", message, hint="write [0, 0:64:2]")
     return slice(*(None if part is None else int(part) for part in found.groups()))
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from precreg.errors import nearest
+from precreg.errors import EXAMPLES, MAX_CHOICES, key_hint, nearest
 from precreg.storage.yaml_source import KeyPath, Source, expect_mapping, format_typed_value
 
 _T = TypeVar("_T")
@@ -58,9 +58,9 @@ _COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 class DataError(Exception):
     """A mistake in plain data: the slug of its UserError, a message, and the path of the value or of its mapping."""
 
-    def __init__(self, slug: str, message: str, *path: str | int) -> None:
+    def __init__(self, slug: str, message: str, *path: str | int, hint: str = "") -> None:
         super().__init__(message)
-        self.slug, self.message, self.path = slug, message, path
+        self.slug, self.message, self.path, self.hint = slug, message, path, hint
 
 
 def convert_source(source: Source, kind: type[_T]) -> _T:
@@ -69,12 +69,16 @@ def convert_source(source: Source, kind: type[_T]) -> _T:
     Raises UserError for the first mistake in the file: unknown-key, missing-key, bad-value.
     """
     if source.data is None:
-        raise source.error("bad-value", "expected a mapping but the file is empty")
+        raise source.error(
+            "bad-value",
+            "expected a mapping but the file is empty",
+            hint="write a suite: docs/suites.md begins with one",
+        )
     expect_mapping(source, source.data)
     try:
         return convert_data(source.data, kind)
     except DataError as mistake:
-        raise source.error(mistake.slug, mistake.message, *mistake.path) from None
+        raise source.error(mistake.slug, mistake.message, *mistake.path, hint=mistake.hint) from None
 
 
 def convert_data(data: Any, kind: type[_T]) -> _T:
@@ -114,7 +118,7 @@ def _in_tagged(shapes: list[Any], value: dict[str, Any], path: KeyPath) -> Itera
     """Yield the mistakes in the struct that the tag of a mapping names; one struct alone needs no tag."""
     field = shapes[0].tag_field
     if field not in value and len(shapes) > 1:
-        yield DataError("missing-key", f"expected {_dotted((*path, field))}: but the key is not there", *path)
+        yield _missing_key((*path, field))
         return
     named = [shape for shape in shapes if value.get(field, shape.tag) == shape.tag]
     if named:
@@ -130,6 +134,11 @@ def _bare(shape: inspect.Type) -> inspect.Type:
 def _bad_value(expected: str, value: Any, path: KeyPath) -> DataError:
     name = f"{_dotted(path)}=" if path else ""
     return DataError("bad-value", f"{expected} but got {name}{format_typed_value(value)}", *path)
+
+
+def _missing_key(path: KeyPath) -> DataError:
+    hint = f"add it: {EXAMPLES.get(str(path[-1]), f'{path[-1]}: ...')}"
+    return DataError("missing-key", f"expected {_dotted(path)}: but the key is not there", *path[:-1], hint=hint)
 
 
 def _dotted(path: KeyPath) -> str:
@@ -169,12 +178,14 @@ def _in_mapping(
         if key in known:
             yield from _in_value(known[key].type, item, here)
         elif getattr(shape, "forbid_unknown_fields", False):
-            names = f"expected one of {', '.join(known)}"
-            message = f"{names} but got {_dotted(here)}={format_typed_value(item)}{nearest(str(key), known)}"
-            yield DataError("unknown-key", message, *here)
+            near = nearest(str(key), known)
+            # A suite has more than 30 keys: their list would hide the nearest one.
+            names = "a known key" if near and len(known) >= MAX_CHOICES else f"one of {', '.join(known)}"
+            message = f"expected {names} but got {_dotted(here)}={format_typed_value(item)}{near}"
+            yield DataError("unknown-key", message, *here, hint=key_hint(str(key), known))
     for key, each in known.items():
         if each.required and key not in value:
-            yield DataError("missing-key", f"expected {_dotted((*path, key))}: but the key is not there", *path)
+            yield _missing_key((*path, key))
 
 
 def _contradiction(cls: type, value: Any, path: KeyPath) -> Iterator[DataError]:

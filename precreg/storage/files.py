@@ -411,7 +411,13 @@ def require_path(path: str, where: Location) -> None:
     """
     if "\0" in path or len(path) > MAX_PATH:
         message = f"expected a path of at most {MAX_PATH} characters, without NUL, but got path={path[:60]!r}"
-        raise UserError("bad-value", message, file=where.file, line=where.line)
+        raise UserError(
+            "bad-value",
+            message,
+            file=where.file,
+            line=where.line,
+            hint="write a shorter path of printable characters: path: data/x.npy",
+        )
 
 
 @contextmanager

@@ -109,7 +109,10 @@ def _read_bytes(path: Path, noun: str, max_bytes: int) -> bytes:
     except zlib.error as problem:
         raise UserError("unreadable-record", f"expected {noun} but got: {problem}", file=str(path)) from problem
     except FileNotFoundError as problem:
-        raise UserError("missing-file", f"expected {noun}, but there is no such file", file=str(path)) from problem
+        hint = "name the file that a command wrote: precreg run writes reports/record.json"
+        raise UserError(
+            "missing-file", f"expected {noun}, but there is no such file", file=str(path), hint=hint
+        ) from problem
     except OSError as problem:
         message = f"expected {noun} but got: {problem.strerror or problem}"
         raise UserError("unreadable-record", message, file=str(path)) from problem

@@ -90,7 +90,7 @@ def write_safetensors(stream: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> 
         code = _CODES.get(array.dtype.name)
         if code is None or name == _METADATA:
             message = f"expected a name and dtype that .safetensors has but got {name} of dtype={array.dtype.name}"
-            raise UserError("bad-value", message)
+            raise UserError("bad-value", message, hint="write the array as .npy: numpy.save('x.npy', array)")
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         end += array.nbytes
     text = json.dumps(header).encode()

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from msgspec import Struct, field
 
-from precreg.errors import UserError
+from precreg.errors import UserError, example_hint
 from precreg.storage.files import CONFLICT_MARKER, read_regular_file
 from precreg.types import Location
 
@@ -57,9 +57,10 @@ class Source(Struct, frozen=True):
             path = path[:-1]
         return Location(self.file, self.lines.get(path, 1))
 
-    def error(self, slug: str, message: str, *path: str | int) -> UserError:
-        """Make the error for the value at a path."""
-        return UserError(slug, message, file=self.file, line=self.where(*path).line)
+    def error(self, slug: str, message: str, *path: str | int, hint: str = "") -> UserError:
+        """Make the error for the value at a path. Without a hint, that of a bad value has an example of its key."""
+        hint = hint or (example_hint(path) if slug == "bad-value" else "")
+        return UserError(slug, message, file=self.file, line=self.where(*path).line, hint=hint)
 
 
 def read_yaml(path: Path, shown: str) -> Source:
@@ -224,14 +225,22 @@ class _Builder:
             value = _scalar(event.value)
         except OverflowError:
             raise self.error(
-                "bad-value", f"expected a number within float64 but got {event.value[:40]}", event
+                "bad-value",
+                f"expected a number within float64 but got {event.value[:40]}",
+                event,
+                hint="write a number that float64 has, such as 1e300, or .inf",
             ) from None
         if kind and not isinstance(value, _TYPES[kind]):
-            raise self.error("bad-value", f"expected !!{kind} but got {event.value[:40]!r}", event)
+            raise self.error(
+                "bad-value",
+                f"expected !!{kind} but got {event.value[:40]!r}",
+                event,
+                hint=f"remove !!{kind}, or write such a value",
+            )
         return value
 
-    def error(self, slug: str, message: str, event: Any) -> UserError:
-        return UserError(slug, message, file=self.file, line=_line(event))
+    def error(self, slug: str, message: str, event: Any, hint: str = "") -> UserError:
+        return UserError(slug, message, file=self.file, line=_line(event), hint=hint)
 
 
 def _line(event: Any) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import ARRAY_SUFFIXES, MSPROBE_FILE, RAW, format_value, is_archive, is_array_file
 from precreg.subject.kind import Kind, SpecPlace, refuse_options
 
@@ -21,7 +21,11 @@ EVERY_MEMBER = "*"
 def _read_python(value: Any, options: Mapping[str, Any], place: SpecPlace) -> str:
     refuse_options(options, place)
     if not isinstance(value, str):
-        raise place.error("bad-value", f"expected module:function but got {format_value(value)}")
+        raise place.error(
+            "bad-value",
+            f"expected module:function but got {format_value(value)}",
+            hint="write the module and the function with a colon: subject: kernels:mean",
+        )
     place.require_function(value)
     return value
 
@@ -36,12 +40,16 @@ def _read_files(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Fil
     if isinstance(value, str):
         return files_spec(_known_format(place.require_file(value), place), raw, place.error)
     if not isinstance(value, dict) or not value or not all(isinstance(item, str) for item in value.values()):
-        raise place.error("bad-value", f"expected a path, or a path per output, but got files={format_value(value)}")
+        raise place.error(
+            "bad-value",
+            f"expected a path, or a path per output, but got files={format_value(value)}",
+            hint="write a path, or one for each output: golden: {files: {out: golden/y.npy}}",
+        )
     found = {name: _known_format(place.require_file(item, name), place, name) for name, item in value.items()}
     for name, path in found.items():
         if is_archive(path):
             message = f"expected a file of one array for the output {name} but got {path}; name the archive alone"
-            raise place.error("bad-value", message, name)
+            raise place.error("bad-value", message, name, hint=f"name the archive alone: {{files: {path}}}")
     return {name: _one_file(path, raw, place.error) for name, path in found.items()}
 
 
@@ -65,7 +73,7 @@ def read_raw_options(options: Mapping[str, Any], error: ErrorAt) -> dict[str, An
             message = (
                 f"expected one of {', '.join(_RAW_OPTIONS)} beside files but got {name}{nearest(name, _RAW_OPTIONS)}"
             )
-            raise error("unknown-key", message, name)
+            raise error("unknown-key", message, name, hint=key_hint(name, _RAW_OPTIONS))
     raw = dict(options)
     if "dtype" in raw and raw["dtype"] not in DTYPE_NAMES:
         got = format_value(raw["dtype"])
@@ -77,7 +85,12 @@ def read_raw_options(options: Mapping[str, Any], error: ErrorAt) -> dict[str, An
         message = f"expected little or big but got byte_order={format_value(raw['byte_order'])}"
         raise error("bad-value", message, "byte_order")
     if raw and "dtype" not in raw:
-        raise error("missing-key", f"expected dtype: beside {next(iter(raw))} but it is not there", next(iter(raw)))
+        raise error(
+            "missing-key",
+            f"expected dtype: beside {next(iter(raw))} but it is not there",
+            next(iter(raw)),
+            hint="add the dtype that the file was written in: dtype: float32",
+        )
     return {name: value for name, value in raw.items() if (name, value) != ("byte_order", "little")}
 
 
@@ -106,11 +119,15 @@ def _one_file(path: str, raw: Mapping[str, Any], error: ErrorAt) -> str | dict[s
     if not path.endswith(RAW):
         if raw:
             message = f"expected no {next(iter(raw))} for {path}, which has its own; raw files end in {RAW}"
-            raise error("bad-value", message, next(iter(raw)))
+            raise error("bad-value", message, next(iter(raw)), hint=f"remove {next(iter(raw))}:")
         return path
     if "dtype" not in raw:
         # No default: float32 and int32 have the same size, and wrong numbers would look like errors of the kernel.
-        raise error("missing-key", f"expected dtype: for the raw file {path}, such as dtype: float32, but got none")
+        raise error(
+            "missing-key",
+            f"expected dtype: for the raw file {path}, such as dtype: float32, but got none",
+            hint="add the dtype that the file was written in: dtype: float32",
+        )
     return {"path": path, **raw}
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, choices, name_hint, nearest
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.types import Computation
@@ -54,8 +54,9 @@ def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()
     if found:
         values = " and ".join(sorted(point.value for point in found))
         raise UserError(group.slug, f"expected one {group.word} named {name} but got {values}")
-    near = nearest(name, {*ours, *installed.names})
-    raise UserError(group.slug, f"expected an installed {group.word} but got {group.key}={name}{near}")
+    known = sorted({*ours, *installed.names})
+    message = f"expected an installed {group.word}{choices(known)} but got {group.key}={name}{nearest(name, known)}"
+    raise UserError(group.slug, message, hint=name_hint(name, known))
 
 
 class Dependencies(NamedTuple):
@@ -83,8 +84,11 @@ class SpecPlace(Protocol):
     def project(self) -> Path:
         """The root of the project."""
 
-    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
-        """Make an error with the line of the value; `keys` lead to an option, or into the value of the kind's key."""
+    def error(self, slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
+        """Make an error with the line of the value; `keys` lead to an option, or into the value of the kind's key.
+
+        `hint` says what to write, with an example.
+        """
 
     def require_file(self, path: str, *keys: str | int) -> str:
         """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
@@ -201,7 +205,10 @@ def _unread(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
 def refuse_options(options: Mapping[str, Any], place: SpecPlace) -> None:
     """Refuse keys beside that of a kind that has no options. Raises UserError: unknown-key."""
     for name in options:
-        raise place.error("unknown-key", f"expected no key beside the kind of subject but got {name}", name)
+        message = f"expected no key beside the kind of subject but got {name}"
+        raise place.error(
+            "unknown-key", message, name, hint=f"remove {name}:, or pass it to the function in params: {{{name}: ...}}"
+        )
 
 
 def read_spec(kind: str, value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
@@ -218,7 +225,7 @@ def read_spec(kind: str, value: Any, options: Mapping[str, Any], place: SpecPlac
         return _as_json(kind, _ask(kind, read, value, options, place))
     except UserError as error:
         # A package may raise an error without a place.
-        raise error if error.file else place.error(error.slug, error.message) from None
+        raise error if error.file else place.error(error.slug, error.message, hint=error.hint) from None
 
 
 def reference_spec(computation: Computation) -> Any:

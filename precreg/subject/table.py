@@ -150,11 +150,19 @@ def _described(spec: Mapping[str, Any]) -> Iterator[MetricDescription]:
 
 def _read_spec(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
     message = "expected table: as a key of the suite, in place of subject: and reference:"
-    raise place.error("bad-value", f"{message}, but got it as a kind of subject")
+    raise place.error(
+        "bad-value",
+        f"{message}, but got it as a kind of subject",
+        hint="write table: in place of subject:, such as table: {file: sweep.csv, name: [op], metrics: {max_ulp: ulp}}",
+    )
 
 
 def _refuse_run(spec: Any, call: Any) -> Any:
-    raise UserError("bad-value", "expected a subject that computes arrays but got rows of a table")
+    raise UserError(
+        "bad-value",
+        "expected a subject that computes arrays but got rows of a table",
+        hint="name a case of a suite with subject: module:function",
+    )
 
 
 def _requirements(spec: Mapping[str, Any]) -> tuple[str, ...]:

@@ -62,7 +62,8 @@ def tensor_to_array(tensor: Any, shown: str, slug: str = "bad-outputs") -> NDArr
         plain = _on_host(tensor)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
-        raise UserError(slug, f"expected a tensor whose numbers can be read but got {shown}: {reason}") from error
+        message = f"expected a tensor whose numbers can be read but got {shown}: {reason}"
+        raise UserError(slug, message, hint="copy it to the host first: tensor.detach().cpu()") from error
     name = str(plain.dtype).removeprefix("torch.")
     if name == _SCALE:
         import torch
@@ -74,7 +75,11 @@ def tensor_to_array(tensor: Any, shown: str, slug: str = "bad-outputs") -> NDArr
         known = ", ".join((*TORCH_DTYPES, _SCALE, _PACKED))
         advice = "torch.complex64" if name == "complex32" else "one of them"
         message = f"expected a dtype among {known} but got {shown} of dtype={name}; convert it to {advice} first"
-        raise UserError(slug, message)
+        raise UserError(
+            slug,
+            message,
+            hint=f"convert it: tensor.to({'torch.complex64' if name == 'complex32' else 'torch.float32'})",
+        )
     if name not in _BY_BITS:
         return _copy(plain)
     return _copy(plain.view(_integer(_BY_BITS[name]))).view(numpy_dtype(name))

@@ -16,7 +16,7 @@ from os.path import isdir, isfile, realpath
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest, nearest_name
 from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
 from precreg.subject import kind_named, kinds_among, read_spec, reference_spec
 from precreg.suite.load import Suite
@@ -42,7 +42,7 @@ def locate_target(target: str, directory: str, project: Path, where: Location) -
     """
     match = _TARGET.fullmatch(target)
     if match is None:
-        raise UserError("bad-value", f"expected module:function but got {target!r}", file=where.file, line=where.line)
+        raise _bad_target(target, where)
     folders = search_path(project, directory)
     path = find_module(match["module"], folders)
     if path is None:
@@ -51,6 +51,16 @@ def locate_target(target: str, directory: str, project: Path, where: Location) -
     _require_free_name(match["module"], folders, project, where)
     _require_function(match["function"], path, project, where)
     return path
+
+
+def _bad_target(target: str, where: Location) -> UserError:
+    """Return the error of a text that is not module:function; a dotted name most often lacks the colon alone."""
+    module, _, function = target.strip().removesuffix("()").replace(":", ".").replace("/", ".").rpartition(".")
+    fixed = f"{module.removesuffix('.py')}:{function}"
+    fits = _TARGET.fullmatch(fixed) is not None
+    message = f"expected module:function but got {target!r}" + (f'; did you mean "{fixed}"?' if fits else "")
+    hint = f"write a colon before the function: {fixed if fits else 'kernels:mean'}"
+    return UserError("bad-value", message, file=where.file, line=where.line, hint=hint)
 
 
 def search_path(project: Path, directory: str) -> tuple[Path, ...]:
@@ -81,7 +91,9 @@ def _require_installed(module: str, folders: tuple[Path, ...], project: Path, wh
         return
     message = f"expected module={module} in {_format_folders(folders, project)}, or installed, but found neither"
     message += nearest(module, _modules_near(module, folders))
-    raise UserError("missing-module", message, file=where.file, line=where.line)
+    near = nearest_name(module, _modules_near(module, folders))
+    hint = f"write {near} in place of {module}" if near else f"create {module.replace('.', '/')}.py beside the suite"
+    raise UserError("missing-module", message, file=where.file, line=where.line, hint=hint)
 
 
 def _format_folders(folders: tuple[Path, ...], project: Path) -> str:
@@ -127,7 +139,9 @@ def _require_function(function: str, path: Path, project: Path, where: Location)
         return
     shown = path.relative_to(project).as_posix()
     message = f"expected function={function} in {shown} but it is not defined there{nearest(top, names)}"
-    raise UserError("missing-function", message, file=where.file, line=where.line)
+    near = nearest_name(top, names)
+    hint = f"write {near} in place of {top}, or define {top} in {shown}" if near else f"define {top} in {shown}"
+    raise UserError("missing-function", message, file=where.file, line=where.line, hint=hint)
 
 
 @lru_cache(maxsize=256)
@@ -141,8 +155,13 @@ def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
     tree = parse_module(path.read_bytes())
     if tree is None:
         return None
-    names = frozenset(name for statement in _walk_top_level(tree) for name in _bound_names(statement))
+    names = frozenset(bound_names(tree))
     return None if names & {"*", "__getattr__"} else names
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module binds at its top level, each as often as it is bound; `*` for a star import."""
+    return (name for statement in _walk_top_level(tree) for name in _bound_names(statement))
 
 
 def _walk_top_level(tree: ast.AST) -> Iterator[ast.AST]:
@@ -176,9 +195,9 @@ class SuitePlace(NamedTuple):
         """The folder of the suite."""
         return self.project / self.folder
 
-    def error(self, slug: str, message: str, *keys: str | int) -> UserError:
+    def error(self, slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
         """Make an error with the line of the value."""
-        return self.source.error(slug, message, *self._path(keys))
+        return self.source.error(slug, message, *self._path(keys), hint=hint)
 
     def require_file(self, path: str, *keys: str | int) -> str:
         """Return a path beside the suite as one relative to the project. Raises: outside-project, missing-file."""
@@ -243,7 +262,12 @@ def default_reference(suite: Suite, subject: Computation) -> Computation:
     """Return the reference that the kind of a subject has for a suite without one. Raises UserError: missing-key."""
     spec = reference_spec(subject)
     if spec is None:
-        raise suite.source.error("missing-key", "expected reference: or golden: but neither is there", "suite")
+        raise suite.source.error(
+            "missing-key",
+            "expected reference: or golden: but neither is there",
+            "suite",
+            hint="add the same computation in higher precision: reference: kernels:exact; or golden: kernels:accepted",
+        )
     return Computation(subject.kind, spec)
 
 
@@ -253,16 +277,21 @@ def _kind_of(source: Source, key: str, value: Any) -> str:
         return "python"
     if not isinstance(value, dict) or not value:
         expected = "module:function or {KIND: spec}"
-        raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", key)
+        raise source.error(
+            "bad-value",
+            f"expected {expected} but got {key}={format_value(value)}",
+            key,
+            hint=f"write a function: {key}: kernels:mean",
+        )
     kinds = kinds_among([*value])
     if len(kinds) > 1:
         message = f"expected one kind of subject but got {key} with {' and '.join(kinds)}"
-        raise source.error("bad-value", message, key, kinds[1])
+        raise source.error("bad-value", message, key, kinds[1], hint=f"keep one of them: {key}: {{{kinds[0]}: ...}}")
     kind = kinds[0] if kinds else next(iter(value))
     try:
         kind_named(kind)
     except UserError as error:
-        raise source.error(error.slug, error.message, key, kind) from None
+        raise source.error(error.slug, error.message, key, kind, hint=error.hint) from None
     return str(kind)
 
 
@@ -276,7 +305,9 @@ def existing_file(source: Source, path: KeyPath, file: str, directory: str, proj
         folder = (project / found).parent
         known = [item.name for item in folder.iterdir() if isfile(item)] if folder.is_dir() else []
         message = f"expected a file but {found} is not there{nearest(Path(found).name, known)}"
-        raise source.error("missing-file", message, *path)
+        raise source.error(
+            "missing-file", message, *path, hint=f"create the file {found}, or correct its path beside the suite"
+        )
     return found
 
 
@@ -311,7 +342,9 @@ def _require_python(suite: Suite) -> None:
     subject = suite.file.subject
     if isinstance(subject, dict) and "python" not in subject:
         message = f"expected a Python function as subject beside device but got subject={format_value(subject)}"
-        raise suite.source.error("bad-value", message, "device")
+        raise suite.source.error(
+            "bad-value", message, "device", hint="remove device:, or write a function of numpy: subject: kernels:mean"
+        )
 
 
 def _resolve_reference(given: str, row: Parameters, params: Any) -> Any:
@@ -329,5 +362,5 @@ def _require_device(suite: Suite, project: Path, name: Any) -> None:
     known = device_names(project)
     if name not in known:
         message = f"expected one of {', '.join(known)} but got device={format_value(name)}{nearest(str(name), known)}"
-        raise suite.source.error("unknown-device", message, "device")
+        raise suite.source.error("unknown-device", message, "device", hint=name_hint(str(name), known, "device: "))
     own_device(name, project)

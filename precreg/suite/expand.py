@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from precreg.errors import nearest
+from precreg.errors import key_hint, nearest
 from precreg.storage import expect_mapping, format_value
 from precreg.subject import requirements_of
 from precreg.suite.computations import (
@@ -48,6 +48,7 @@ from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_point
 from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.roles import read_stochastic
 from precreg.suite.select import list_names
+from precreg.suite.signature import require_arguments
 from precreg.suite.table import table_points
 from precreg.tolerance import free_monitored_layers, read_layers, require_analyzers
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role, Stochastic
@@ -132,7 +133,9 @@ def _check_names(suite: Suite) -> None:
         expect_mapping(source, file.inputs[name], "inputs", name)
         if name in file.params:
             message = f"expected different names in inputs and params but got {name} in both"
-            raise source.error("bad-value", message, "params", name)
+            raise source.error(
+                "bad-value", message, "params", name, hint=f"rename one of them, or remove {name}: from params:"
+            )
 
 
 def _cache_by_names(template: Arguments, finish: Callable[[Arguments], Arguments]) -> Callable[[Parameters], Arguments]:
@@ -176,8 +179,8 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     """Return the suite's cases in the order of the matrix.
 
     Raises UserError: missing-module, missing-function, unknown-dtype, unknown-distribution, unknown-reference,
-    cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value, and
-    the errors of reading a device.
+    cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value,
+    bad-arguments, and the errors of reading a device.
     """
     points = _points(suite, project)
     # Every case of the suite shares the layers.
@@ -195,7 +198,9 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     study = read_study(suite, [point.parameters for point in points])
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
-    return _assign_baselines(suite, project, _apply_overrides(suite, cases))
+    cases = _assign_baselines(suite, project, _apply_overrides(suite, cases))
+    require_arguments(suite, project, points)
+    return cases
 
 
 def _case_ranges(suite: Suite, case: Case) -> dict[str, tuple[float, ...]]:
@@ -381,7 +386,7 @@ def _assign_baselines(suite: Suite, project: Path, cases: list[Case]) -> list[Ca
             message = (
                 f"expected a parameter of the matrix but got {name}={format_value(wanted[name])}{nearest(name, known)}"
             )
-            raise suite.source.error("unknown-key", message, "baseline_of", name)
+            raise suite.source.error("unknown-key", message, "baseline_of", name, hint=key_hint(name, known))
     if not wanted:
         return cases
     by_name = {case.name: case for case in cases}

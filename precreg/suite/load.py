@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.measure import OWN_FIGURES, analyzer_target
 from precreg.storage import (
     DEVICES_FOLDER,
@@ -161,10 +161,17 @@ def require_depends(suite: Suite, project: Path) -> None:
     for index, (text, pattern) in enumerate(depends_patterns(suite, project)):
         if not can_affect_cases(pattern):
             message = f"expected no document and no hidden file, which select no case, but got depends={text}"
-            raise suite.source.error("bad-value", message, "depends", index)
+            raise suite.source.error(
+                "bad-value",
+                message,
+                "depends",
+                index,
+                hint="name the source or data that the result depends on: depends: [kernels/norm.c]",
+            )
         if next(files_matching(project, pattern), None) is None:
             message = f"expected a file that matches depends={text} but there is none{_nearest_path(pattern, project)}"
-            raise suite.source.error("missing-file", message, "depends", index)
+            hint = "write a path or a pattern beside the suite, such as depends: [data/*.bin]"
+            raise suite.source.error("missing-file", message, "depends", index, hint=hint)
 
 
 def _nearest_path(pattern: str, project: Path) -> str:
@@ -216,25 +223,37 @@ def _tier_of_path(shown: str) -> Tier:
         if tier == folder and shown.count("/") > 1:
             return tier
     message = f"expected a suite in suites/{{{','.join(TIERS)}}}/ but got file={shown}{nearest(folder, TIERS)}"
-    raise UserError("bad-value", message, file=shown, line=1)
+    raise UserError(
+        "bad-value",
+        message,
+        file=shown,
+        line=1,
+        hint=f"move the file: git mv {shown} suites/unit/{shown.rpartition('/')[2]}",
+    )
 
 
 def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:
     for index, requirement in enumerate(requirements):
         if not _is_requirement(requirement):
             message = f"expected a requirement such as numpy>=2 or device:npu but got requirement={requirement}"
-            raise source.error("bad-value", message, "requires", index)
+            raise source.error(
+                "bad-value",
+                message,
+                "requires",
+                index,
+                hint="write a package with its version, a device or a program: requires: ['numpy>=2']",
+            )
 
 
 def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
     for index, name in enumerate(analyzers):
         if name in analyzers[:index]:
             message = f"expected each analyzer once but got analyzer={name} again"
-            raise source.error("bad-value", message, "analyzers", index)
+            raise source.error("bad-value", message, "analyzers", index, hint=f"write it once: analyzers: [{name}]")
         try:
             analyzer_target(name)
         except UserError as error:
-            raise source.error(error.slug, error.message, "analyzers", index) from None
+            raise source.error(error.slug, error.message, "analyzers", index, hint=error.hint) from None
 
 
 def _is_requirement(text: str) -> bool:
@@ -276,7 +295,7 @@ def _read_tolerances(project: Path) -> Foundation:
     for name in file.tiers:
         if name not in TIERS:
             message = f"expected one of {', '.join(TIERS)} but got tier={name}{nearest(name, TIERS)}"
-            raise source.error("unknown-key", message, "tiers", name)
+            raise source.error("unknown-key", message, "tiers", name, hint=key_hint(name, TIERS))
     expect_mapping(source, file.environments, "environments")
     return Foundation(
         tuple(read_layers("default", source, ("default",), file.default)),

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import nearest
+from precreg.errors import EXAMPLES, key_hint, name_hint, nearest
 from precreg.measure import relative_errors
 from precreg.storage import KeyPath, Source, expect_mapping, format_value
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
@@ -55,7 +55,8 @@ def require_known(source: Source, value: Any, known: Collection[str], *path: str
     for name, place in reference_names(value, path):
         if name not in known:
             message = f"expected a matrix parameter or a key of params but got {place[-1]}=${name}"
-            raise source.error("unknown-reference", message + nearest(name, known), *place)
+            hint = name_hint(name, known, f"{place[-1]}: $")
+            raise source.error("unknown-reference", message + nearest(name, known), *place, hint=hint)
 
 
 def resolve_params(source: Source, params: dict[str, Any], parameters: Collection[str]) -> dict[str, Any]:
@@ -92,13 +93,15 @@ def read_ranges(
     for name, ends in substitute(ranges, known).items():
         if name not in inputs:
             message = f"expected the range of an input but got ranges={name}{nearest(str(name), inputs)}"
-            raise source.error("unknown-key", message, "ranges", name)
+            raise source.error("unknown-key", message, "ranges", name, hint=key_hint(str(name), inputs))
         numbers = ends if isinstance(ends, list) else []
         has_nan = len(numbers) == 3 and numbers[2] != numbers[2]
         is_range = (len(numbers) == 2 or has_nan) and all(type(end) in (int, float) for end in numbers)
         if not (is_range and numbers[0] <= numbers[1]):
             message = f"expected [LOW, HIGH], or [LOW, HIGH, .nan] if NaN is valid, but got {name}={format_value(ends)}"
-            raise source.error("bad-value", message, "ranges", name)
+            raise source.error(
+                "bad-value", message, "ranges", name, hint=f"write the smallest and the largest value: {name}: [-1, 1]"
+            )
         found[name] = tuple(map(float, numbers))
     return found
 
@@ -154,8 +157,13 @@ def _expand_product(source: Source, values: dict[str, list[Any]]) -> list[Parame
     # The count is known before the product is made.
     count = prod(len(choices) for choices in values.values())
     if count > MAX_ROWS:
-        message = f"expected at most {MAX_ROWS} combinations but got {count}; split the suite"
-        raise source.error("bad-value", message, "matrix")
+        message = f"expected at most {MAX_ROWS} combinations but got {count}"
+        raise source.error(
+            "bad-value",
+            message,
+            "matrix",
+            hint="split the suite, or name the combinations: matrix: {include: [{dtype: float16, size: 8}]}",
+        )
     return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
 
 
@@ -166,7 +174,11 @@ def _matches(row: Parameters, entry: Parameters) -> bool:
 def _check_choices(source: Source, name: str, choices: Any) -> None:
     if not isinstance(choices, list):
         raise source.error(
-            "bad-value", f"expected a list of values but got {name}={format_value(choices)}", "matrix", name
+            "bad-value",
+            f"expected a list of values but got {name}={format_value(choices)}",
+            "matrix",
+            name,
+            hint=f"write a list: {name}: [{format_value(choices)}]",
         )
     if not choices:
         raise source.error("empty-matrix", f"expected at least one value but got {name}=[]", "matrix", name)
@@ -177,12 +189,12 @@ def _check_choices(source: Source, name: str, choices: Any) -> None:
 def _check_value(source: Source, name: str, value: Any, *path: str | int) -> None:
     if name == "dtype" and value not in DTYPE_NAMES:
         message = f"expected the name of a dtype but got dtype={format_value(value)}{nearest(str(value), DTYPE_NAMES)}"
-        raise source.error("unknown-dtype", message, *path)
+        raise source.error("unknown-dtype", message, *path, hint=name_hint(str(value), DTYPE_NAMES))
     items: Iterable[Any] = value if isinstance(value, list) else [value]
     if not all(_is_scalar(item) for item in items):
         expected = "text without $, a number, true, false, null, or a list of these"
         message = f"expected {expected} but got {name}={format_value(value)}"
-        raise source.error("bad-value", message, *path)
+        raise source.error("bad-value", message, *path, hint=f"write plain values: {EXAMPLES['matrix']}")
 
 
 def _is_scalar(value: Any) -> bool:
@@ -197,13 +209,22 @@ def _read_entries(source: Source, matrix: dict[str, Any], key: str) -> list[Para
     entries = matrix.get(key, [])
     if not isinstance(entries, list):
         raise source.error(
-            "bad-value", f"expected a list of mappings but got {key}={format_value(entries)}", "matrix", key
+            "bad-value",
+            f"expected a list of mappings but got {key}={format_value(entries)}",
+            "matrix",
+            key,
+            hint=f"write a list of combinations: {EXAMPLES[key]}",
         )
     for index, entry in enumerate(entries):
         expect_mapping(source, entry, "matrix", key, index)
         if not entry:
             raise source.error(
-                "bad-value", f"expected a mapping of parameters but got {key}={{}}", "matrix", key, index
+                "bad-value",
+                f"expected a mapping of parameters but got {key}={{}}",
+                "matrix",
+                key,
+                index,
+                hint=f"name the parameters of the combination: {EXAMPLES[key]}",
             )
     return entries
 
@@ -213,7 +234,9 @@ def _check_row(source: Source, row: Parameters, parameters: list[str], index: in
     for name in parameters:
         if name not in row:
             message = f"expected a value of every parameter but {name} is missing in include={format_value(row)}"
-            raise source.error("missing-key", message, "matrix", "include", index)
+            raise source.error(
+                "missing-key", message, "matrix", "include", index, hint=f"add a value of {name}: to the entry"
+            )
         _check_value(source, name, row[name], "matrix", "include", index, name)
 
 
@@ -222,7 +245,7 @@ def _check_names(source: Source, row: Parameters, parameters: list[str], key: st
         if name not in parameters:
             came = f"{name}={format_value(value)}{nearest(name, parameters)}"
             message = f"expected one of {', '.join(parameters)} but got {came}"
-            raise source.error("unknown-key", message, "matrix", key, index, name)
+            raise source.error("unknown-key", message, "matrix", key, index, name, hint=key_hint(name, parameters))
 
 
 def _check_exclusions(
@@ -234,7 +257,14 @@ def _check_exclusions(
             message = (
                 f"expected to remove at least one combination but got exclude={format_value(entry)}, which matches none"
             )
-            raise source.error("bad-value", message, "matrix", "exclude", index)
+            raise source.error(
+                "bad-value",
+                message,
+                "matrix",
+                "exclude",
+                index,
+                hint="remove the entry, or correct its values: each must be a value of the matrix",
+            )
 
 
 def read_study(suite: Suite, points: Sequence[Parameters]) -> Study | None:
@@ -294,9 +324,15 @@ def _read_notes(source: Source, entry: TradeOffEntry, values: Sequence[str]) -> 
         for key, text in note.items():
             if key not in known:
                 message = f"expected one of {', '.join(known)} but got {key}={format_value(text)}{nearest(key, known)}"
-                raise source.error("unknown-key", message, *path, key)
+                raise source.error("unknown-key", message, *path, key, hint=key_hint(key, known))
             if not isinstance(text, str):
-                raise source.error("bad-value", f"expected text but got {key}={format_value(text)}", *path, key)
+                raise source.error(
+                    "bad-value",
+                    f"expected text but got {key}={format_value(text)}",
+                    *path,
+                    key,
+                    hint=f"write text, in quotes if it looks like a number: {key}: '{text}'",
+                )
     return {value: Note(**note) for value, note in entry.notes.items()}
 
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import EXAMPLES, nearest
 from precreg.storage import Source, format_value, path_beside_suite
 from precreg.suite.computations import read_computation
 from precreg.suite.load import Suite
@@ -102,7 +102,7 @@ def _matched(source: Source, entry: Mapping[str, Any], key: str, known: list[str
     for pattern in patterns:
         if not isinstance(pattern, str):
             message = f"expected patterns on the names of tests but got {key}={format_value(pattern)}"
-            raise source.error("bad-value", message, KEY, key)
+            raise source.error("bad-value", message, KEY, key, hint=f"write texts: {EXAMPLES['onnx_tests']}")
         matched = {name for name in known if fnmatchcase(name, pattern)}
         if not matched:
             message = f"expected a pattern on the names of tests but got {key}={pattern}, which matches none"

@@ -89,7 +89,7 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
             resolve_inside(project, path, file=where.file, line=where.line)
             if not path.isprintable():  # the name of the case would send control characters to terminals
                 message = f"expected the name of a file without control characters but got {path!r}"
-                raise source.error("bad-value", message, "files", key)
+                raise source.error("bad-value", message, "files", key, hint="rename the file with printable characters")
     _require_files(source, role, actual, recorded, oracle, references)
     # Placeholders of outputs alone, such as {version}, repeat every reference. Only existing combinations count.
     free = [name for name in actual.parameters if name not in choices[0] and name not in oracle.parameters]
@@ -127,9 +127,10 @@ def _file_computation(suite: Suite, pattern: _Pattern, row: Parameters, key: str
     """Return the computation that reads the file of a row; `key` is that of the pattern."""
     path, source = pattern.path(row), suite.source
 
-    def error(slug: str, message: str, *keys: str | int) -> UserError:
+    def error(slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
         name = keys[0] if keys else key
-        return source.error(slug, message, "files", "reference_dtype" if name == "dtype" and is_oracle else name)
+        place = "reference_dtype" if name == "dtype" and is_oracle else name
+        return source.error(slug, message, "files", place, hint=hint)
 
     is_oracle = key != "actual" and suite.file.files is not None and suite.file.files.reference_dtype is not None
     raw = read_raw_options(_raw_options(suite, row, is_oracle=is_oracle), error) if path.endswith(RAW) else {}
@@ -194,10 +195,22 @@ def _read_pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
     require_path(text, where)
     names = tuple(match[1] or STEM for match in _HOLE.finditer(text))
     if len(set(names)) < len(names):
-        raise suite.source.error("bad-value", f"expected each placeholder once but got {key}={text}", "files", key)
+        raise suite.source.error(
+            "bad-value",
+            f"expected each placeholder once but got {key}={text}",
+            "files",
+            key,
+            hint="name the placeholders apart: actual: 'out/{version}/{op}.npy'",
+        )
     if not is_array_file(text):
         expected = f"a pattern of {', '.join(ARRAY_SUFFIXES)} or {MSPROBE_FILE} files"
-        raise suite.source.error("bad-value", f"expected {expected} but got {key}={text}", "files", key)
+        raise suite.source.error(
+            "bad-value",
+            f"expected {expected} but got {key}={text}",
+            "files",
+            key,
+            hint=f"write a pattern of arrays: {key}: 'out/*.npy'",
+        )
     folder, rest = _split_folder(text)
     # After a placeholder, the folder is unknown and so is the target of "..".
     if ".." in rest.split("/"):
@@ -227,7 +240,13 @@ def _check_placeholders(source: Source, role: str, actual: _Pattern, oracle: _Pa
         if name not in actual.parameters:
             hole = "*" if name == STEM else f"{{{name}}}"
             message = f"expected only placeholders of actual but got {role}={oracle.text} with {hole}"
-            raise source.error("bad-value", message + nearest(name, actual.parameters), "files", role)
+            raise source.error(
+                "bad-value",
+                message + nearest(name, actual.parameters),
+                "files",
+                role,
+                hint=f"remove {hole} from {role}:, or add it to actual: 'out/{hole}/*.npy'",
+            )
 
 
 def _read_choices(source: Source, matrix: Any, actual: _Pattern) -> list[Parameters]:
@@ -236,7 +255,13 @@ def _read_choices(source: Source, matrix: Any, actual: _Pattern) -> list[Paramet
     for name in choices[0]:
         if name not in actual.parameters:
             message = f"expected a placeholder of {actual.text} but got {name}{nearest(name, actual.parameters)}"
-            raise source.error("bad-value", message, "matrix", name)
+            raise source.error(
+                "bad-value",
+                message,
+                "matrix",
+                name,
+                hint=f"write {{{name}}} in actual:, or remove {name}: from matrix:",
+            )
     for row in choices:
         _check_names(source, row, "matrix")
     return choices
@@ -247,7 +272,7 @@ def _check_names(source: Source, row: Parameters, key: str) -> None:
     for name, value in row.items():
         if not isinstance(value, str):
             message = f"expected text, in quotes, because it is part of a path, but got {name}={format_value(value)}"
-            raise source.error("bad-value", message, key, name)
+            raise source.error("bad-value", message, key, name, hint=f"write it in quotes: {name}: '{value}'")
         if "/" in value or value in ("", ".."):
             message = f"expected the name of one file or folder but got {name}={value}"
             raise source.error("outside-project", message, key, name)

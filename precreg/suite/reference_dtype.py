@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import name_hint, nearest
 from precreg.storage import format_value
 from precreg.subject import kind_named
 from precreg.suite.load import Suite
@@ -33,11 +33,16 @@ def read_reference_dtype(suite: Suite, oracle: Computation) -> ReferenceDtype | 
         message = (
             f"expected reference_dtype beside a reference but got golden and reference_dtype={format_value(given)}"
         )
-        raise suite.source.error("bad-value", f"{message}; a golden gets the inputs as they are", "reference_dtype")
+        raise suite.source.error(
+            "bad-value",
+            f"{message}; a golden gets the inputs as they are",
+            "reference_dtype",
+            hint="remove reference_dtype:, or write reference: in place of golden:",
+        )
     dtype = _read(suite, given)
     if dtype.name != "float64" and kind_named(oracle.kind).widest == "float64":
         message = f"expected reference_dtype: float64, the widest of {oracle.kind}, but got {format_value(given)}"
-        raise suite.source.error("bad-value", message, "reference_dtype")
+        raise suite.source.error("bad-value", message, "reference_dtype", hint="write reference_dtype: float64")
     return dtype
 
 
@@ -46,10 +51,21 @@ def _read(suite: Suite, given: Any) -> ReferenceDtype:
         digits = given["mpmath"]
         if isinstance(digits, bool) or not isinstance(digits, int) or not MIN_DIGITS <= digits <= MAX_DIGITS:
             message = f"expected {MIN_DIGITS} to {MAX_DIGITS} decimal digits but got mpmath={format_value(digits)}"
-            raise suite.source.error("bad-value", message, "reference_dtype", "mpmath")
+            raise suite.source.error(
+                "bad-value",
+                message,
+                "reference_dtype",
+                "mpmath",
+                hint=f"write a number of digits: reference_dtype: {{mpmath: {DEFAULT_DIGITS}}}",
+            )
         return ReferenceDtype("mpmath", digits)
     if given not in _NAMES:
         expected = f"one of {', '.join(_NAMES)}, or {{mpmath: {DEFAULT_DIGITS}}}"
         message = f"expected {expected} but got reference_dtype={format_value(given)}{nearest(str(given), _NAMES)}"
-        raise suite.source.error("bad-value", message, "reference_dtype")
+        raise suite.source.error(
+            "bad-value",
+            message,
+            "reference_dtype",
+            hint=name_hint(str(given), _NAMES, "reference_dtype: ") or "write one of them: reference_dtype: longdouble",
+        )
     return ReferenceDtype(given, DEFAULT_DIGITS if given == "mpmath" else 0)

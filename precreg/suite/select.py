@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, nearest, nearest_name
 from precreg.types import TIERS, Case
 
 # An error lists up to this many names. A longer list would hide the nearest name, which the message gives anyway.
@@ -88,6 +88,12 @@ def _suite_id(case: Case) -> str:
     return f"{case.tier}/{case.suite}"
 
 
+def _selection_hint(kind: str, name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"leave out --{kind}: no case has one; precreg list shows all cases"
+    return f"write --{kind} {nearest_name(name, known) or known[0]}; precreg list shows all cases"
+
+
 def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = sorted(known)
     for name in names:
@@ -98,7 +104,11 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
                 message = f"expected one of {', '.join(known)} but got {kind}={name}{near}"
             else:
                 message = f"expected a {kind} that a case has but got {kind}={name}{list_names(known, near)}"
-            raise UserError("bad-value", message)
+            raise UserError(
+                "bad-value",
+                message,
+                hint=_selection_hint(kind, name, known),
+            )
 
 
 def _matches(case: Case, selection: Selection) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.measure import METRICS, baseline_metrics
 from precreg.storage import DELIMITERS, KeyPath, Table, TableRow, expect_mapping, format_value, path_beside_suite
 from precreg.subject import PARQUET, read_rows, row_figures
@@ -71,7 +71,13 @@ def _read_spec(suite: Suite, project: Path) -> dict[str, Any]:
         "metrics": dict(_read_metrics(suite)),
     }
     if len(set(entry.name)) < len(entry.name):
-        raise source.error("bad-value", f"expected each column once but got name={list(entry.name)}", "table", "name")
+        raise source.error(
+            "bad-value",
+            f"expected each column once but got name={list(entry.name)}",
+            "table",
+            "name",
+            hint=f"write each column once: name: [{', '.join(dict.fromkeys(entry.name))}]",
+        )
     if entry.count is not None:
         spec["count"] = entry.count
     if entry.delimiter is not None:
@@ -84,7 +90,13 @@ def _read_metrics(suite: Suite) -> Iterator[tuple[str, dict[str, str]]]:
     given = _entry(suite).metrics
     expect_mapping(suite.source, given, "table", "metrics")
     if not given:
-        raise suite.source.error("bad-value", "expected at least one metric but got metrics={}", "table", "metrics")
+        raise suite.source.error(
+            "bad-value",
+            "expected at least one metric but got metrics={}",
+            "table",
+            "metrics",
+            hint="name a metric and its column: metrics: {max_ulp: COLUMN}",
+        )
     for name, value in given.items():
         path = ("table", "metrics", name)
         options = {"column": value} if isinstance(value, str) else value
@@ -92,9 +104,15 @@ def _read_metrics(suite: Suite) -> Iterator[tuple[str, dict[str, str]]]:
         for key, text in options.items():
             if key not in _FIGURE_KEYS:
                 message = f"expected one of {', '.join(_FIGURE_KEYS)} but got {key}{nearest(key, _FIGURE_KEYS)}"
-                raise suite.source.error("unknown-key", message, *path, key)
+                raise suite.source.error("unknown-key", message, *path, key, hint=key_hint(key, _FIGURE_KEYS))
             if not isinstance(text, str) or not text.strip():
-                raise suite.source.error("bad-value", f"expected text but got {key}={format_value(text)}", *path, key)
+                raise suite.source.error(
+                    "bad-value",
+                    f"expected text but got {key}={format_value(text)}",
+                    *path,
+                    key,
+                    hint=f"write text, in quotes if it looks like a number: {key}: '{text}'",
+                )
         yield _metric_name(suite, name, options), {"column": name, **options}
 
 
@@ -104,7 +122,9 @@ def _metric_name(suite: Suite, name: str, options: Mapping[str, str]) -> str:
     if name in kept:
         if "better" in options or "unit" in options:
             message = f"expected no better: and no unit: for {name}, which precreg defines"
-            raise suite.source.error("bad-value", message, *path)
+            raise suite.source.error(
+                "bad-value", message, *path, hint=f"write the column alone: {name}: {options.get('column', 'COLUMN')}"
+            )
         return name
     if options.get("better") not in ("lower", "higher"):
         known = nearest(name, kept) or f" (baselines keep {', '.join(kept)})"
@@ -113,7 +133,12 @@ def _metric_name(suite: Suite, name: str, options: Mapping[str, str]) -> str:
         raise suite.source.error("unknown-metric", message, *path)
     if _OWN_NAME.fullmatch(name) is None:
         message = f"expected a name of letters, digits and _ . - but got {name!r}; its column stands in column:"
-        raise suite.source.error("bad-value", message, *path)
+        raise suite.source.error(
+            "bad-value",
+            message,
+            *path,
+            hint=f"name the metric, and its column beside it: my_error: {{column: {name!r}, better: lower}}",
+        )
     return f"{options['better']}.{name}"
 
 
@@ -161,7 +186,7 @@ def _dtype_of_row(suite: Suite, table: Table, row: TableRow) -> str:
     given = entry.dtype if entry.dtype is not None else "dtype" if "dtype" in table.columns else None
     if given is None:
         message = "expected dtype: with the name of a dtype or of a column but there is none"
-        raise suite.source.error("missing-key", message, "table")
+        raise suite.source.error("missing-key", message, "table", hint="write the dtype of the figures: dtype: float16")
     is_column = given in table.columns
     word = row.cells[given] if is_column else given
     expect_mapping(suite.source, entry.dtypes, "table", "dtypes")

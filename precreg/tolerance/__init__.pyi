@@ -17,6 +17,7 @@ from .pyramid import SHIPPED_STANDARD as SHIPPED_STANDARD
 from .pyramid import Setting as Setting
 from .pyramid import explain_tolerance as explain_tolerance
 from .pyramid import is_tighter as is_tighter
+from .pyramid import limit_example as limit_example
 from .pyramid import limit_problem as limit_problem
 from .pyramid import resolve_tolerance as resolve_tolerance
 from .standard import DtypeLimits as DtypeLimits

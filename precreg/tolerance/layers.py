@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, NoReturn
 from msgspec.structs import replace
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 from precreg.measure import METRICS, analyzer_of, baseline_metrics, metrics_like
 from precreg.storage import KeyPath, Source, expect_mapping, format_value, read_yaml
-from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_problem
+from precreg.tolerance.pyramid import CLOSENESS_KEYS, REGRESSION_PREFIX, is_tighter, limit_example, limit_problem
 from precreg.tolerance.standard import format_standard
 from precreg.tolerance.standards import NO_BOUNDS, find_standard
 from precreg.types import (
@@ -108,7 +108,12 @@ def environment_layers(name: str, source: Source, path: KeyPath, mapping: Any) -
 def _refuse_repeated(source: Source, outer: str | None, key: str, *path: str | int) -> None:
     # Settings inside two dtypes, or two outputs, could never apply.
     if outer is not None:
-        raise source.error("bad-value", f"expected settings but got {key} again inside {outer}", *path)
+        raise source.error(
+            "bad-value",
+            f"expected settings but got {key} again inside {outer}",
+            *path,
+            hint=f"move {key}: out of {outer}:, to its left",
+        )
 
 
 def _read_layer(name: str, source: Source, path: KeyPath, settings: dict[str, Any], scope: _Scope) -> Layer:
@@ -132,7 +137,9 @@ def _read_standard(source: Source, path: KeyPath, given: dict[str, Any]) -> str:
     parameters = {key: value for key, value in given.items() if key != "name"}
     if not isinstance(given.get("name"), str):
         message = f"expected a mapping with the name of a standard but got standard={format_value(given)}"
-        raise source.error("bad-value", message, *path)
+        raise source.error(
+            "bad-value", message, *path, hint="write the name first: standard: {name: flaggems-1, reduced: 768}"
+        )
     return format_standard(given["name"], parameters)
 
 
@@ -141,16 +148,27 @@ def _check_setting(source: Source, path: KeyPath, key: str, value: Any) -> None:
         find_standard(str(value), source.where(*path))
     elif key in CLOSENESS_KEYS or key in METRICS or key in (others := _metrics_like_setting(source, path, key)):
         if expected := limit_problem(key, value):
-            raise source.error("bad-value", f"expected {expected} but got {key}={format_value(value)}", *path)
+            raise source.error(
+                "bad-value",
+                f"expected {expected} but got {key}={format_value(value)}",
+                *path,
+                hint=f"write such a limit: {key}: {limit_example(key)}",
+            )
     # An unknown key with a mapping is a misspelt dtype or group, and one with a number a misspelt metric.
     elif isinstance(value, dict):
         message = f"expected the name of a dtype, outputs or environments but got {key}{nearest(key, _KEYS)}"
-        raise source.error("unknown-dtype", message, *path)
+        raise source.error("unknown-dtype", message, *path, hint=name_hint(key, _KEYS))
     else:
         message = (
             f"expected the name of a metric, rtol, atol, standard or regression but got {key}={format_value(value)}"
         )
-        raise source.error("unknown-metric", message + nearest(key, (*_KEYS, *others)), *path)
+        hint = name_hint(key, (*_KEYS, *others))
+        raise source.error(
+            "unknown-metric",
+            message + nearest(key, (*_KEYS, *others)),
+            *path,
+            hint=hint and f"{hint}: {format_value(value)}",
+        )
 
 
 def _metrics_like_setting(source: Source, path: KeyPath, metric: str) -> tuple[str, ...]:
@@ -158,7 +176,7 @@ def _metrics_like_setting(source: Source, path: KeyPath, metric: str) -> tuple[s
     try:
         return metrics_like(metric)
     except UserError as error:
-        raise source.error(error.slug, error.message, *path) from None
+        raise source.error(error.slug, error.message, *path, hint=error.hint) from None
 
 
 def _read_regression(source: Source, path: KeyPath, value: Any) -> dict[str, float | None]:
@@ -192,7 +210,13 @@ def _read_directions(source: Source, path: KeyPath, metric: str, given: dict[str
     if is_budget or mixed or not given.keys() <= set(allowed):
         expected = "a growth such as 0.1, or off" if is_budget else f"the keys {ways}"
         message = f"expected {expected} but got {metric}={format_value(given)}"
-        raise source.error("bad-value", message, *path, *(key for key in list(given)[:1] if not mixed))
+        raise source.error(
+            "bad-value",
+            message,
+            *path,
+            *(key for key in list(given)[:1] if not mixed),
+            hint=f"write the growth as a share: {metric}: 0.1 allows 10 %, and {metric}: off does not judge it",
+        )
     return {
         metric if way == _LOSS else growth_key(metric, way): _read_growth(
             source, (*path, way), f"{metric}.{way}", growth
@@ -213,7 +237,7 @@ def _check_judged(source: Source, path: KeyPath, metric: str, growth: Any) -> No
         names = baseline_metrics()
         kept = ", ".join(get_close_matches(metric, names, n=len(names), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
-        raise source.error("bad-value", message, *path)
+        raise source.error("bad-value", message, *path, hint="write one of them: regression: {max_ulp: 0.1}")
 
 
 def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> float | None:
@@ -222,7 +246,10 @@ def _read_growth(source: Source, path: KeyPath, metric: str, growth: Any) -> flo
     # YAML reads `yes` and `on` as true, and Python counts true as the number 1.
     if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth <= float_info.max:
         raise source.error(
-            "bad-value", f"expected a growth such as 0.1, or off, but got {metric}={format_value(growth)}", *path
+            "bad-value",
+            f"expected a growth such as 0.1, or off, but got {metric}={format_value(growth)}",
+            *path,
+            hint=f"write the growth as a share: {metric}: 0.1 allows 10 %, and {metric}: off does not judge it",
         )
     return float(growth)
 

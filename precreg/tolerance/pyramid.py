@@ -185,6 +185,14 @@ def limit_problem(metric: str, value: Any) -> str | None:
     return allowed.words
 
 
+def limit_example(metric: str) -> str:
+    """Return a valid limit on a metric, as text for advice."""
+    known = METRICS.get(metric)
+    if known is None or known.better != "higher":
+        return "4" if metric.endswith("_ulp") else "1e-3"
+    return "0.999" if known.range.greatest <= 1 else "60"
+
+
 def _build(layers: list[Layer], dtype: str, holding: dict[str, Setting]) -> list[Setting]:
     """Apply layers in order, overrides at the end, to the settings that hold so far, and return every setting."""
     settings = [setting for layer in layers if layer.override is None for setting in _apply(layer, dtype, holding)]

@@ -8,7 +8,7 @@ from math import nextafter
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 from precreg.types import Location
 
 # Limits by metric, rtol and atol; for a region, values by its constant.
@@ -93,7 +93,8 @@ def parse_standard(standards: Mapping[str, Standard], text: str, where: Location
     name, _, given = text.partition(":")
     if name not in standards:
         message = f"expected the name of a standard but got standard={name}{nearest(name, standards)}"
-        raise UserError("unknown-standard", message, file=where.file, line=where.line)
+        hint = name_hint(name, standards, "standard: ")
+        raise UserError("unknown-standard", message, file=where.file, line=where.line, hint=hint)
     standard = standards[name]
     # An empty pair, or one without =, has an unknown name or an invalid value and is refused as such.
     pairs = [pair.partition("=") for pair in given.split(",")] if given else []
@@ -105,7 +106,13 @@ def _value(standard: Standard, name: str, text: str, where: Location) -> float:
     if parameter is None:
         known = f"a parameter of {standard.name} ({', '.join(standard.parameters) or 'it has none'})"
         message = f"expected {known} but got {name}={text}{nearest(name, standard.parameters)}"
-        raise UserError("bad-value", message, file=where.file, line=where.line)
+        raise UserError(
+            "bad-value",
+            message,
+            file=where.file,
+            line=where.line,
+            hint=f"write the name with a parameter that it has, or without: standard: {standard.name}",
+        )
     # NaN is never valid, so a text that is no number has the same error.
     try:
         value = float(text)
@@ -114,7 +121,13 @@ def _value(standard: Standard, name: str, text: str, where: Location) -> float:
     if not parameter.admits(value):
         below = "" if parameter.below == float("inf") else f" and below {parameter.below:g}"
         message = f"expected a number that is at least {parameter.minimum:g}{below} but got {name}={text}"
-        raise UserError("bad-value", message, file=where.file, line=where.line)
+        raise UserError(
+            "bad-value",
+            message,
+            file=where.file,
+            line=where.line,
+            hint=f"write such a number: standard: {standard.name}:{name}={parameter.minimum:g}",
+        )
     return value
 
 

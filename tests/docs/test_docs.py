@@ -13,7 +13,7 @@ from msgspec.structs import fields
 from precreg.arithmetic.formats import DTYPE_NAMES
 from precreg.cli.main import precreg
 from precreg.environment.machine import detect_environment
-from precreg.errors import ADVICE
+from precreg.errors import ADVICE, HINTS, page_of_error
 from precreg.report.record import read_run_record
 from precreg.storage.yaml_source import read_yaml
 from precreg.subject.module_space import leave_module_space
@@ -33,6 +33,7 @@ from tests.verdict.made import ENVIRONMENT, case
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "precreg"
+MAX_PAGE_WORDS = 2500
 
 
 def page(name):
@@ -89,11 +90,11 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def message(printed, slug):
-    """Return the two lines of an error, without the indentation they have beside a case."""
-    found = re.search(rf"^ *(\S.*)?error\[{slug}\]: .*\n *what to do: .*$", printed, re.MULTILINE)
+    """Return the three lines of an error, without the indentation they have beside a case."""
+    found = re.search(rf"^ *(\S.*)?error\[{slug}\]: .*\n *what to do: .*\n *see: .*$", printed, re.MULTILINE)
     assert found, printed
-    first, second = found[0].splitlines()
-    return f"{first.strip()}\n  {second.strip()}\n"
+    first, second, third = found[0].splitlines()
+    return f"{first.strip()}\n  {second.strip()}\n  {third.strip()}\n"
 
 
 def matches(expected, printed):
@@ -102,14 +103,24 @@ def matches(expected, printed):
 
 
 def test_every_slug_has_a_section_in_order():
-    assert list(sections(page("errors.md"))) == list(ADVICE)
-    assert list(SCENARIOS) == list(ADVICE)
+    for name, hints in HINTS.items():
+        text = page(f"errors/{name}.md")
+        assert list(sections(text)) == list(hints)
+        assert len(text.split()) <= MAX_PAGE_WORDS
+    assert {file.stem for file in (DOCS / "errors").glob("*.md")} == set(HINTS)
+    assert sorted(SCENARIOS) == sorted(ADVICE)
+
+
+def test_the_first_page_lists_every_slug_with_its_page():
+    listed = re.findall(r"\[([a-z-]+)\]\(errors/([a-z]+)\.md#([a-z-]+)\)", page("errors.md"))
+    assert listed == [(slug, name, slug) for name, hints in HINTS.items() for slug in hints]
 
 
 @pytest.mark.parametrize("slug", [slug for slug in ADVICE if slug not in WITH_EXTRAS])
 def test_an_error_is_printed_as_its_section_shows_it(slug, tmp_path, run, monkeypatch):
-    example = re.search(r"^```text\n(.*?)^```$", sections(page("errors.md"))[slug], re.MULTILINE | re.DOTALL)[1]
-    assert example.endswith(f"\n  what to do: {ADVICE[slug]}\n")
+    file, _, anchor = page_of_error(slug).removeprefix("docs/").partition("#")
+    example = re.search(r"^```text\n(.*?)^```$", sections(page(file))[anchor], re.MULTILINE | re.DOTALL)[1]
+    assert example.endswith(f"\n  see: {page_of_error(slug)}\n")
     printed = SCENARIOS[slug](Project(tmp_path, run, monkeypatch))
     shown = message(printed, slug).replace(str(tmp_path), "/home/ada/demo")
     assert matches(example, shown), shown
@@ -295,9 +306,9 @@ def test_the_key_of_an_input_is_what_the_page_says():
 
 
 def test_every_link_leads_somewhere():
-    for file in DOCS.glob("*.md"):
+    for file in DOCS.rglob("*.md"):
         for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", file.read_text()):
-            other = DOCS / target if target else file
+            other = file.parent / target if target else file
             heads = re.findall(r"^#+ (.*)$", other.read_text(), re.MULTILINE)
             anchors = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
             assert not anchor or anchor in anchors, f"{file.name}: {target}#{anchor}"

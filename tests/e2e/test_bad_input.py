@@ -219,6 +219,8 @@ def test_a_misspelt_command_or_option(tmp_path, arguments):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "Usage: " in done.stderr
+    assert "error[bad-option]: " in done.stderr
+    assert "what to do: write " in done.stderr or arguments[0] == "baseline"
 
 
 def test_records_that_do_not_belong_together(tmp_path):

@@ -133,3 +133,10 @@ def test_the_rule_stands_with_the_reason_and_the_interval_with_the_ratio():
         "4.9 (4.73 to 5.06, noise 1.001)",
         "1.02",
     ]
+
+
+def test_equal_errors_are_one_row():
+    alike = [replace(crashed(), id=f"unit/row_sum/{name}") for name in "abc"]
+    text = render_run_markdown(run_of(*alike))
+    assert text.count("subject_error") == 1
+    assert "`unit/row_sum/a` and 2 more with this error" in text

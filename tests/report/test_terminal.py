@@ -370,3 +370,33 @@ def test_cases_that_miss_the_same_are_one_line():
     text = render_run_terminal(run_of(passed("good"), *many), colour=False)
     assert "SKIPPED  12 cases of" in text
     assert "suite07 and 4 more   needs torch" in text
+
+
+def equal_errors(*names):
+    """Return results of one suite whose errors have one message."""
+    return [replace(crashed(), id=f"unit/row_sum/{name}") for name in names]
+
+
+def test_equal_errors_of_a_suite_are_one_group_with_the_names_that_fit():
+    names = [f"float32-{size}x{size}" for size in range(1000, 1040)]
+    text = render_run_terminal(run_of(*equal_errors(*names), regressed("other")), colour=False)
+    assert text.count("ERROR    ") == 1
+    assert "ERROR    40 cases of unit/row_sum   subject_error\n" in text
+    [line] = [each for each in text.splitlines() if each.strip().startswith("cases  ")]
+    assert line.split()[1] == "float32-1000x1000,"
+    assert line.endswith(" more")
+    assert len(line) <= 120
+    assert "FAILED   unit/row_sum/other" in text
+
+
+def test_an_error_alone_and_errors_with_other_messages_are_no_group():
+    first, second = equal_errors("a", "b")
+    other = replace(second, verdict=replace(second.verdict, message="another one"))
+    text = render_run_terminal(run_of(first, other), colour=False)
+    assert text.count("ERROR    unit/row_sum/") == 2
+    assert "cases of" not in text
+
+
+def test_verbose_shows_every_error():
+    text = render_run_terminal(run_of(*equal_errors("a", "b")), colour=False, verbose=True)
+    assert text.count("ERROR    unit/row_sum/") == 2

@@ -32,7 +32,7 @@ class Place:
 
     directory = project = Path("/nowhere")
 
-    def error(self, slug, message, *keys):
+    def error(self, slug, message, *keys, hint=""):
         return UserError(slug, message, file="suites/unit/s.yaml", line=2 + len(keys))
 
 

@@ -23,7 +23,7 @@ def lines(text):
     ("text", "slug", "line", "says"),
     [
         # keys and values of the suite
-        (lines("sedes: 3\n"), "unknown-key", 4, ['sedes=3; did you mean "seeds"?', "one of suite,"]),
+        (lines("sedes: 3\n"), "unknown-key", 4, ['expected a known key but got sedes=3; did you mean "seeds"?']),
         ("subject: kernels:naive\nreference: kernels:exact\n", "missing-key", 1, ["expected suite:"]),
         (lines("seeds: three\n"), "bad-value", 4, ["expected a whole number or null but got seeds=three"]),
         (lines("tolerance: {max_ulp: .inf}\n"), "bad-value", 4, ["expected a finite number", "max_ulp=Infinity"]),

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format, rounding_named
 from precreg.arithmetic.unit import Order, Unit, order_named
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import DEVICES_FOLDER, KeyPath, Source, expect_mapping, format_value, read_yaml, resolve_inside
 
 Method = Literal["polynomial", "newton", "table"]
@@ -151,10 +151,15 @@ class _Table(NamedTuple):
             if key not in known:
                 came = f"{key}={format_value(value[key])}{nearest(key, known)}"
                 message = f"expected one of {', '.join(known)} but got {came}"
-                raise self.source.error("unknown-key", message, *path, key)
+                raise self.source.error("unknown-key", message, *path, key, hint=key_hint(key, known))
         for key in needed:
             if key not in value:
-                raise self.source.error("missing-key", f"expected {key}: but the key is not there", *path)
+                raise self.source.error(
+                    "missing-key",
+                    f"expected {key}: but the key is not there",
+                    *path,
+                    hint="add the key to the table; precreg ships tables to copy from (docs/devices.md)",
+                )
 
     def count(self, *path: str | int) -> int:
         """Return the positive whole number at a path."""
@@ -378,7 +383,7 @@ def _with_location(source: Source, path: KeyPath, read: Callable[[], _T]) -> _T:
     try:
         return read()
     except UserError as error:
-        raise source.error(error.slug, error.message, *path) from None
+        raise source.error(error.slug, error.message, *path, hint=error.hint) from None
 
 
 _SHIPPED = Path(__file__).parent / "tables"

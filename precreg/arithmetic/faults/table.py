@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from precreg.arithmetic.faults.fault import Fault, OperationKind
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, name_hint, nearest
 
 # Texts that several faults share.
 _CONVERSION = "type conversion"
@@ -293,5 +293,5 @@ def fault_named(name: str) -> Fault:
     known = FAULTS | HARMLESS_CHANGES
     if name not in known:
         message = f"expected one of the faults of precreg faults --list but got fault={name}{nearest(name, known)}"
-        raise UserError("unknown-fault", message)
+        raise UserError("unknown-fault", message, hint=name_hint(name, known, "--fault "))
     return known[name]

@@ -53,8 +53,8 @@ def read_package_range(text: str) -> PackageRange:
     """Read NAME==GOOD..BAD, and list the final releases between both. Raises UserError: bad-bisection, no-releases."""
     found = _RANGE.fullmatch(text.strip())
     if found is None:
-        message = f"expected NAME==GOOD..BAD but got package={text!r}; example: --package numpy==2.3.0..2.4.0"
-        raise UserError("bad-bisection", message)
+        message = f"expected NAME==GOOD..BAD but got package={text!r}"
+        raise UserError("bad-bisection", message, hint="write --package numpy==2.3.0..2.4.0")
     name, ends = found["name"], (_version(found["good"], text), _version(found["bad"], text))
     if ends[0] == ends[1]:
         raise UserError("bad-bisection", f"expected two releases but got package={text!r}")

@@ -28,8 +28,8 @@ def read_settings(case: Case, variables: Sequence[str], flags: Sequence[str]) ->
     """Return variables as NAME=VALUE, and flags, each of which begins with a dash. Raises UserError: bad-bisection."""
     for text in variables:
         if _VARIABLE.fullmatch(text) is None:
-            message = f"expected NAME=VALUE but got variable={text!r}; example: --variable OPENBLAS_CORETYPE=Haswell"
-            raise UserError("bad-bisection", message)
+            message = f"expected NAME=VALUE but got variable={text!r}"
+            raise UserError("bad-bisection", message, hint="write --variable OPENBLAS_CORETYPE=Haswell")
     try:
         words = [word for text in flags for word in shlex.split(text)]
     except ValueError as problem:

@@ -136,7 +136,11 @@ class OnnxNodes:
 
         spec: dict[str, Any] = case.subject.spec
         if wide != "float32":
-            raise UserError("bad-value", f"expected --keep-in float32 for nodes of ONNX but got {wide}")
+            raise UserError(
+                "bad-value",
+                f"expected --keep-in float32 for nodes of ONNX but got {wide}",
+                hint="write --keep-in float32",
+            )
         self._case, self.wide = case, wide
         self._folder, self._project = suite_folder(project, case.directory), project
         self._groups = node_groups(read_model(spec["model"], self._folder, project))

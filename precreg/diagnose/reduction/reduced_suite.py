@@ -50,7 +50,11 @@ def write_reduced(
     unit = folder / "suites" / "unit"
     path = unit / f"{name}.yaml"
     if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
-        raise UserError("bad-value", f"expected a folder without {path.name} but got output={folder}")
+        raise UserError(
+            "bad-value",
+            f"expected a folder without {path.name} but got output={folder}",
+            hint="write an empty folder: --output reduced-2",
+        )
     files = {f"{name}/{_file_name(each, array)}": _npy(array) for each, array in kept.inputs.items()} | {**kept.files}
     with report_write_errors(str(folder)):
         for shown, content in files.items():

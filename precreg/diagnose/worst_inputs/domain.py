@@ -130,13 +130,13 @@ def parse_ranges(texts: Sequence[str]) -> dict[str, DeclaredRange]:
         items = [] if match is None else [item.strip().casefold() for item in match["items"].split(",")]
         has_nan = len(items) == 3 and items[2] == "nan"
         if match is None or not (len(items) == 2 or has_nan):
-            raise UserError("bad-range", f"expected NAME=[LOW,HIGH] but got ranges={text}; an example: {_EXAMPLE}")
+            raise UserError("bad-range", f"expected NAME=[LOW,HIGH] but got ranges={text}", hint=f"write {_EXAMPLE}")
         low, high = (_number(item, text) for item in items[:2])
         name = match["name"].strip()
         if name in found:
             raise UserError("bad-range", f"expected one range of {name} but got another: ranges={text}")
         if not low <= high:
-            raise UserError("bad-range", f"expected LOW <= HIGH but got ranges={text}; an example: {_EXAMPLE}")
+            raise UserError("bad-range", f"expected LOW <= HIGH but got ranges={text}", hint=f"write {_EXAMPLE}")
         found[name] = DeclaredRange(low, high, has_nan)
     return found
 
@@ -150,7 +150,7 @@ def _number(text: str, shown: str) -> float:
     except ValueError:
         value = nan
     if isnan(value):
-        raise UserError("bad-range", f"expected numbers but got ranges={shown}; an example: {_EXAMPLE}")
+        raise UserError("bad-range", f"expected numbers but got ranges={shown}", hint=f"write {_EXAMPLE}")
     return value
 
 

@@ -152,7 +152,7 @@ def require_judged(case: Case, results: Results) -> None:
         own, judge = (dtype_name(arrays[name].dtype) for arrays in (results.actual, results.exact))
         if _precision(judge) <= _precision(own):
             message = f"expected a reference wider than {own} but that of {case.id} gives {name} in {judge}"
-            raise UserError("unsearchable", f"{message}; an example: reference_dtype: longdouble")
+            raise UserError("unsearchable", message, hint="write reference_dtype: longdouble")
 
 
 def _precision(dtype: str) -> int:

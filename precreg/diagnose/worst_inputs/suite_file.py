@@ -36,13 +36,25 @@ def require_suite_path(case: Case, path: Path, project: Path, *, force: bool) ->
     example = f"{case.directory}/{case.suite}_worst.yaml"
     if absolute.parent.resolve() != folder or absolute.suffix not in (".yaml", ".yml"):
         message = f"expected a file .yaml in the folder of the searched suite but got output={path}"
-        raise UserError("bad-value", f"{message}; an example: --output {example}")
+        raise UserError("bad-value", message, hint=f"write --output {example}")
     if not _SUITE_NAME.fullmatch(absolute.stem):
-        raise UserError("bad-value", f"expected the name of a suite but got output={path}; an example: {example}")
+        raise UserError(
+            "bad-value",
+            f"expected the name of a suite but got output={path}",
+            hint=f"write letters, digits and _: --output {example}",
+        )
     if absolute.exists() and not force:
-        raise UserError("bad-value", f"expected a name that is free but output={path} exists; give --force")
+        raise UserError(
+            "bad-value",
+            f"expected a name that is free but output={path} exists",
+            hint=f"replace it with --force, or write another name: --output {example}",
+        )
     if absolute.resolve() == (project / case.source.file).resolve():
-        raise UserError("bad-value", f"expected a file of its own but output={path} is the searched suite")
+        raise UserError(
+            "bad-value",
+            f"expected a file of its own but output={path} is the searched suite",
+            hint=f"write another name: --output {example}",
+        )
     return absolute
 
 

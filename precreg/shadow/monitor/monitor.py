@@ -61,7 +61,11 @@ class Monitor:
         require_watchable(model)
         for name, value in (("every", every), ("keep", keep)):
             if type(value) is not int or value < 1:
-                raise UserError("bad-value", f"expected a whole number of steps from 1 but got {name}={value!r}")
+                raise UserError(
+                    "bad-value",
+                    f"expected a whole number of steps from 1 but got {name}={value!r}",
+                    hint=f"write a number: precreg.monitor(model, {name}=100)",
+                )
         self._model, self._every, self._render = model, every, render
         self._layers = select_layers(model, layers)
         self._steps: deque[MonitoredStep] = deque(maxlen=keep)

@@ -23,7 +23,11 @@ def select_layers(model: Any, patterns: Sequence[str] | None) -> dict[str, Any]:
         innermost = {name: each for name, each in running.items() if not any(True for _ in each.children())}
         return innermost or {"": model}
     if isinstance(patterns, str) or not all(isinstance(each, str) for each in patterns) or not patterns:
-        raise UserError("bad-value", f"expected a list of patterns such as ['layer4.*'] but got layers={patterns!r}")
+        raise UserError(
+            "bad-value",
+            f"expected a list of patterns such as ['layer4.*'] but got layers={patterns!r}",
+            hint="write a list: precreg.monitor(model, layers=['layer4.*'])",
+        )
     for pattern in patterns:
         _require_match(model, pattern, named, running)
     return {name: each for name, each in running.items() if any(fnmatchcase(name, one) for one in patterns)}
@@ -47,7 +51,11 @@ def _require_match(model: Any, pattern: str, named: dict[str, Any], running: dic
 def require_watchable(model: Any) -> None:
     """Refuse a value whose operations a monitor cannot see. Raises UserError: bad-value."""
     if not isinstance(model, torch.nn.Module):
-        raise UserError("bad-value", f"expected a torch.nn.Module but got model of type {type(model).__name__}")
+        raise UserError(
+            "bad-value",
+            f"expected a torch.nn.Module but got model of type {type(model).__name__}",
+            hint="give the module itself: precreg.monitor(torch.nn.Linear(8, 4))",
+        )
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     for name, each in model.named_modules():
         place = f"layer {name}" if name else type(model).__name__
@@ -62,4 +70,8 @@ def require_watchable(model: Any) -> None:
 
 
 def _unwatchable(place: str, reason: str) -> UserError:
-    return UserError("bad-value", f"expected a module that runs its operations in Python but {place}: {reason}")
+    return UserError(
+        "bad-value",
+        f"expected a module that runs its operations in Python but {place}: {reason}",
+        hint="monitor the module before it is compiled or wrapped: precreg.monitor(model), then torch.compile(model)",
+    )

@@ -47,7 +47,7 @@ def write_inputs(spec: Mapping[str, Any], inputs: Arrays, folder: Path) -> dict[
     for name in declared:
         if name not in inputs:
             message = f"expected an input of the suite but got {name} in inputs{nearest(name, inputs)}"
-            raise UserError("bad-value", message)
+            raise UserError("bad-value", message, hint=f"name inputs of the suite alone: {', '.join(inputs)}")
     default = spec.get("format", DEFAULT_FORMAT)
     files: dict[str, Path] = {}
     together: defaultdict[Path, Arrays] = defaultdict(dict)
@@ -56,7 +56,11 @@ def write_inputs(spec: Mapping[str, Any], inputs: Arrays, folder: Path) -> dict[
         kind = file_format(options, default)
         path = folder / (options.get("file") or f"input/{_file_name(name, array, kind)}")
         if path in files.values() and path not in together:
-            raise UserError("bad-value", f"expected a file for each input but got {path.name} for two")
+            raise UserError(
+                "bad-value",
+                f"expected a file for each input but got {path.name} for two",
+                hint="give each input a file of its own: inputs: {x: {file: x.bin}, y: {file: y.bin}}",
+            )
         files[name] = path
         path.parent.mkdir(parents=True, exist_ok=True)
         if kind == "safetensors":
@@ -72,7 +76,7 @@ def write_inputs(spec: Mapping[str, Any], inputs: Arrays, folder: Path) -> dict[
 def _file_name(name: str, array: NDArray[Any], kind: str) -> str:
     if not is_file_name(name):
         message = f"expected file: in inputs for an input whose name is no file name but got {name!r}"
-        raise UserError("bad-value", message)
+        raise UserError("bad-value", message, hint="name its file: inputs: {NAME: {file: x.bin}}")
     suffix = dtype_suffix(array) if kind == "npy" else None
     return f"{name}.{kind}" if suffix is None else f"{name}.{suffix}.{kind}"
 
@@ -80,7 +84,9 @@ def _file_name(name: str, array: NDArray[Any], kind: str) -> str:
 def _write(path: Path, array: NDArray[Any], kind: str, name: str) -> None:
     if array.dtype.char in "gG":
         message = f"expected a dtype that files have on every machine but got {name} of dtype={array.dtype.name}"
-        raise UserError("bad-value", message)
+        raise UserError(
+            "bad-value", message, hint=f"write another dtype in inputs: of the suite: {name}: {{dtype: float64}}"
+        )
     with path.open("wb") as stream:
         if kind == "bin":
             stream.write(little_endian_bytes(array))
@@ -114,7 +120,11 @@ def _declarations(spec: Mapping[str, Any], inputs: Arrays) -> list[_Declared]:
         kind = file_format(options, default)
         like = options.get("like")
         if like is not None and like not in inputs:
-            raise UserError("bad-value", f"expected the name of an input but got like={like}{nearest(like, inputs)}")
+            raise UserError(
+                "bad-value",
+                f"expected the name of an input but got like={like}{nearest(like, inputs)}",
+                hint=f"write an input of the suite: like: {next(iter(inputs), 'x')}",
+            )
         dtype = None if like is None else inputs[like].dtype
         shape = None if like is None else inputs[like].shape
         dtype = numpy_dtype(options["dtype"]) if "dtype" in options else dtype

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from precreg.arithmetic import DTYPE_NAMES
-from precreg.errors import UserError, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import MAX_PATH, files_matching, format_value, resolve_inside
 from precreg.subject.command.placeholders import (
     BUILD,
@@ -65,7 +65,7 @@ class _Reader(NamedTuple):
         for name in value:
             if known is not None and name not in known:
                 message = f"expected one of {', '.join(known)} but got {name}{nearest(name, known)}"
-                raise self.place.error("unknown-key", message, *keys, name)
+                raise self.place.error("unknown-key", message, *keys, name, hint=key_hint(name, known))
         return value
 
     def text(self, value: Any, *keys: str | int) -> str:
@@ -90,7 +90,7 @@ class _Reader(NamedTuple):
         try:
             check_placeholders(text, tuple(known))
         except UserError as error:
-            raise self.place.error(error.slug, error.message, *keys) from None
+            raise self.place.error(error.slug, error.message, *keys, hint=error.hint) from None
 
     def format(self, value: Any, *keys: str | int) -> str:
         if value not in FORMATS:
@@ -124,7 +124,7 @@ def _read_command(value: Any, options: Mapping[str, Any], place: SpecPlace) -> d
     for name in options:
         if name not in _OPTIONS:
             message = f"expected one of {', '.join(_OPTIONS)} beside command but got {name}{nearest(name, _OPTIONS)}"
-            raise place.error("unknown-key", message, name)
+            raise place.error("unknown-key", message, name, hint=key_hint(name, _OPTIONS))
     built = (BUILD,) if BUILD in options else ()
     known = (INPUTS, OUTPUTS, PARAMS, FOLDER, *_FOLDERS, *built)
     command = reader.texts(value, known)
@@ -177,7 +177,8 @@ def _read_outputs(reader: _Reader, given: Any, default: str, texts: tuple[str, .
     declared = reader.mapping({name: {} for name in named} if given is None else given, None, OUTPUTS)
     if not declared:
         message = "expected an output, as {outputs.y} in command or in outputs: {y: {}}, but got none"
-        raise reader.place.error("missing-key", message)
+        hint = "name the file that the program writes: command: [./kernel, '{inputs.x}', '{outputs.y}']"
+        raise reader.place.error("missing-key", message, hint=hint)
     for name in named:
         if name not in declared:
             message = f"expected one of {', '.join(declared)} but got {{outputs.{name}}}{nearest(name, declared)}"
@@ -204,12 +205,19 @@ def _read_output(reader: _Reader, value: Any, default: str, name: str, keys: Key
             raise reader.bad("the name of an input", given[key], *at, key)
     if "file" not in given and not is_file_name(name):
         message = f"expected file: for an output whose name is no file name but got {format_value(name)}"
-        raise reader.place.error("bad-value", message, *at)
+        raise reader.place.error("bad-value", message, *at, hint="name its file: outputs: {NAME: {file: y.bin}}")
     if "shape" in given and "like" in given:
-        raise reader.place.error("bad-value", "expected shape or like but got both", *at, "like")
+        raise reader.place.error(
+            "bad-value", "expected shape or like but got both", *at, "like", hint="remove shape: or like:"
+        )
     if file_format(given, default) == "bin" and "like" not in given and not {"dtype", "shape"} <= given.keys():
         message = f"expected dtype and shape, or like, of the output {name}, because a .bin file has neither"
-        raise reader.place.error("missing-key", message, *at)
+        raise reader.place.error(
+            "missing-key",
+            message,
+            *at,
+            hint=f"add them: outputs: {{{name}: {{dtype: float32, shape: [8]}}}}, or {{like: x}}",
+        )
     return given
 
 

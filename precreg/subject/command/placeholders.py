@@ -73,7 +73,11 @@ def write_param(name: str, value: Any) -> str:
         UserError: bad-value, for a param without a value.
     """
     if value is None:
-        raise UserError("bad-value", f"expected a value to pass to the program but got {name}: null in params")
+        raise UserError(
+            "bad-value",
+            f"expected a value to pass to the program but got {name}: null in params",
+            hint=f"give it a value: params: {{{name}: 0}}, or remove {{{name}}} from the command",
+        )
     if isinstance(value, str):
         return value
     # The shortest decimal number that gives the same float64 again.

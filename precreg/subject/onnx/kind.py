@@ -10,7 +10,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject.kind import Dependencies, Kind, SpecPlace
 from precreg.subject.onnx.external_data import external_files
@@ -147,7 +147,7 @@ def _read_options(
     for name, value in options.items():
         if name not in known:
             message = f"expected an option of the kind ({', '.join(known)}) but got {name}{nearest(name, known)}"
-            raise place.error("unknown-key", message, name)
+            raise place.error("unknown-key", message, name, hint=key_hint(name, known))
         check, default = known[name]
         checked = check(value, place)
         if checked != default:
@@ -157,7 +157,11 @@ def _read_options(
 
 def _read_model(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     if not isinstance(value, str) or not value:
-        raise place.error("bad-value", f"expected the path of a model but got onnx={format_value(value)}")
+        raise place.error(
+            "bad-value",
+            f"expected the path of a model but got onnx={format_value(value)}",
+            hint="write the path beside the suite: subject: {onnx: net.onnx}",
+        )
     place.require_file(value)
     # Relative to the suite, as the user wrote it: calls and dependencies know the folder of the suite.
     spec = {"model": normpath(value), **_read_options(MODEL_OPTIONS, options, place)}
@@ -165,9 +169,19 @@ def _read_model(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dic
         for name in _UNUSED_BY_REFERENCE:
             if name in spec:
                 message = f"expected precision: float64 or {name} but got both"
-                raise place.error("bad-value", f"{message}; float64 is computed without optimizations", name)
+                raise place.error(
+                    "bad-value",
+                    f"{message}; float64 is computed without optimizations",
+                    name,
+                    hint=f"remove precision: or {name}:",
+                )
     elif "fallback" in spec:
-        raise place.error("bad-value", "expected precision: float64 beside fallback but it is not there", "fallback")
+        raise place.error(
+            "bad-value",
+            "expected precision: float64 beside fallback but it is not there",
+            "fallback",
+            hint="write precision: float64, fallback: float32, or remove fallback:",
+        )
     return spec
 
 
@@ -188,7 +202,11 @@ def _model_requirements(spec: dict[str, Any]) -> tuple[str, ...]:
 
 def _read_test(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     if not isinstance(value, str) or not value:
-        raise place.error("bad-value", f"expected the folder of a test but got onnx_test={format_value(value)}")
+        raise place.error(
+            "bad-value",
+            f"expected the folder of a test but got onnx_test={format_value(value)}",
+            hint="write the folder beside the suite: subject: {onnx_test: node/test_add}",
+        )
     place.require_file(f"{value}/{MODEL_FILE}")
     given = {name: option for name, option in options.items() if name != "expected"}
     spec = {"test": normpath(value), **_read_options(_RUNTIME_OPTIONS, given, place)}

@@ -50,7 +50,12 @@ def with_mixed_nodes(model: ModelFile, spec: Mapping[str, Any]) -> ModelFile:
     kept = _kept_nodes(parsed.graph, spec.get(KEEP_IN, {}).get("float32", ()), model.name)
     if not any(_computes(node, types) for node in parsed.graph.node):
         message = f"expected nodes in float16 or bfloat16 beside {KEEP_IN} and {ROUND_NODES} but the model has none"
-        raise UserError("bad-value", message, file=model.name)
+        raise UserError(
+            "bad-value",
+            message,
+            file=model.name,
+            hint="remove keep_in: and round_nodes:, or name a model with float16 nodes",
+        )
     nodes = _Mixed(parsed.graph, types, kept, rounds=spec.get(ROUND_NODES, False)).nodes()
     parsed.graph.ClearField("node")
     parsed.graph.node.extend(nodes)

@@ -174,7 +174,12 @@ def _require_dimensions(model: ModelFile, names: Iterable[str]) -> None:
         if name not in known:
             has = ", ".join(sorted(known)) or "none"
             message = f"expected a named dimension of the model's inputs ({has}) but got free_dimensions={name}"
-            raise UserError("bad-value", f"{message}{nearest(name, known)}", file=model.name)
+            raise UserError(
+                "bad-value",
+                f"{message}{nearest(name, known)}",
+                file=model.name,
+                hint=f"write a dimension of the model: free_dimensions: {{{next(iter(sorted(known)), 'batch')}: 8}}",
+            )
 
 
 _LEVELS = dict(zip(OPTIMIZATIONS, ("DISABLE_ALL", "ENABLE_BASIC", "ENABLE_EXTENDED", "ENABLE_ALL"), strict=True))

@@ -49,7 +49,11 @@ def _wide_modules(module: Any, spec: Mapping[str, Any]) -> dict[str, Any]:
             for name in _names_of(module, spec["torch"], pattern):
                 if found.setdefault(name, getattr(torch, dtype)) != getattr(torch, dtype):
                     message = f"expected one dtype for each module of keep_in but got two for {name or OWN_SUFFIX}"
-                    raise UserError("bad-value", message)
+                    raise UserError(
+                        "bad-value",
+                        message,
+                        hint=f"name the module under one dtype: keep_in: {{float32: [{name or OWN_SUFFIX}]}}",
+                    )
     return found
 
 

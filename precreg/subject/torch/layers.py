@@ -31,7 +31,11 @@ def run_layers(spec: dict[str, Any], call: Call, patterns: Sequence[str]) -> tup
     """
     with run_prepared(spec, call) as (module, compute):
         if not isinstance(module, torch.nn.Module):
-            raise UserError("bad-value", f"expected a module beside layers but {spec['torch']} is a function")
+            raise UserError(
+                "bad-value",
+                f"expected a module beside layers but {spec['torch']} is a function",
+                hint="name a module: precreg export mylib:Net --layer 'layer4.*', or leave out the layers",
+            )
         layers = select_layers_that_match(module, spec["torch"], patterns)
         with _recorded(layers) as calls:
             outputs = compute().arrays

@@ -145,7 +145,11 @@ def _require_no_options(spec: dict[str, Any]) -> None:
         named.append("gradients: [parameters]")
     if named:
         message = f"expected a module beside {', '.join(named)} but {spec['torch']} is a function"
-        raise UserError("bad-value", f"{message}; a factory is called with arguments: {{}}")
+        raise UserError(
+            "bad-value",
+            message,
+            hint=f"remove {named[0]}, or call a factory of a module: arguments: {{}}",
+        )
 
 
 def _make(found: Any, spec: dict[str, Any]) -> Any:
@@ -153,7 +157,11 @@ def _make(found: Any, spec: dict[str, Any]) -> Any:
     if isinstance(found, torch.nn.Module):
         if "arguments" in spec:
             message = f"expected a class or a factory beside arguments but {spec['torch']} is a module already"
-            raise UserError("bad-value", message)
+            raise UserError(
+                "bad-value",
+                message,
+                hint="remove arguments:, or name the class: subject: {torch: 'net:Block', arguments: {size: 8}}",
+            )
         return deepcopy(found)
     module = found(**spec.get("arguments", {}))
     if isinstance(module, torch.nn.Module):
@@ -169,7 +177,9 @@ def _finish(module: Any, spec: dict[str, Any], call: Call) -> Any:
     if lazy:
         advice = "give its layers their sizes, or call it once in a factory"
         raise UserError(
-            "bad-value", f"expected weights but got {spec['torch']} with lazy {', '.join(lazy[:3])}; {advice}"
+            "bad-value",
+            f"expected weights but got {spec['torch']} with lazy {', '.join(lazy[:3])}; {advice}",
+            hint="give the layers their sizes: torch.nn.Linear(8, 4) in place of torch.nn.LazyLinear(4)",
         )
     # On the CPU, so that every device has the same weights.
     module = module.to("cpu").train(spec.get("mode") == "train")

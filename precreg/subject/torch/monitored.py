@@ -95,7 +95,11 @@ def _exact(spec: dict[str, Any], name: str, module: Any, given: _Entered) -> dic
     """Return the outputs of a layer in float64; the generators of random numbers stay as they are."""
     if not torch.equal(torch.get_rng_state(), given.random):
         message = f"expected layers of {spec['torch']} that draw no random numbers but got monitor={name}"
-        raise UserError("bad-value", f"{message}, whose exact result would be of other draws; leave it out")
+        raise UserError(
+            "bad-value",
+            f"{message}, whose exact result would be of other draws",
+            hint="name the other layers: monitor: ['layer4.*'], or write mode: eval",
+        )
     # The layer as it is now: running statistics are its own already, as the low-precision result used the batch's.
     wide = widen_module(deepcopy(module))
     with torch.no_grad(), torch.autocast(_device_type(module), enabled=False), widened():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from precreg.errors import nearest
+from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject.kind import Kind, SpecPlace
 from precreg.subject.tensors import TORCH_FLOATS
@@ -145,7 +145,11 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     """Return the specification of a subject. Raises UserError: bad-value, unknown-key, missing-file and so on."""
     if not isinstance(value, str):
-        raise place.error("bad-value", f"expected module:name but got {format_value(value)}")
+        raise place.error(
+            "bad-value",
+            f"expected module:name but got {format_value(value)}",
+            hint="write the module and its class or function: subject: {torch: 'net:Block'}",
+        )
     place.require_function(value)
     spec: dict[str, Any] = {"torch": value}
     for name, given in options.items():
@@ -153,7 +157,9 @@ def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict
             # The key device: of a suite is a simulated one.
             hint = '; did you mean "on"?' if name == "device" else nearest(name, _OPTIONS)
             known = ", ".join(_OPTIONS)
-            raise place.error("unknown-key", f"expected an option of torch ({known}) but got {name}{hint}", name)
+            message = f"expected an option of torch ({known}) but got {name}{hint}"
+            write = "write on: in place of device:" if name == "device" else key_hint(name, _OPTIONS)
+            raise place.error("unknown-key", message, name, hint=write)
         check, default = _OPTIONS[name]
         try:
             checked = check(given)
@@ -164,10 +170,10 @@ def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict
             spec[name] = checked
     if "tf32" in spec and "matmul_precision" in spec:
         message = "expected tf32 or matmul_precision but got both, which set the same switch of matrix products"
-        raise place.error("bad-value", message, "matmul_precision")
+        raise place.error("bad-value", message, "matmul_precision", hint="remove tf32: or matmul_precision:")
     if "monitor" in spec and "compile" in spec:
         message = "expected monitor or compile but got both: the layers of a compiled module do not run one by one"
-        raise place.error("bad-value", message, "monitor")
+        raise place.error("bad-value", message, "monitor", hint="remove monitor: or compile:")
     _require_narrower(spec, place)
     if "weights" in spec:
         # The specification keeps the path beside the suite, so that it counts as a dependency.
@@ -181,13 +187,15 @@ def _require_narrower(spec: Mapping[str, Any], place: SpecPlace) -> None:
         return
     if "compile" in spec:
         message = "expected keep_in or compile but got both: the modules of a compiled module do not run one by one"
-        raise place.error("bad-value", message, "keep_in")
+        raise place.error("bad-value", message, "keep_in", hint="remove keep_in: or compile:")
     narrow = spec.get("autocast") or spec.get("dtype")
     for dtype in spec["keep_in"]:
         if narrow not in NARROWER[dtype]:
             expected = f"dtype or autocast of {', '.join(NARROWER[dtype])} beside keep_in of {dtype}"
             message = f"expected {expected} but got {narrow or 'none'}"
-            raise place.error("bad-value", message, "keep_in")
+            raise place.error(
+                "bad-value", message, "keep_in", hint=f"add dtype: {NARROWER[dtype][0]}, or remove keep_in:"
+            )
 
 
 def _requirements(spec: dict[str, Any]) -> tuple[str, ...]:

@@ -58,9 +58,17 @@ class Capture:
         """Check the arguments. Raises UserError: bad-value."""
         for word, value in (("limit", limit), ("max_bytes", max_bytes)):
             if type(value) is not int or value < 1:
-                raise UserError("bad-value", f"expected a whole number >= 1 but got {word}={value!r}")
+                raise UserError(
+                    "bad-value",
+                    f"expected a whole number >= 1 but got {word}={value!r}",
+                    hint=f"write such a number: precreg.capture(f, {word}=100)",
+                )
         if oracle not in ("reference", "golden"):
-            raise UserError("bad-value", f"expected reference or golden but got oracle={oracle!r}")
+            raise UserError(
+                "bad-value",
+                f"expected reference or golden but got oracle={oracle!r}",
+                hint="write one of them: precreg.capture(f, oracle='golden')",
+            )
         self.what, self.oracle, self.force = what, oracle, force
         given = what if isinstance(what, str) else getattr(what, "__name__", "captured")
         self.name = name or given.rpartition(":")[2].rpartition(".")[2]
@@ -318,7 +326,11 @@ def require_free_suite(project: Path, name: str, *, force: bool) -> None:
     path = suite_path(project, name)
     if path.exists() and not force:
         shown = path.relative_to(project).as_posix()
-        raise UserError("bad-value", f"expected a name that is free but {shown} exists; give --force or --name")
+        raise UserError(
+            "bad-value",
+            f"expected a name that is free but {shown} exists",
+            hint=f"replace it with --force, or write another name: --name {name}_2",
+        )
 
 
 def _modules() -> list[ModuleType]:

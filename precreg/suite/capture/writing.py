@@ -53,18 +53,19 @@ def write_suite(
     """
     if not store.calls:
         counted = f"{store.seen} calls" if store.seen else "no call"
-        raise UserError("bad-value", f"expected calls of {target or name} but saw {counted} that a suite can repeat")
+        message = f"expected calls of {target or name} but saw {counted} that a suite can repeat"
+        raise UserError("bad-value", message, hint="call the function with arrays: layer_norm(numpy.ones((8, 8)))")
     if target is None:
         message = f"expected a function of a module but {name} is local, so no suite can name it"
-        raise UserError("bad-value", f"{message}; define it at the top of a module")
+        raise UserError("bad-value", message, hint="define it at the top of a module, outside of other functions")
     subject = _subject(target, project, file)
     groups = [*_groups(store.calls)]
     names = [name if not place else f"{name}-{place + 1}" for place in range(len(groups))]
     for each in names:
         if (path := suite_path(project, each)).exists() and not force:
             shown = path.relative_to(project).as_posix()
-            message = f"expected a name that is free but {shown} exists; give another name, or force"
-            raise UserError("bad-value", message)
+            hint = f"replace it with force=True, or write another name: name='{each}_2'"
+            raise UserError("bad-value", f"expected a name that is free but {shown} exists", hint=hint)
     files = [
         _write_group(each, subject, calls, project, oracle=oracle, is_torch=is_torch)
         for each, calls in zip(names, groups, strict=True)
@@ -94,7 +95,11 @@ def _subject(target: str, project: Path, file: str | None) -> str:
         if all(part.isidentifier() for part in parts):
             return f"{'.'.join(parts)}:{function}"
     message = f"expected a module that suites find but {target} lies in {file or 'no file'}"
-    raise UserError("bad-value", f"{message}; run the program in its project")
+    raise UserError(
+        "bad-value",
+        message,
+        hint="run the program in its project, or move the function into a module of the project",
+    )
 
 
 def _groups(calls: list[CapturedCall]) -> Iterator[list[CapturedCall]]:

@@ -249,7 +249,12 @@ def _read_array(path: Path, shown: str, key: str | None, spec: InputSpec) -> Arr
         return read_single(path, shown)
     arrays = read_recorded(path, shown)
     if key not in arrays:
-        raise UserError("missing-key", f"expected one of {', '.join(arrays)} but got key={key}", file=shown)
+        raise UserError(
+            "missing-key",
+            f"expected one of {', '.join(arrays)} but got key={key}",
+            file=shown,
+            hint=f"write one of them: file: {{path: {shown}, key: {next(iter(arrays), 'x')}}}",
+        )
     return arrays[key]
 
 
@@ -273,7 +278,13 @@ def _convert(numbers: Array, dtype: str) -> Array:
 
 
 def _value_error(spec: InputSpec, expectation: str) -> UserError:
-    return UserError("bad-value", f"expected {expectation}", file=spec.source.file, line=spec.source.line)
+    return UserError(
+        "bad-value",
+        f"expected {expectation}",
+        file=spec.source.file,
+        line=spec.source.line,
+        hint="correct shape: and dtype: of the input, or write the file again: numpy.save(FILE, array)",
+    )
 
 
 def has_last_bits(mapping: Mapping[str, Any]) -> bool:

@@ -153,7 +153,10 @@ def test_a_tighter_bar_is_no_finding_and_judges_at_once(project):
 def test_a_suite_that_is_only_written_otherwise_is_no_finding(project):
     text = project.read("suites/unit/mean.yaml")
     project.write("suites/unit/mean.yaml", f"# of means\n\n{text.replace('{time_ratio: 1000}', '{ time_ratio: 1e3 }')}")
-    project.write("suites/unit/kernels.py", KERNELS.replace("def exact(x):\n", 'def exact(x):\n    """Exact."""\n\n'))
+    project.write(
+        "suites/unit/kernels.py",
+        KERNELS.replace("def exact(x, mode=None):\n", 'def exact(x, mode=None):\n    """Exact."""\n\n'),
+    )
     assert project.bar().findings == ()
 
 

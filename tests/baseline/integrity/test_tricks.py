@@ -159,11 +159,17 @@ def patched_elsewhere(project):
 def patched_by_the_kernel(project):
     """Let a module that the kernel imports replace what the reference calls; the reference does not import it."""
     project.write("suites/fast.py", "import shared\n\nshared.widened = lambda x: x\n")
-    project.change("suites/unit/kernels.py", "def mean(x):\n", "def mean(x):\n    import fast  # noqa: F401\n\n")
+    project.change(
+        "suites/unit/kernels.py",
+        "def mean(x, mode=None):\n",
+        "def mean(x, mode=None):\n    import fast  # noqa: F401\n\n",
+    )
 
 
 def patched_while_it_runs(project):
-    project.change("suites/unit/kernels.py", "def mean(x):\n", 'def mean(x):\n    setattr(np, "sum", len)\n')
+    project.change(
+        "suites/unit/kernels.py", "def mean(x, mode=None):\n", 'def mean(x, mode=None):\n    setattr(np, "sum", len)\n'
+    )
 
 
 def with_thresholds(project):

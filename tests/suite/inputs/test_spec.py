@@ -2,10 +2,12 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from precreg.errors import UserError
+from precreg.storage import convert_data
 from precreg.suite.inputs.options import Constant, Integers, LogUniform, Normal, Special, special_values
-from precreg.suite.inputs.spec import DISTRIBUTIONS, InputSpec, is_drawn, parse_input
+from precreg.suite.inputs.spec import DISTRIBUTION_EXAMPLES, DISTRIBUTIONS, InputSpec, is_drawn, parse_input
 from precreg.types.case import Location
 
 HERE = Location("suites/unit/softmax.yaml", 12)
@@ -235,3 +237,9 @@ def test_the_table_names_every_distribution():
 )
 def test_an_input_is_drawn_if_seeds_change_it(distribution, drawn):
     assert is_drawn({"shape": [4], "dtype": "float32", **distribution}) is drawn
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_every_distribution_has_an_example_with_its_options(kind):
+    options = yaml.safe_load(DISTRIBUTION_EXAMPLES[kind])
+    assert isinstance(convert_data(options, DISTRIBUTIONS[kind]), DISTRIBUTIONS[kind])
