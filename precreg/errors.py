@@ -102,6 +102,7 @@ ADVICE: dict[str, str] = {
     "not-a-push": "install the hook, and git calls it: precreg hook install; by hand, run precreg run --changed-since",
     "no-checkout": "fix the problem that git reports, or check the commit out and push again, for a check in place",
     "nothing-to-calibrate": "select cases that run and whose inputs depend on a seed or can move by a last bit",
+    "no-guess": "complete the suite that is printed above: docs/init.md has examples",
     "empty-project": "write a suite, such as suites/unit/NAME.yaml: docs/suites.md begins with one",
     "nothing-selected": "name one of these, a part of one, or a pattern with the wildcards * ? []",
     "unknown-case": "correct the name as the message shows it",

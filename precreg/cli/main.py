@@ -25,6 +25,7 @@ class CommandEntry(NamedTuple):
 
 # In the order of --help. The function of a command is NAME_command in its module.
 COMMANDS = {
+    "init": CommandEntry("init", "Begin: write a suite for a function, its baseline, a pipeline and a hook."),
     "run": CommandEntry("run", "Run the cases, judge them against tolerances and baselines, and write reports."),
     "list": CommandEntry("cases", "Show the cases."),
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),

@@ -2,3 +2,4 @@
 from .hook import captured_environment as captured_environment
 from .live import Capture as Capture
 from .live import require_free_suite as require_free_suite
+from .writing import find_home as find_home
