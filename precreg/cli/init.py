@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -176,14 +175,29 @@ def _write_first_suite(project: Path, target: str, name: str, suite: str) -> str
         if problem.slug == "no-guess":
             click.echo(_skeleton(target, name, facts), err=True)
         raise
-    with report_write_errors(suite):
-        (project / suite).parent.mkdir(parents=True, exist_ok=True)
-        replace_file(project / suite, render_suite(first.suite).encode())
+    if first.calls:
+        _write_golden_suite(project, target, name, first)
+    else:
+        with report_write_errors(suite):
+            (project / suite).parent.mkdir(parents=True, exist_ok=True)
+            replace_file(project / suite, render_suite(first.suite).encode())
     click.echo(f"wrote      {suite}")
     for line in _choices(target, facts, first):
         click.echo(f"           {line}")
     kind = first.suite.subject
     return "" if isinstance(kind, str) else next(iter(kind))
+
+
+def _write_golden_suite(project: Path, target: str, name: str, first: FirstMeasurement) -> None:
+    """Write the calls of a function as a suite whose golden is the outputs, as `precreg capture --oracle golden`."""
+    from precreg.suite.capture import CallStore, write_suite
+
+    store = CallStore(len(first.calls), sum(call.nbytes for call in first.calls))
+    for call in first.calls:
+        if (key := store.place_for(call)) is not None:
+            store.keep(key, call)
+    about = f"{target} against its outputs of the first measurement"
+    write_suite(name, target, store, project, file=None, oracle="golden", is_torch=False, force=False, about=about)
 
 
 def _choices(target: str, facts: TargetFacts, first: FirstMeasurement) -> Iterator[str]:
@@ -197,12 +211,18 @@ def _choices(target: str, facts: TargetFacts, first: FirstMeasurement) -> Iterat
         "graph": "the inputs of the model",
     }
     for name, each in guess.inputs.items():
-        shape = " x ".join(map(str, each.shape)) or "a number"
+        sizes = [guess.sizes[size][0] if isinstance(size, str) else size for size in each.shape]
+        shape = " x ".join(map(str, sizes)) or "one number"
         yield f"input      {name}: {shape}, {next(iter(each.values))} ({sources[guess.source]})"
     if guess.params:
-        yield f"params     {', '.join(f'{name}={value!r}' for name, value in guess.params.items())} (by name or annotation)"
+        given = ", ".join(f"{name}={value!r}" for name, value in guess.params.items())
+        yield f"params     {given} (by name or annotation)"
     if guess.has_dtype:
         yield f"dtypes     {', '.join(suite.dtypes)}" + (" (one, because a call is slow)" if first.slow else "")
+    if suite.oracle == "golden":
+        yield f"golden     the outputs of today, because {first.left_out[0].what}: {first.left_out[0].why[:90]}"
+        yield "           a reference of your own shows errors, too: docs/init.md#a-better-reference"
+        return
     yield from (f"left out   {each.what}: {each.why[:90]}" for each in first.left_out)
     yield f"reference  {_reference_words(suite.oracle, suite.reference)}"
     if suite.no_error:
@@ -211,8 +231,10 @@ def _choices(target: str, facts: TargetFacts, first: FirstMeasurement) -> Iterat
         yield "note       two runs gave different bits, so the suite declares `deterministic: false`"
     if first.non_finite:
         yield "note       the outputs have NaN or infinities: choose inputs inside the function's domain"
-    bounds = (f"{dtype} rtol {rtol:.0e} atol {atol:.0e}" for dtype, (rtol, atol) in (suite.bounds or {}).items())
-    yield f"tolerance  {'; '.join(bounds) or 'equal results'} (4 times the largest errors)"
+    bounds = [f"{dtype} rtol {rtol:.0e} atol {atol:.0e}" for dtype, (rtol, atol) in (suite.bounds or {}).items()]
+    for place, bound in enumerate(bounds or ["equal results"]):
+        why = ", 4 times the largest errors" if bounds and not place else ""
+        yield f"{'' if place else 'tolerance':10} {bound}{why}"
     yield f"time       {first.seconds:.2g} s a call"
 
 
@@ -230,7 +252,7 @@ def _skeleton(target: str, name: str, facts: TargetFacts) -> str:
     lines = [f"  {each.name}: {{shape: [64, 64], dtype: float32, normal: {{}}}}" for each in inputs]
     return "\n".join(
         [
-            f"precreg init cannot guess the arguments. Complete this suite as {_SUITE_FOLDER}/{name}.yaml:",
+            f"precreg init found no call that works. Complete this suite as {_SUITE_FOLDER}/{name}.yaml:",
             "",
             f"suite: {name}",
             f"subject: {target}",
@@ -247,7 +269,7 @@ def _accept_first(project: Path, name: str) -> int:
     from datetime import date
 
     from precreg.baseline import accept_proposals, pending_proposals, sort_proposals
-    from precreg.suite import load_cases, select_names
+    from precreg.suite import load_cases
     from precreg.vcs import git_author
 
     code = _run(project, name, quiet=True)
@@ -258,7 +280,7 @@ def _accept_first(project: Path, name: str) -> int:
         known, today = [*cases], date.today().isoformat()
         accepted = accept_proposals(
             project,
-            select_names(mine, mine),
+            mine,
             known=known,
             reason=REASON,
             author=git_author(project),

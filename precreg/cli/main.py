@@ -5,15 +5,22 @@ Each command's module is imported only when the command is called, so that start
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from precreg import __version__
 from precreg.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# click's name of it: the shell sets it to ask for words.
+COMPLETION_VARIABLE = "_PRECREG_COMPLETE"
 
 
 class CommandEntry(NamedTuple):
@@ -70,7 +77,19 @@ class _Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"precreg.cli.{COMMANDS[name].module}"), f"{name}_command")
+        if COMPLETION_VARIABLE in os.environ:
+            from precreg.cli.completion import add_completion
+
+            add_completion(command)
         return command
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        # click would import every command for its help.
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=each.help) for name, each in COMMANDS.items() if name.startswith(incomplete)]
+        # Options of the group itself.
+        return [*found, *click.Command.shell_complete(self, context, incomplete)]
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         # click would import every command for its help.
@@ -82,6 +101,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in COMMANDS:
+            if context.resilient_parsing:  # a completion, which has no place for an error
+                return None, None, arguments
             context.fail(f"expected a command but got {name!r}{nearest(name, COMMANDS)}")
         return super().resolve_command(context, arguments)
 

@@ -7,7 +7,7 @@ stays harmless.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from math import prod
 from pathlib import Path
@@ -19,17 +19,19 @@ from msgspec.structs import replace
 
 from precreg.environment import count_processors, detect_environment
 from precreg.errors import UserError
+from precreg.run.case_run import draw_inputs, run_subject_once
 from precreg.run.pipeline import Plan, run_cases
-from precreg.subject import TargetFacts
+from precreg.subject import Call, TargetFacts
 from precreg.suite import Foundation, expand_suite, read_suite
+from precreg.suite.capture import CapturedCall
 from precreg.suite.starter import (
     Guess,
     StarterSuite,
     first_bounds,
     guess_calls,
     render_suite,
+    rounding_unit,
     unguessable,
-    unit_of,
 )
 from precreg.types import Case, Failure, Outcome, Reason
 
@@ -66,6 +68,8 @@ class FirstMeasurement(Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
     non_finite: bool = False
     slow: bool = False
+    # Inputs and outputs by dtype, for a function whose reference would be no wider: its stored outputs are the golden.
+    calls: tuple[CapturedCall, ...] = ()
 
 
 class _Chosen(Struct, frozen=True):
@@ -86,7 +90,9 @@ def measure_first(project: Path, target: str, name: str, facts: TargetFacts) -> 
     suite, outcomes = _measured(project, suite)
     kept, left_out = _kept_dtypes(suite, outcomes, facts)
     if not kept:
-        raise _no_reference(target, left_out, outcomes)
+        return _stored_outputs(
+            project, target, suite, outcomes, FirstMeasurement(suite, chosen.tried, 0.0, (*left_out,))
+        )
     suite = replace(suite, dtypes=kept)
     used = [outcome for outcome, dtype in outcomes if dtype in kept]
     comparisons = [each for outcome in used for each in outcome.comparisons]
@@ -126,6 +132,8 @@ def _choose(project: Path, target: str, name: str, facts: TargetFacts) -> _Chose
                     fallback = fallback or found
                 else:
                     failures.append(failure)
+            if fallback is None and sum(each.reason is Reason.TIMED_OUT for each in failures) >= MAX_SLOW:
+                raise _no_guess(target, tried, failures)
     if fallback is not None:
         return fallback
     raise _no_guess(target, tried, failures)
@@ -265,10 +273,10 @@ def _fault(outcome: Outcome, dtype: str) -> str:
     for each in outcome.comparisons:
         if each.shape != each.reference_shape:
             return f"the reference has shape {list(each.reference_shape)}, not {list(each.shape)}"
-        unit = unit_of(each.dtype)
-        if dtype and unit and each.dtype != dtype and unit_of(dtype):
+        unit = rounding_unit(each.dtype)
+        if dtype and unit and each.dtype != dtype and rounding_unit(dtype):
             return f"the output is {each.dtype}"
-        if unit and unit_of(each.reference_dtype) >= unit:
+        if unit and rounding_unit(each.reference_dtype) >= unit:
             return f"the reference gives {each.reference_dtype}, no wider than {each.dtype}"
         if not prod(each.shape):
             return "the output is empty"
@@ -294,6 +302,28 @@ def _no_guess(target: str, tried: int, failures: Sequence[Failure]) -> UserError
     return UserError("no-guess", f"{count} of {tried} tried calls of {target} failed with: {message}")
 
 
-def _no_reference(target: str, left_out: Sequence[LeftOut], outcomes: Sequence[tuple[Outcome, str]]) -> UserError:
-    reasons = "; ".join(f"{each.what}: {each.why}" for each in left_out)
-    return UserError("no-wider-reference", f"expected {target} to compute in float64, too, but {reasons}")
+def _stored_outputs(
+    project: Path,
+    target: str,
+    suite: StarterSuite,
+    outcomes: Sequence[tuple[Outcome, str]],
+    measured: FirstMeasurement,
+) -> FirstMeasurement:
+    """Return a measurement with the outputs of calls, to be the golden of a function that has no wider reference.
+
+    Raises UserError: no-guess, if repeated calls differ or no call works.
+    """
+    unsteady = any(outcome.execution.unsteady for outcome, _ in outcomes)
+    ran = {dtype for outcome, dtype in outcomes if outcome.execution.outputs or outcome.comparisons}
+    if unsteady or not ran:
+        why = "two runs gave different bits" if unsteady else "; ".join(each.why for each in measured.left_out)
+        raise UserError("no-guess", f"expected a wider reference or repeatable outputs of {target} but {why}")
+    folder, calls = project / "suites" / "unit", list[CapturedCall]()
+    for case in _cases_of(project, replace(suite, varies=False)):
+        if str(case.parameters.get("dtype", "")) in ran:
+            inputs = draw_inputs(case, 0, folder, project)
+            outputs = run_subject_once(case, Call(inputs, case.params, folder, project))
+            calls.append(CapturedCall(inputs, case.params, outputs.arrays))
+    seconds = max(outcome.execution.duration_s for outcome, _ in outcomes)
+    golden = replace(suite, oracle="golden", dtypes=tuple(dtype for dtype in suite.dtypes if dtype in ran))
+    return replace(measured, suite=golden, calls=tuple(calls), seconds=seconds)

@@ -103,7 +103,7 @@ def inspect_target(target: str, directory: Path, project: Path) -> TargetFacts:
     return facts
 
 
-def read_facts(target: str, directory: Path, project: Path) -> TargetFacts:
+def facts_of_target(target: str, directory: Path, project: Path) -> TargetFacts:
     """Import a target here, and return its facts; problems are facts, too."""
     from precreg.subject.python import find_function
 
@@ -127,7 +127,7 @@ def _graph_inputs(model: Path) -> Iterator[GraphInput]:
     except ImportError:
         message = f"expected onnxruntime, which runs {model.name}, but it is not installed: precreg[onnx] has it"
         raise UserError("missing-extra", message) from None
-    from precreg.subject.onnx.tensors import element_dtype, tensor_type
+    from precreg.subject.onnx import element_dtype, tensor_type
 
     for each in InferenceSession(str(model), providers=["CPUExecutionProvider"]).get_inputs():
         element = tensor_type(each.type)
@@ -200,4 +200,4 @@ def _layers(module: Any) -> Iterator[TorchLayer]:
 
 if __name__ == "__main__":
     _target, _directory, _project, _file = sys.argv[1:]
-    Path(_file).write_bytes(msgspec.json.encode(read_facts(_target, Path(_directory), Path(_project))))
+    Path(_file).write_bytes(msgspec.json.encode(facts_of_target(_target, Path(_directory), Path(_project))))

@@ -102,7 +102,7 @@ def forge_of(root: Path) -> Forge:
     if (root / ".github").is_dir():
         return "github"
     try:
-        remotes = run_git(root, "remote", "--verbose")
+        remotes = run_git(root, "remote", "--verbose").stdout
     except UserError:
         return "gitlab"
     return "github" if "github.com" in remotes else "gitlab"
@@ -162,7 +162,7 @@ def _install_commands(project: Path, extra: str) -> Sequence[str]:
 def _default_branch(root: Path) -> str:
     """Return the present branch; `main` where git names none."""
     try:
-        return run_git(root, "symbolic-ref", "--short", "HEAD").strip() or "main"
+        return run_git(root, "symbolic-ref", "--short", "HEAD").stdout.strip() or "main"
     except UserError:
         return "main"
 

@@ -1,4 +1,7 @@
-"""Which suite does a new project begin with: which inputs fit a function, and which tolerances fit its first figures?"""
+"""Which suite does a new project begin with?
+
+Guesses of calls come from a docstring, annotations and names. The bounds come from the first figures.
+"""
 
 import lazy_loader
 

@@ -5,4 +5,4 @@ from .guesses import unguessable as unguessable
 from .writing import StarterSuite as StarterSuite
 from .writing import first_bounds as first_bounds
 from .writing import render_suite as render_suite
-from .writing import unit_of as unit_of
+from .writing import rounding_unit as rounding_unit

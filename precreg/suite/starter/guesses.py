@@ -1,6 +1,6 @@
 """Which calls of a function are worth trying: shapes, dtypes, values and numbers for its arguments?
 
-A guess uses the docstring first, then annotations, names and defaults. It names dimensions, so that a suite can vary one.
+A guess uses the docstring first, then annotations and names. It names dimensions, so that a suite can vary one.
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ _INDICES = {"integers": {"low": 0, "high": 4}}
 _NORMAL: dict[str, Any] = {"normal": {"mean": 0, "std": 1}}
 # Positive and away from 0, for logarithms, roots and divisors.
 _POSITIVE: dict[str, Any] = {"uniform": {"low": 0.1, "high": 2}}
-_SPD: dict[str, Any] = {"spd": {"condition": 100}}
+_SPD: dict[str, Any] = {"spd": {"condition": 10}}
 
-_VECTORS = frozenset("weight weights bias gamma beta gain offset".split())
-_INDEX_NAMES = frozenset("indices index idx ids labels label target targets tokens input_ids segments".split())
-_MASK_NAMES = frozenset("mask attention_mask attn_mask keep".split())
+_VECTORS = frozenset(["weight", "weights", "bias", "gamma", "beta", "gain", "offset"])
+_INDEX_NAMES = frozenset(
+    ["indices", "index", "idx", "ids", "labels", "label", "target", "targets", "tokens", "input_ids", "segments"]
+)
+    ["indices", "index", "idx", "ids", "labels", "label", "target", "targets", "tokens", "input_ids", "segments"]
+)
+_MASK_NAMES = frozenset(["mask", "attention_mask", "attn_mask", "keep"])
 # Numbers that fit arguments of these names, where an annotation or a name shows that they are no arrays.
 _NUMBERS: dict[str, int | float] = {
     **dict.fromkeys(("axis", "dim"), -1),
@@ -149,7 +153,8 @@ def _first_guesses(facts: TargetFacts, arrays: list[str], params: dict[str, Any]
 
 def _documented_shape(name: str, doc: str) -> tuple[str | int, ...] | None:
     """Return the shape that a docstring gives an argument, as in `x : array of shape (N, D)`; None without one."""
-    found = re.search(rf"^\s*(?::param )?[`*]*{re.escape(name)}[`*]*\s*(?:\(.*?\))?\s*:(.*(?:\n\s+.*)?)", doc, re.MULTILINE)
+    pattern = rf"^\s*(?::param )?[`*]*{re.escape(name)}[`*]*\s*(?:\(.*?\))?\s*:(.*(?:\n\s+.*)?)"
+    found = re.search(pattern, doc, re.MULTILINE)
     shape = None if found is None else _DIMENSIONS.search(found[1])
     if shape is None:
         return None
@@ -264,4 +269,7 @@ def _graph_guess(graph: Sequence[GraphInput], low: bool) -> Guess:
 
 def _distinct(guesses: Iterable[Guess]) -> list[Guess]:
     """Return the guesses without those that repeat an earlier one's arrays."""
-    return [*{repr((guess.inputs, guess.sizes)): guess for guess in reversed([*guesses])}.values()][::-1]
+    found = dict[str, Guess]()
+    for guess in guesses:
+        found.setdefault(repr((guess.inputs, guess.sizes)), guess)
+    return [*found.values()]

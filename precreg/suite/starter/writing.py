@@ -17,6 +17,8 @@ from precreg.types import Comparison
 MARGIN = 4
 # A relative error beyond so many rounding units comes from a result near zero, and an absolute bound describes it.
 _MAX_UNITS = 64
+# 64 units of bfloat16 are 0.5. A bound of so much allows any result.
+_MAX_RELATIVE = 0.05
 OracleChoice = Literal["same", "sibling", "own", "golden"]
 
 
@@ -49,7 +51,7 @@ def render_suite(suite: StarterSuite) -> str:
 
 
 def _lines(suite: StarterSuite) -> Iterator[str]:
-    yield "# precreg init wrote this suite from a first measurement. Change any of it: docs/suites.md explains the keys."
+    yield "# precreg init wrote this suite from a first measurement. docs/suites.md explains the keys."
     yield f"suite: {suite.name}"
     if suite.about:
         yield f"about: {json.dumps(suite.about)}"
@@ -133,18 +135,17 @@ def first_bounds(comparisons: Iterable[Comparison]) -> dict[str, tuple[float, fl
     by_dtype: dict[str, list[Comparison]] = {}
     for each in comparisons:
         by_dtype.setdefault(each.dtype, []).append(each)
-    return {dtype: _bounds(dtype, found) for dtype, found in by_dtype.items() if unit_of(dtype)}
+    return {dtype: _bounds(dtype, found) for dtype, found in by_dtype.items() if rounding_unit(dtype)}
 
 
-def unit_of(dtype: str) -> float:
+def rounding_unit(dtype: str) -> float:
     """Return the distance from 1 to the next number of a floating dtype; 0 for another dtype."""
-    import ml_dtypes
-    import numpy as np
+    from ml_dtypes import finfo
 
     try:
-        found = numpy_dtype(dtype)
-        return 0.0 if found.kind in "iub" else float(ml_dtypes.finfo(np.dtype(found)).eps)
-    except (TypeError, ValueError):
+        found: Any = numpy_dtype(dtype)
+        return 0.0 if found.kind in "iub" else float(finfo(found).eps)  # type: ignore[no-untyped-call]
+    except (TypeError, ValueError):  # complex and structured dtypes
         return 0.0
 
 
@@ -152,8 +153,8 @@ def _bounds(dtype: str, comparisons: Sequence[Comparison]) -> tuple[float, float
     relative = max((each.metrics.get("max_rel_error", 0.0) for each in comparisons), default=0.0)
     absolute = max((each.metrics.get("max_abs_error", 0.0) for each in comparisons), default=0.0)
     magnitude = max((each.metrics.get("max_magnitude", 0.0) for each in comparisons), default=0.0)
-    unit = unit_of(dtype)
-    if relative <= _MAX_UNITS * unit:
+    unit = rounding_unit(dtype)
+    if relative <= min(_MAX_UNITS * unit, _MAX_RELATIVE):
         # The absolute bound is for results whose reference is 0.
         return round_up(MARGIN * max(relative, unit)), round_up(unit * max(absolute, unit * magnitude, 1e-30))
     return round_up(MARGIN * unit), round_up(MARGIN * absolute)
