@@ -87,7 +87,17 @@ async def later(x):
 
 value = 3
 '''
-GOOD = ["softmax", "linear", "log_sum", "cholesky", "in_any_order", "changes_and_prints", "in_float32", "norm", "gather"]
+GOOD = [
+    "softmax",
+    "linear",
+    "log_sum",
+    "cholesky",
+    "in_any_order",
+    "changes_and_prints",
+    "in_float32",
+    "norm",
+    "gather",
+]
 
 
 @pytest.fixture

@@ -39,8 +39,6 @@ _VECTORS = frozenset(["weight", "weights", "bias", "gamma", "beta", "gain", "off
 _INDEX_NAMES = frozenset(
     ["indices", "index", "idx", "ids", "labels", "label", "target", "targets", "tokens", "input_ids", "segments"]
 )
-    ["indices", "index", "idx", "ids", "labels", "label", "target", "targets", "tokens", "input_ids", "segments"]
-)
 _MASK_NAMES = frozenset(["mask", "attention_mask", "attn_mask", "keep"])
 # Numbers that fit arguments of these names, where an annotation or a name shows that they are no arrays.
 _NUMBERS: dict[str, int | float] = {
