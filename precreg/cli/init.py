@@ -327,7 +327,7 @@ def _write_files(project: Path, extra: str) -> None:
     for path, fate in write_project_files(project, root or project, extra):
         click.echo(f"{words[fate]} {path}")
     if root is None:
-        click.echo("no hook    the folder is no git repository: git init && precreg hook install")
+        click.echo("no hook    this folder is outside git: git init && precreg hook install")
         return
     place, problem = install_project_hook(project, root, sys.executable)
     if problem:

@@ -91,16 +91,6 @@ GOOD = [
     *("softmax", "linear", "log_sum", "cholesky", "in_any_order"),
     *("changes_and_prints", "in_float32", "norm", "gather"),
 ]
-    "softmax",
-    "linear",
-    "log_sum",
-    "cholesky",
-    "in_any_order",
-    "changes_and_prints",
-    "in_float32",
-    "norm",
-    "gather",
-]
 
 
 @pytest.fixture
