@@ -178,7 +178,7 @@ def test_a_target_that_cannot_be_measured_writes_nothing(project, target, messag
     assert git(project, "status", "--short") == ""
 
 
-def test_a_function_that_hangs_is_given_up(project, monkeypatch):
+def test_a_function_that_hangs_is_given_up(project):
     done = started(project, "init", "kernels:hangs")
     assert done.returncode == 2
     assert "expected a call of kernels:hangs within 20 s but 2 took longer" in done.stderr, done.stderr
@@ -227,9 +227,7 @@ def test_the_pipeline_is_that_of_the_forge_and_of_the_folder(tmp_path):
     ]
     assert {step["working-directory"] for step in steps if "run" in step} == {"libraries/numbers/"}
     assert (inner / ".gitignore").exists()
-    assert "'libraries/numbers'" in (root / ".git/hooks/pre-push").read_text().replace(
-        " libraries/numbers\n", " 'libraries/numbers'\n"
-    )
+    assert " libraries/numbers\n" in (root / ".git/hooks/pre-push").read_text()
     git(root, "remote", "remove", "origin")
     (root / ".github/workflows/precreg.yml").unlink()
     (root / ".github/workflows").rmdir()
