@@ -327,7 +327,7 @@ def _write_files(project: Path, extra: str) -> None:
     for path, fate in write_project_files(project, root or project, extra):
         click.echo(f"{words[fate]} {path}")
     if root is None:
-        click.echo("no hook    this folder is outside git: git init && precreg hook install")
+        click.echo("no hook    this folder is outside git; the first command below makes a repository")
         return
     place, problem = install_project_hook(project, root, sys.executable)
     if problem:
@@ -341,7 +341,7 @@ def _next_commands(project: Path, name: str, is_example: bool) -> Iterator[str]:
     """Yield three commands: commit, see a red case, look into a case."""
     from precreg.vcs import repository_of
 
-    begin = "git init -q && " if repository_of(project) is None else ""
+    begin = "git init -q && precreg hook install && " if repository_of(project) is None else ""
     yield f'{begin}git add -A . && git commit -qm "Precision baseline: {REASON}"'
     yield _BREAK if is_example else "precreg run                 # after each change: exit 1 if a result got worse"
     yield f"precreg explain unit/{name}   # tolerances and baselines, with file and line"
