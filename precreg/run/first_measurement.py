@@ -42,6 +42,7 @@ CASE_SECONDS = 60
 MAX_SLOW = 2
 # A call that takes longer gets one seed and one dtype, so that a run stays below a minute.
 SLOW_SECONDS = 1.0
+# The narrow dtypes come first.
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 _GUESS_DTYPE = "float32"
 # Runs on the same inputs of a function whose bits differ: statistics need 4 or more (docs/suites.md).
@@ -211,7 +212,7 @@ def _draft(chosen: _Chosen, target: str, name: str, facts: TargetFacts, *, slow:
         about=printable,
         subject=chosen.subject,
         guess=chosen.guess,
-        dtypes=(_GUESS_DTYPE,) if slow else DTYPES,
+        dtypes=(_GUESS_DTYPE,) if slow else DTYPES[2:] if chosen.guess.needs_wide else DTYPES,
         oracle="own" if not is_python else "sibling" if sibling else "same",
         reference=sibling or target,
         seeds=1 if slow else None,

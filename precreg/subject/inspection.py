@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,7 +110,7 @@ def facts_of_target(target: str, directory: Path, project: Path) -> TargetFacts:
 
     try:
         if target.endswith(".onnx"):
-            return TargetFacts("onnx", graph=tuple(_graph_inputs(directory / target)))
+            return TargetFacts("onnx", graph=tuple(_graph_inputs(Path(normpath(directory / target)))))
         found = find_function(target, enter_module_space(directory, project))
         return _facts_of(found, target)
     except UserError as error:

@@ -81,7 +81,7 @@ def test_layers_of_a_module_and_a_graph_give_the_shapes():
 
 def test_guesses_are_distinct():
     for guesses in guess_calls(facts("x", "weight", "bias")):
-        assert len({repr((guess.inputs, guess.sizes)) for guess in guesses}) == len(guesses)
+        assert len({repr((guess.inputs, guess.sizes, guess.params)) for guess in guesses}) == len(guesses)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ _INDICES = {"integers": {"low": 0, "high": 4}}
 _NORMAL: dict[str, Any] = {"normal": {"mean": 0, "std": 1}}
 # Positive and away from 0, for logarithms, roots and divisors.
 _POSITIVE: dict[str, Any] = {"uniform": {"low": 0.1, "high": 2}}
-_SPD: dict[str, Any] = {"spd": {"condition": 10}}
+_SPD: dict[str, Any] = {"spd": {"condition": 100}}
 
 _VECTORS = frozenset(["weight", "weights", "bias", "gamma", "beta", "gain", "offset"])
 _INDEX_NAMES = frozenset(
@@ -67,6 +67,8 @@ class Guess(Struct, frozen=True):
     sizes: dict[str, tuple[int, int]]
     params: dict[str, Any] = field(default_factory=dict)
     source: str = "tried"
+    # Rounding to 16 bits may make a definite matrix indefinite.
+    needs_wide: bool = False
 
     @property
     def varied(self) -> str | None:
@@ -233,7 +235,7 @@ def _with_values(guess: Guess, values: Mapping[str, Any]) -> Guess:
         for name, each in guess.inputs.items()
     }
     sizes = {name: (48, 7) if values == _SPD else pair for name, pair in guess.sizes.items()}
-    return Guess(inputs, sizes, guess.params, guess.source)
+    return Guess(inputs, sizes, guess.params, guess.source, needs_wide=values == _SPD)
 
 
 def _is_square(guess: Guess) -> bool:

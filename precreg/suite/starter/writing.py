@@ -55,7 +55,7 @@ def _lines(suite: StarterSuite) -> Iterator[str]:
     yield f"suite: {suite.name}"
     if suite.about:
         yield f"about: {json.dumps(suite.about)}"
-    yield f"subject: {_flow(suite.subject)}"
+    yield f"subject: {_flow(_subject(suite))}"
     yield from _oracle_lines(suite)
     if matrix := _matrix(suite):
         yield "matrix:"
@@ -75,6 +75,13 @@ def _lines(suite: StarterSuite) -> Iterator[str]:
     if not suite.deterministic:
         yield "deterministic: false  # two runs on the same inputs gave different bits"
     yield from _tolerance_lines(suite)
+
+
+def _subject(suite: StarterSuite) -> str | dict[str, Any]:
+    """Return the subject, without the dtype of its weights if no input follows the dtype of the matrix."""
+    if isinstance(suite.subject, str) or suite.guess.has_dtype:
+        return suite.subject
+    return {key: value for key, value in suite.subject.items() if value != "$dtype"}
 
 
 def _oracle_lines(suite: StarterSuite) -> Iterator[str]:
