@@ -27,6 +27,7 @@ _SUITES = {
     "duplicate-suite": "rename one of the two, such as suite: mean_rows, and its baselines with it",
     "outside-project": "copy the file into the project, and name it relative to the suite: path: data/x.npy",
     "nothing-selected": "name one of these, a part of one, or a pattern: precreg list 'unit/*/float16*'",
+    "no-guess": "complete the suite that is printed above: docs/init.md has examples",
     "unknown-case": "write a name as the message shows it, or a pattern: match: 'float16*'",
 }
 _NAMES = {

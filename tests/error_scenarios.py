@@ -177,6 +177,11 @@ def without_project(project):
     return project.run("list")
 
 
+def with_a_mode(project):
+    project.write("pictures.py", "def resize(x, mode: str):\n    return x\n")
+    return project.run("init", "pictures:resize")
+
+
 def without_suites(project):
     project.suite.unlink()
     return project.run("run")
@@ -583,6 +588,7 @@ SCENARIOS = {
     "not-a-push": command("hook", "run"),
     "no-checkout": without_a_place_for_worktrees,
     "nothing-to-calibrate": added("cases: [{match: '*', expect: fail, reason: wrong}]", "calibrate", "--jobs", "0"),
+    "no-guess": with_a_mode,
     "empty-project": without_suites,
     "nothing-selected": command("run", "medain"),
     "unknown-case": added("cases: [{match: float61, seeds: 2}]"),

@@ -5,16 +5,23 @@ Each command's module is imported only when the command is called, so that start
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from precreg import __version__
 from precreg.cli.console import color_option, colour_of_variables, show_report, start_clock
 from precreg.errors import UserError, name_hint, nearest, nearest_name
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# click's name of it: the shell sets it to ask for words.
+COMPLETION_VARIABLE = "_PRECREG_COMPLETE"
 
 
 class CommandEntry(NamedTuple):
@@ -26,6 +33,7 @@ class CommandEntry(NamedTuple):
 
 # In the order of --help. The function of a command is NAME_command in its module.
 COMMANDS = {
+    "init": CommandEntry("init", "Begin: write a suite for a function, its baseline, a pipeline and a hook."),
     "run": CommandEntry("run", "Run the cases, judge them against tolerances and baselines, and write reports."),
     "list": CommandEntry("cases", "Show the cases."),
     "explain": CommandEntry("cases", "Show where every setting of one case comes from."),
@@ -70,7 +78,19 @@ class _Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"precreg.cli.{COMMANDS[name].module}"), f"{name}_command")
+        if COMPLETION_VARIABLE in os.environ:
+            from precreg.cli.completion import add_completion
+
+            add_completion(command)
         return command
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        # click would import every command for its help.
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=each.help) for name, each in COMMANDS.items() if name.startswith(incomplete)]
+        # Options of the group itself.
+        return [*found, *click.Command.shell_complete(self, context, incomplete)]
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         # click would import every command for its help.
@@ -82,6 +102,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in COMMANDS:
+            if context.resilient_parsing:  # a completion, which has no place for an error
+                return None, None, arguments
             message = f"expected a command but got {name!r}{nearest(name, COMMANDS)}"
             click.echo(context.get_usage(), err=True)
             near = name_hint(name, COMMANDS, f"{context.command_path} ")

@@ -20,6 +20,11 @@ from .health import note_use as note_use
 from .health import watch_case_in_process as watch_case_in_process
 from .health import watch_import as watch_import
 from .health import watch_worker as watch_worker
+from .inspection import Argument as Argument
+from .inspection import GraphInput as GraphInput
+from .inspection import TargetFacts as TargetFacts
+from .inspection import TorchLayer as TorchLayer
+from .inspection import inspect_target as inspect_target
 from .kind import BUILT_IN_SUBJECTS as BUILT_IN_SUBJECTS
 from .kind import Dependencies as Dependencies
 from .kind import EntryPointGroup as EntryPointGroup

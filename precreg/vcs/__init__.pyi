@@ -34,6 +34,9 @@ from .hook import resolve_commits as resolve_commits
 from .hook import uninstall_hook as uninstall_hook
 from .hook import unset_hook_variables as unset_hook_variables
 from .hook import worktree_root as worktree_root
+from .project_files import install_project_hook as install_project_hook
+from .project_files import repository_of as repository_of
+from .project_files import write_project_files as write_project_files
 from .repository import base_commit as base_commit
 from .repository import checkout_commit as checkout_commit
 from .repository import files_at_commit as files_at_commit

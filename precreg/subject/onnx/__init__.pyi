@@ -32,4 +32,6 @@ from .session import runtime as runtime
 from .session import runtime_message as runtime_message
 from .session import session_facts as session_facts
 from .stored_values import name_stored as name_stored
+from .tensors import element_dtype as element_dtype
 from .tensors import runtime_feeds as runtime_feeds
+from .tensors import tensor_type as tensor_type

@@ -46,8 +46,11 @@ def write_suite(
     oracle: Literal["reference", "golden"],
     is_torch: bool,
     force: bool,
+    about: str = "",
 ) -> CaptureReport:
     """Write the kept calls as one suite, or as several where calls have other arguments.
+
+    `about` describes the calls in place of the default.
 
     Raises UserError: bad-value without a call, for a function that no suite can name, and for a suite that exists.
     """
@@ -67,7 +70,7 @@ def write_suite(
             hint = f"replace it with force=True, or write another name: name='{each}_2'"
             raise UserError("bad-value", f"expected a name that is free but {shown} exists", hint=hint)
     files = [
-        _write_group(each, subject, calls, project, oracle=oracle, is_torch=is_torch)
+        _write_group(each, subject, calls, project, oracle=oracle, is_torch=is_torch, about=about)
         for each, calls in zip(names, groups, strict=True)
     ]
     left = [f"{store.alike} alike", f"{store.dropped} beyond the limit", f"{store.too_large} beyond max_bytes"]
@@ -131,6 +134,7 @@ def _write_group(
     *,
     oracle: Literal["reference", "golden"],
     is_torch: bool,
+    about: str,
 ) -> str:
     """Write one suite with its arrays, the arrays first, and return its path in the project."""
     path = suite_path(project, name)
@@ -142,7 +146,7 @@ def _write_group(
             _write_arrays(path.parent / name / f"{label}.npz", call.inputs)
             if oracle == "golden":
                 _write_arrays(path.parent / f"{name}-{label}.npz", call.outputs)
-        lines = _suite_lines(name, subject, labels, calls, oracle=oracle, is_torch=is_torch)
+        lines = _suite_lines(name, subject, labels, calls, oracle=oracle, is_torch=is_torch, about=about)
         replace_file(path, "".join(f"{line}\n" for line in lines).encode())
     return shown
 
@@ -173,12 +177,13 @@ def _suite_lines(
     *,
     oracle: Literal["reference", "golden"],
     is_torch: bool,
+    about: str,
 ) -> Iterator[str]:
     varied = _varied_params(calls)
     # A golden is the file of the outputs, which a parameter names whole.
     values = [f"{name}-{label}.npz" if oracle == "golden" else label for label in labels]
     yield f"suite: {name}"
-    yield f"about: {json.dumps(f'Live calls of {subject}, as a program made them')}"
+    yield f"about: {json.dumps(about or f'Live calls of {subject}, as a program made them')}"
     yield f"subject: {json.dumps({'torch': subject}) if is_torch else json.dumps(subject)}"
     if oracle == "golden":
         yield "golden: {files: $call}  # the outputs of the program"
