@@ -41,12 +41,12 @@ from precreg.verdict.statistics.uncertainty import (
     MIN_SAMPLES,
     StandardError,
 )
-from tests.docs.test_docs import VERDICTS, names, table
+from tests.docs.test_docs import names, page, sections, table
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case
 
-RULE = VERDICTS["The rule for regressions"]
-PARTS = {head.strip(): body for head, _, body in (part.partition("\n") for part in RULE.split("\n### "))}
+RULE = page("regression-rule.md", "regression-statistics.md")
+PARTS = sections(RULE)
 
 
 def flat(text):
