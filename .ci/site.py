@@ -48,7 +48,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return a page whose links and fences fit the site."""
     name = page.file.src_uri
-    return site_fences(site_links(markdown, {page: source for source, page in OUTSIDE.items()}.get(name)))
+    return site_tables(site_fences(site_links(markdown, {page: source for source, page in OUTSIDE.items()}.get(name))))
 
 
 def site_links(markdown: str, source: str | None = None) -> str:
@@ -80,6 +80,15 @@ def site_fences(markdown: str) -> str:
         return f'{found[1]} title="{file[1]}"' if file else found[1]
 
     return _FENCE.sub(fence, markdown)
+
+
+def site_tables(markdown: str) -> str:
+    """Return pipes in code of tables without the backslash, which GitLab needs and Python-Markdown would show."""
+
+    def row(found: re.Match[str]) -> str:
+        return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), found[0])
+
+    return re.sub(r"^\|.*$", row, markdown, flags=re.MULTILINE)
 
 
 def command_page(name: str) -> str:
@@ -127,7 +136,8 @@ def _described(command: click.Command, context: click.Context) -> Iterator[str]:
         # click keeps the lines of a paragraph that begins with this character.
         yield f"```text\n{part.lstrip(chr(8)).strip(chr(10))}\n```" if part.startswith("\b") else _prose(part)
     records = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
-    rows = [f"| `{_cell(option, escape=False)}` | {_cell(text)} |" for option, text in records]
+    # An argument without help is in the usage already.
+    rows = [f"| `{_cell(option, escape=False)}` | {_cell(text)} |" for option, text in records if text]
     yield "\n".join(["| option | meaning |", "|---|---|", *rows])
 
 

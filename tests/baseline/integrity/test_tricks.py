@@ -1,4 +1,4 @@
-"""Every trick of docs/integrity-tricks.md, played on a small project: the finding that catches it, and what judges in the end.
+"""Every trick of docs/integrity-tricks.md, played on a small project: the finding that catches it, and who judges.
 
 Each is told by its kind and by what it is about, binds, and binds no more where baselines/allow.yaml names it.
 """
