@@ -84,7 +84,7 @@ def test_the_states_and_their_exit_codes():
 
 
 def test_the_comparisons_are_those_there_are():
-    rows = table(PAGE, "against", "what it finds", "what silences it")
+    rows = table(PAGE, "against", "finds", "ends with")
     assert [row["against"] for row in rows] == list(DriftReference.__args__)
 
 
@@ -99,7 +99,7 @@ def test_the_metrics_are_those_that_are_judged():
 def test_the_figures_of_the_statistics():
     text = " ".join(sections(PAGE)["Exactly, or by statistics"].split())
     for said in (
-        f"a chance of {detect.DRIFT_ALPHA:g}".replace("e-05", "e-5"),
+        f"a significance level of {detect.DRIFT_ALPHA:g}".replace("e-05", "e-5"),
         f"at most {detect.MAX_EXACT_SIDE} runs",
         f"by {detect.JUMP_SIGMAS:g} (1 + {detect.SMALL_SAMPLE_CORRECTION} / n)",
         f"{detect.OFFSET_SIGMAS:g} (1 + {detect.SMALL_SAMPLE_CORRECTION} / n)",
