@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types unit extras other_machine browser pipeline postgresql packaging wheel clean
+.PHONY: run test lint types unit docs extras other_machine browser pipeline postgresql packaging wheel clean
 
 run: .venv/.installed
 	$(BIN)/precreg run
 
-test: .venv/.installed-dev lint types unit extras other_machine browser pipeline postgresql packaging
+test: .venv/.installed-dev lint types unit docs extras other_machine browser pipeline postgresql packaging
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -21,6 +21,10 @@ types: .venv/.installed-dev
 unit: .venv/.installed-dev
 	@$(BIN)/python -m compileall -q precreg
 	$(BIN)/pytest -n 2 --dist worksteal tests $(addprefix --ignore=tests/,extras other_machine browser pipeline postgresql packaging)
+
+# The site in site/. A link or an anchor that leads nowhere, or a page outside the navigation, fails the build.
+docs: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Subjects of torch and ONNX run in an environment of their own: all other steps show that precreg needs neither. In CI it
 # must be there; elsewhere it is said when it is not.
@@ -82,5 +86,9 @@ HAS_CORES := ls precreg/*/_core.*.so >/dev/null 2>&1
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+.venv/.installed-docs: .venv/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .venv-extras reports build dist precreg.egg-info precreg/*/_core.*.so
+	rm -rf .venv .venv-extras reports site build dist precreg.egg-info precreg/*/_core.*.so

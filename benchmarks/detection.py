@@ -3,7 +3,7 @@
 Prints, for operators that thresholds may be chosen on, for those held out and for those written last, the share of
 trials in which each rule reports a change, by how much the change truly costs. Then it prints the share of null
 controls that each rule reports, and every change that precreg missed or reported wrongly.
-docs/detection.md tells how labels are measured and how to read the tables.
+docs/detection-method.md describes how labels are measured, docs/detection.md how to read the tables.
 
 python benchmarks/detection.py [OPERATOR ...] [--trials 20] [--paired 5] [--seeds N] [--jobs 1] [--markdown]
 python benchmarks/detection.py --label          measure all labels anew and store them (minutes)

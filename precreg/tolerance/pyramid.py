@@ -51,7 +51,7 @@ SHIPPED_STANDARD = "torch-2.13"
 
 # Growth allowed against the baseline. Harmless reordering moves maxima, which are extreme values, by up to 2.5 times,
 # so their threshold is at 4 times the baseline. Averages are judged by their own noise, with a minimum relevant change
-# of 2 %: docs/detection.md labels a change of up to 1.02 times as not worse. On fresh inputs a test with a hundred
+# of 2 %: docs/detection-method.md labels a change of up to 1.02x as not worse. On fresh inputs a test with a hundred
 # seeds proves true losses of 2 to 10 % in 3.7 % of all harmless changes, and from 5 % on in 0.4 %, hence its 5 %.
 DEFAULT_GROWTHS: dict[str, float] = {
     STATISTIC: 0.02,

@@ -3,14 +3,16 @@
 Standards are data: bounds on metrics per dtype, transcribed from their publishers. A name ends in the version of its
 source, or in the number of our edition if the source has none. Figures under a name never change. This module has
 the standards of frameworks and compilers (torch, FlagGems, JAX, ONNX, ONNX Runtime, Polygraphy), and the table of all.
-`python -m precreg.tolerance.standards > docs/standards.md` writes their page.
+`python -m precreg.tolerance.standards docs` writes their pages.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from math import inf, nextafter
+from pathlib import Path
 
 from precreg.measure import METRICS
 from precreg.tolerance.standard import (
@@ -218,10 +220,18 @@ def find_standard(text: str, where: Location = _NOWHERE) -> Standard:
     return NO_BOUNDS if text == NO_BOUNDS.name else parse_standard(STANDARDS, text, where)
 
 
+_DEVICE_PUBLISHERS = ("ascend-", "msprobe-", "cambricon-")
+_DEVICE_INTRODUCTION = """\
+# Standards of device vendors
+
+`python -m precreg.tolerance.standards docs` makes this page from its table, and a test compares them.
+[standards.md](standards.md) explains the columns, and has the standards of frameworks and compilers.
+"""
 _INTRODUCTION = """\
 # Standards
 
-Made from `precreg/tolerance/standards.py` by `python -m precreg.tolerance.standards`; a test compares the two.
+`python -m precreg.tolerance.standards docs` makes this page from its table, and a test compares them. The standards of
+Ascend, msprobe and Cambricon are in [standards-devices.md](standards-devices.md).
 
 `standard: NAME` in a tolerance replaces every bound below it in the pyramid. Single metrics beside it or above it
 change it or add to it. Figures under a name never change. A dtype that a standard does not list keeps the bounds from
@@ -248,9 +258,14 @@ requires every element to be close. Zero references have no relative error, so o
 """
 
 
-def standards_markdown() -> str:
-    """Return docs/standards.md."""
-    return "\n".join([_INTRODUCTION, *(line for standard in STANDARDS.values() for line in _section(standard))])
+def standards_markdown() -> dict[str, str]:
+    """Return the text of each page of docs/ that lists standards, by its name."""
+    introductions = {"standards.md": _INTRODUCTION, "standards-devices.md": _DEVICE_INTRODUCTION}
+    lines = {name: [introduction] for name, introduction in introductions.items()}
+    for standard in STANDARDS.values():
+        is_of_devices = standard.name.startswith(_DEVICE_PUBLISHERS)
+        lines["standards-devices.md" if is_of_devices else "standards.md"].extend(_section(standard))
+    return {name: "\n".join(each) for name, each in lines.items()}
 
 
 def _section(standard: Standard) -> Iterator[str]:
@@ -294,4 +309,5 @@ def _limit(metric: str, limit: float) -> str:
 
 
 if __name__ == "__main__":
-    print(standards_markdown(), end="")
+    for page, markdown in standards_markdown().items():
+        Path(sys.argv[1], page).write_text(markdown, encoding="utf-8")

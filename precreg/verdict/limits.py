@@ -61,7 +61,7 @@ MIN_ELEMENTS = 16
 # Outputs of fewer elements, such as a loss or a norm, have no groups, and a few seeds are no sample. They fail if the
 # mean error in ULP, or in the output's unit, grew to so many times the baseline's, by the number of seeds; the last one
 # is for more seeds. If the errors of both sides are independent and normal, noise alone grows so with a probability of
-# 0.2 % (ratio of two sums of half-normal values; docs/verdicts.md, "Small outputs").
+# 0.2 % (ratio of two sums of half-normal values; docs/regression-rule.md, "Small outputs").
 SMALL_OUTPUT_METRICS = ("mean_abs_error", "mean_ulp")
 SMALL_OUTPUT_RATIOS = (320.0, 24.0, 10.0, 6.5, 5.0)
 
@@ -396,7 +396,7 @@ def rounding_floor(comparisons: Sequence[Comparison], metric: Metric) -> float:
 def ulps_in_metric_unit(comparisons: Sequence[Comparison], metric: Metric, ulps: float) -> float:
     """Return so many ULP of the output dtype in the unit of a metric; 0 for a metric without a size, such as a share.
 
-    docs/verdicts.md has the table of units.
+    docs/regression-rule.md has the table of units.
     """
     scale = fmean(comparison.metrics.get("ulp_scale", 0.0) for comparison in comparisons)
     magnitude = fmean(comparison.metrics.get("mean_magnitude", 0.0) for comparison in comparisons)

@@ -3,7 +3,7 @@
 Each seed gives every output a pair of figures, and seeds are the sample. A look judges all seeds drawn so far. A case
 is worse if one of its metrics grew significantly and relevantly. It is clear if the upper bound of every metric
 excludes a relevant loss. The rules and their constants come from a study of operators (docs/detection.md), their error
-level from docs/pairs.md.
+level from docs/pair-test.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Did the cases of a suite lose together on fresh inputs, none of them enough to fail alone?
 
 The cases of one suite and dtype whose bits changed have the same code, so their log ratios have about one mean. Seeds
-of different cases are drawn independently, so variances add. docs/pairs.md derives the level.
+of different cases are drawn independently, so variances add. docs/pair-test.md derives the level.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Three rules judge. Hard rules need no measure: exactness or a match with the gol
 averages by the noise of the output itself: the p-value of a loss must be below the case's error level, and its lower
 confidence bound above the minimum relevant change. Thresholds limit the growth of maxima and of other metrics
 (verdict/limits.py). In another environment the same code may truly be worse, so a loss must exceed that, too.
-docs/verdicts.md has the derivation.
+docs/regression-statistics.md has the derivation.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ MIN_BASELINES = 32
 MIN_RELEVANT_BIAS_GROWTH = 0.2
 
 # Growth of an average that few elements make, and that groups judge, which is not yet relevant. A change that costs 3 %
-# of rms_ulp and less than 2 % of all other averages is harmless by docs/detection.md, "Labels".
+# of rms_ulp and less than 2 % of all other averages is harmless by docs/detection-method.md, "Labels".
 MIN_RELEVANT_GROUP_GROWTH = 0.05
 
 # A share of correctly rounded elements that is lost without a report.
@@ -80,7 +80,7 @@ MIN_ROUNDING_LOSS = 0.01
 
 # Another processor or numpy has its own order of sums and its own elementary functions. Measured on one CPU with and
 # without vector instructions: whole operators in float32 are up to 1.35 times worse; an elementary function alone is as
-# good as its library, up to 2.1 times worse, and never by half an ULP (docs/verdicts.md, "Another environment").
+# good as its library, up to 2.1 times worse, and never by half an ULP (docs/regression-statistics.md).
 # Rounding to a narrow output hides most of that, hence two widths of formats.
 
 # Significant bits of the widest narrow format, which is float16.

@@ -36,8 +36,9 @@ PACKAGE = ROOT / "precreg"
 MAX_PAGE_WORDS = 2500
 
 
-def page(name):
-    return (DOCS / name).read_text()
+def page(*names):
+    """Return the text of a page, or of several that are parts of one story, in that order."""
+    return "\n".join((DOCS / name).read_text() for name in names)
 
 
 def sections(text):
@@ -149,7 +150,7 @@ def names(text):
     return re.findall(r"`([^`\n]+)`", text)
 
 
-VERDICTS = sections(page("verdicts.md"))
+VERDICTS = sections(page("verdicts.md", "accepting.md"))
 
 
 def test_every_reason_is_in_the_table_with_its_statuses():
@@ -196,15 +197,16 @@ def test_the_exit_codes():
     assert run_exit_code([]) == 2
 
 
-SUITES = sections(page("suites.md"))
-FILES = files(page("suites.md"))
+SUITE_PAGES = page("suites.md", "suite-inputs.md", "suite-subjects.md", "suite-tolerances.md")
+SUITES = sections(SUITE_PAGES)
+FILES = files(SUITE_PAGES)
 YAML_FILES = [path for path in FILES if path.endswith(".yaml")]
 
 
 @pytest.fixture
 def project(tmp_path):
     """The project that the page on suites shows, file by file, with the arrays that its script writes."""
-    write_files(tmp_path, page("suites.md"))
+    write_files(tmp_path, SUITE_PAGES)
     runpy.run_path(str(tmp_path / "suites" / "unit" / "record.py"))
     return tmp_path
 
@@ -229,7 +231,7 @@ def test_a_borrowed_baseline_judges(project, run):
     assert "FAILED   unit/recorded_sine/1.1-sine   regressed" in run("run", "--jobs", "0", "--suite", "recorded_sine")
 
 
-@pytest.mark.parametrize("block", re.findall(r"^```console\n(.*?)^```$", page("suites.md"), re.MULTILINE | re.DOTALL))
+@pytest.mark.parametrize("block", re.findall(r"^```console\n(.*?)^```$", SUITE_PAGES, re.MULTILINE | re.DOTALL))
 def test_commands_print_what_the_page_shows(block, project, run, monkeypatch):
     command, *expected = block.splitlines()
     thresholds, _, words = command.removeprefix("$ ").rpartition("precreg ")
@@ -261,7 +263,7 @@ def test_an_editor_takes_every_file_of_the_page(path, project):
     ],
 )
 def test_every_key_is_in_its_table_with_its_default(kind, columns):
-    rows = {row[columns[0]]: row.get("default", "") for row in table(page("suites.md"), *columns)}
+    rows = {row[columns[0]]: row.get("default", "") for row in table(SUITE_PAGES, *columns)}
     assert list(rows) == [field.name for field in fields(kind)]
     for field in fields(kind):
         assert (rows[field.name] == "required") is field.required

@@ -2,7 +2,6 @@
 
 import re
 import runpy
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -14,10 +13,10 @@ from precreg.report.causes.fingerprints import MAX_FINGERPRINTS, NEAR_ZERO_TIMES
 from precreg.storage.safetensors import _ML_DTYPES, _NUMPY
 from precreg.types.diagnosis import FingerprintKind
 from precreg.types.verdict import Reason
-from tests.docs.test_docs import commands, files, sections, table
+from tests.docs.test_docs import commands, files, page, sections, table
 from tests.e2e.command import precreg
 
-PAGE = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+PAGE = page("compare.md", "compare-advice.md")
 FILES = files(PAGE)
 COMMANDS = commands(PAGE)
 

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from tests.benchmarks.test_benchmarks import run
-from tests.docs.test_docs import names, sections, table
+from tests.docs.test_docs import names, page, sections, table
 from tests.e2e.command import PATIENCE_S, ROOT, environ
 
-PAGE = (ROOT / "docs" / "detection.md").read_text()
+PAGE = page("detection.md", "detection-method.md")
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from tests.docs.test_docs import PACKAGE, commands, matches, names, page, sectio
 from tests.e2e.command import accept_on_main, change, precreg, repository
 from tests.report.causes.test_diagnosis import CAST, GRID, LEFT, SWAPPED, diagnosis, many_operations
 
-PAGE = page("diagnose.md")
+PAGE = page("diagnose.md", "diagnose-reading.md", "diagnose-rewrites.md")
 SECTIONS = sections(PAGE)
 
 

@@ -1,7 +1,6 @@
 """docs/drift.md: its commands are run in a real project, its figures and tables held against the program."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,11 @@ from precreg.history.drift import sizes as recent
 from precreg.history.drift.monitor import BIAS_SHARE
 from precreg.history.drift.record import DriftReference, DriftSettings, DriftState, drift_exit_code
 from precreg.verdict.statistics import change_points as detect
-from tests.docs.test_docs import commands, matches, names, sections, table
+from tests.docs.test_docs import commands, matches, names, page, sections, table
 from tests.e2e.command import change, git, precreg, repository, with_suite
 from tests.history.drift.test_study import study
 
-PAGE = (Path(__file__).parents[2] / "docs" / "drift.md").read_text()
+PAGE = page("drift.md", "drift-statistics.md")
 KERNEL = "def mean(x):\n    return x.mean(axis=0)\n\n\ndef exact(x):\n    return x.mean(axis=0)\n"
 SUITE = """\
 suite: s
@@ -85,7 +84,7 @@ def test_the_states_and_their_exit_codes():
 
 
 def test_the_comparisons_are_those_there_are():
-    rows = table(PAGE, "against", "what it finds", "what silences it")
+    rows = table(PAGE, "against", "finds", "ends with")
     assert [row["against"] for row in rows] == list(DriftReference.__args__)
 
 
@@ -100,7 +99,7 @@ def test_the_metrics_are_those_that_are_judged():
 def test_the_figures_of_the_statistics():
     text = " ".join(sections(PAGE)["Exactly, or by statistics"].split())
     for said in (
-        f"a chance of {detect.DRIFT_ALPHA:g}".replace("e-05", "e-5"),
+        f"a significance level of {detect.DRIFT_ALPHA:g}".replace("e-05", "e-5"),
         f"at most {detect.MAX_EXACT_SIDE} runs",
         f"by {detect.JUMP_SIGMAS:g} (1 + {detect.SMALL_SAMPLE_CORRECTION} / n)",
         f"{detect.OFFSET_SIGMAS:g} (1 + {detect.SMALL_SAMPLE_CORRECTION} / n)",

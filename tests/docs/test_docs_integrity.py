@@ -12,7 +12,7 @@ from tests.baseline.integrity.test_tricks import TRICKS
 from tests.docs.test_docs import commands, matches, page, sections, write_files
 from tests.e2e.command import OUTSIDE, git
 
-PAGE = page("integrity.md")
+PAGE = page("integrity.md", "integrity-tricks.md")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import re
 from math import pi, sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,11 @@ from precreg.environment.machine import detect_environment
 from precreg.run.pair import CASE_SECONDS, MAX_SEEDS, RUN_SECONDS
 from precreg.verdict import case_alpha
 from precreg.verdict.statistics import looks, seeds_to_detect
-from tests.docs.test_docs import commands, matches, table
+from tests.docs.test_docs import commands, matches, page, table
 from tests.e2e.command import change, git, precreg, repository, with_suite
 from tests.e2e.test_pair import KERNEL, MUCH_WORSE, SLIGHTLY_WORSE, SUBJECT, SUITE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "pairs.md").read_text()
+PAGE = page("pairs.md", "pair-test.md", "mixed-machines.md")
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 from precreg.suite.expand import expand_suite
 from precreg.suite.load import load_suites
 from tests.benchmarks.test_published_figures import SYSTEMS
+from tests.docs.test_docs import page
 from tests.e2e.command import PATIENCE_S, ROOT, environ
 
-PAGE = (ROOT / "docs" / "systems.md").read_text()
+PAGE = page("systems.md", "systems-fixed-point.md")
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 SUITES = {suite.id: suite for suite in load_suites(ROOT)}
 

@@ -23,7 +23,7 @@ from precreg.types.trace import OperationNote
 from tests.docs.test_docs import matches, page, table, write_files
 from tests.e2e.command import change, git, precreg
 
-PAGE = page("trace.md")
+PAGE = page("trace.md", "trace-reading.md", "trace-cost.md")
 SAID = " ".join(PAGE.split())
 
 

@@ -41,12 +41,12 @@ from precreg.verdict.statistics.uncertainty import (
     MIN_SAMPLES,
     StandardError,
 )
-from tests.docs.test_docs import VERDICTS, names, table
+from tests.docs.test_docs import names, page, sections, table
 from tests.verdict.drawn import FINGERPRINT, accepted, errors, outcome, tolerance
 from tests.verdict.made import case
 
-RULE = VERDICTS["The rule for regressions"]
-PARTS = {head.strip(): body for head, _, body in (part.partition("\n") for part in RULE.split("\n### "))}
+RULE = page("regression-rule.md", "regression-statistics.md")
+PARTS = sections(RULE)
 
 
 def flat(text):
@@ -65,7 +65,7 @@ def test_the_settings_are_the_shipped_ones():
 
 
 def test_the_rules_are_those_that_findings_name():
-    assert {row["rule"] for row in table(RULE, "rule", "binds when")} < set(get_args(Rule))
+    assert {row["rule"] for row in table(RULE, "rule", "applies when")} < set(get_args(Rule))
 
 
 def test_the_averages_are_those_that_are_judged():
@@ -101,12 +101,12 @@ def test_the_conditions_have_the_numbers_of_the_rule():
 
 def test_what_another_environment_explains():
     text = PARTS["Another environment"]
-    rows = table(text, "in formats of", "material is a growth of", "no growth is one below", "a maximum may grow")
-    assert [row["in formats of"] for row in rows] == ["up to 11 significant bits", "more"]
+    rows = table(text, "formats of", "minimum relevant growth", "smallest growth", "a maximum may grow")
+    assert [row["formats of"] for row in rows] == ["up to 11 significant bits", "more"]
     assert FORMATS["float16"].precision == elsewhere.MAX_NARROW_PRECISION == 11
     for row, dtype in zip(rows, ("float16", "float32"), strict=True):
-        assert float(row["material is a growth of"]) == elsewhere.other_environment_growth(dtype)
-        ulps = [float(number) for number in re.findall(r"[\d.]+(?= ULP)", row["no growth is one below"])]
+        assert float(row["minimum relevant growth"]) == elsewhere.other_environment_growth(dtype)
+        ulps = [float(number) for number in re.findall(r"[\d.]+(?= ULP)", row["smallest growth"])]
         assert ulps[0] == elsewhere.other_environment_ulp("mean_abs_error", dtype)
         assert all(
             ulps[-1] == elsewhere.other_environment_ulp(metric, dtype) for metric in ("rms_error", "mean_log2_ulp")
@@ -177,7 +177,7 @@ def test_the_example_of_a_threshold():
     assert least == pytest.approx(ROUNDING_FLOOR_ULP * scale)
     assert regressed(within) == []
     assert regressed(beyond) == ["mean_abs_error"]
-    assert f"fewer than {MIN_ELEMENTS} finite pairs" in PARTS["Thresholds and guards"]
+    assert f"at least {MIN_ELEMENTS} finite pairs" in PARTS["Thresholds and guards"]
     assert regressed(beyond, MIN_ELEMENTS) == ["mean_abs_error"]
     assert regressed(beyond, MIN_ELEMENTS - 1) == []
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.baseline.plain import document_of, write_document
-from tests.docs.test_docs import page, write_files
+from tests.docs.test_docs import SUITE_PAGES, write_files
 from tests.e2e.command import change, git, precreg, repository
 from tests.e2e.reference_ways import KERNEL, PATCHES, REF, SUITE, WAYS
 
@@ -209,7 +209,7 @@ def test_a_shared_finding_of_a_suite_has_its_largest_difference(tmp_path):
 
 def test_renaming_a_local_variable_of_the_softmax_on_the_page_of_suites_is_no_finding(tmp_path):
     """It is its own reference, so its text and that of its reference change together."""
-    write_files(tmp_path, page("suites.md"))
+    write_files(tmp_path, SUITE_PAGES)
     for path in (tmp_path / "suites").rglob("*.yaml"):
         if path.name not in ("softmax.yaml", "tolerances.yaml"):
             path.unlink()

@@ -23,7 +23,7 @@ DriftKind = Literal["step", "slope", "level", "creep"]
 class DriftSettings(Struct, frozen=True):
     """Hold the settings: the number of recent runs, the runs that confirm a change, and the smallest relevant ratio."""
 
-    # Two months of nightly runs. The false alarms in docs/drift.md were measured with histories of 60 runs.
+    # Two months of nightly runs. The false alarms in docs/drift-statistics.md were measured with histories of 60 runs.
     window: int = 60
     # Two, because an outlier is mostly a single run: with 1 every outlier would be drift.
     confirm: int = 2

@@ -12,7 +12,7 @@ class Threshold(NamedTuple):
     why: str
 
 
-# All thresholds in one table, which docs/compare.md shows; a test compares both.
+# All thresholds in one table, which docs/compare-advice.md shows; a test compares both.
 FINGERPRINT_THRESHOLDS: dict[str, Threshold] = {
     "sample": Threshold(2**18, "elements beyond which an even sample is taken, so that no output takes a second"),
     "elements": Threshold(16, "elements below which a share is no evidence"),

@@ -3,7 +3,7 @@
 Statistics on plain lists, oldest first, in which larger is worse. Ranks test for shifts and trends (Mann and Whitney's
 U at every split, Kendall's S). So their false alarms are the same for any independent noise, and one outlier counts for
 one rank. For noise that is correlated in time, thresholds rise by the variance inflation (1 + r) / (1 - r) of an AR(1)
-process. benchmarks/drift_study.py measures the false alarms of each rule, and docs/drift.md has the figures.
+process. benchmarks/drift_study.py measures the false alarms of each rule, and docs/drift-statistics.md has the figures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Probabilities = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # Significance level of one test at one run. With all splits tried after each of 60 runs, about 0.2 % of series
-# without drift give a false alarm (docs/drift.md, benchmarks/drift_study.py).
+# without drift give a false alarm (docs/drift-statistics.md, benchmarks/drift_study.py).
 DRIFT_ALPHA = 1.5e-5
 
 # Fewer runs are not tested: no order of seven numbers is rarer than DRIFT_ALPHA (1/7! is 2e-4).

@@ -7,7 +7,7 @@ along one axis, seed by seed, are the sample, and not elements.
 The standard error is the smaller of two. The paired one compares each group of the run with the same group of the
 baseline. It is small if few elements changed, or all by one factor. The one of fresh inputs compares two independent
 draws of the baseline's own errors. It is small if many elements share the run's errors and not the baseline's.
-docs/verdicts.md derives both.
+docs/regression-statistics.md derives both.
 
 Few elements may make an average, such as errors in ULP near zero. Its interval then spans several powers of two, and
 the mean of the logarithms of the ratios of single groups is tested, too: the ratio of a typical group.
@@ -75,7 +75,7 @@ HEAVY_TAIL_HALF_WIDTH = log(2)
 MAX_GROUP_DOUBLINGS = 20
 
 # Probability that any confidence bound of an output is on the wrong side, over all its tests. So a change that is worse
-# by less than the minimum relevant change fails with at most 1 % (docs/verdicts.md, "False alarms").
+# by less than the minimum relevant change fails with at most 1 % (docs/regression-statistics.md, "The statistic").
 INTERVAL_ALPHA = 0.01
 
 # e^709 is the largest power that float64 has; a ratio beyond e^700 is reported as infinite.

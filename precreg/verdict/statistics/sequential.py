@@ -2,7 +2,7 @@
 
 Both versions run on the same fresh seeds, and each seed gives one value: the logarithm of the ratio of their errors. So
 seeds are the sample, whatever correlates the errors inside an output. The test looks after 20, 40, 80 ... seeds. It
-stops if a loss is proven, or if a relevant loss is excluded. docs/pairs.md derives its error level.
+stops if a loss is proven, or if a relevant loss is excluded. docs/pair-test.md derives its error level.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from precreg.verdict.statistics.uncertainty import mean_with_error, t_quantile, 
 
 # Seeds of the first look. Differences of one size and of random sign have one sign with probability 2^-n, and their t
 # is infinite, so no p-value may be smaller. 2^-20 is the first that the level of a case in a project of 600 baselines,
-# shared by 10 series and 10 looks, still allows (docs/pairs.md).
+# shared by 10 series and 10 looks, still allows (docs/pair-test.md).
 FIRST_LOOK = 20
 
 # Seeds up to which p-values are no smaller than the exact ones of random signs. With 320 and more equal differences of

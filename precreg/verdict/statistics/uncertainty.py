@@ -24,7 +24,7 @@ MIN_SAMPLES = 5
 FEWER_SAMPLES_ERROR_FACTOR = 1.5
 
 # The same for fewer than MIN_SAMPLES: three seeds that share no error differ so much once in a thousand times
-# (docs/verdicts.md, "The statistic").
+# (docs/regression-statistics.md, "The statistic").
 FEW_SAMPLES_ERROR_FACTOR = 3.0
 
 # Lentz's algorithm divides by the convergents; a tiny number in place of 0 changes no digit of the result.

@@ -1,4 +1,4 @@
-"""Every trick of docs/integrity.md, played on a small project: the finding that catches it, and what judges in the end.
+"""Every trick of docs/integrity-tricks.md, played on a small project: the finding that catches it, and who judges.
 
 Each is told by its kind and by what it is about, binds, and binds no more where baselines/allow.yaml names it.
 """
@@ -464,7 +464,7 @@ def test_nothing_is_found_where_nothing_changed(project):
 
 
 def test_the_page_lists_these_tricks_with_what_catches_them():
-    page = (ROOT / "docs" / "integrity.md").read_text()
+    page = (ROOT / "docs" / "integrity-tricks.md").read_text()
     rows = re.findall(r"^\| ([^|]+?) \| `(\w+)` \|$", page, re.MULTILINE)
     assert rows == [(name, str(trick.kind)) for name, trick in TRICKS.items()]
 

@@ -178,7 +178,7 @@ def test_a_slope_is_called_one_and_a_step_is_not(size, begin, end):
         sloped = [value * 1.02 ** (min(max(at, begin), end) - begin) for at, value in enumerate(drawn)]
         found = worst(judged(sloped), "recent runs")
         assert found.kind == "slope"
-        # docs/drift.md: among noise a slope that ended in a short row may be drawn too long.
+        # docs/drift-statistics.md: among noise a slope that ended in a short row may be drawn too long.
         is_drawn_long = size > 0 and end < 60
         assert found.a_run == pytest.approx(0.02, rel=0.4 if is_drawn_long else 0.25)
         assert abs(found.change.first_bad - begin) <= 5

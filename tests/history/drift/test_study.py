@@ -78,7 +78,7 @@ def test_noise_that_is_correlated_grows_or_repeats_is_rarely_told(scenario):
 def test_large_steps_between_releases_are_found_at_their_release():
     found, steps, _ = study.judge_releases(60, confirm=2)
     assert steps > 40
-    # 61 of 72 here, and 177 of 206 in the 200 series of docs/drift.md.
+    # 61 of 72 here, and 177 of 206 in the 200 series of docs/drift-statistics.md.
     assert found / steps > 0.8
 
 
