@@ -296,7 +296,7 @@ def _accept_first(project: Path, name: str) -> int:
 
 def _run(project: Path, name: str, *, quiet: bool) -> int:
     """Run the cases of one suite as `precreg run` does, and return the exit code."""
-    from precreg.cli.options import show_progress
+    from precreg.cli.console import show_progress
     from precreg.report import RUN_OUTPUTS, render_run_terminal, reports_folder
     from precreg.run import RunRequest, run_session
     from precreg.suite import Selection

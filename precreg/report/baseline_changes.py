@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from precreg.baseline import CHANGE_KINDS, BaselineChange, ChangeKind
-from precreg.report.describe import count_cases, format_columns, strip_controls
+from precreg.report.describe import count_cases, strip_controls
+from precreg.report.layout import format_columns
 from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct
 

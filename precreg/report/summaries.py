@@ -7,11 +7,12 @@ next commands to run, then the sentence that explains the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from precreg.report.causes import causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     FindingRow,
+    count_cases,
     describe_chosen_commit,
     describe_commit,
     describe_run_selection,
@@ -56,8 +57,8 @@ _HEADINGS = ("status", "case", "reason", *_FIGURES)
 def render_run_markdown(record: RunRecord) -> str:
     """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
     listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
-    errors = equal_errors(listed)
-    rows = [_markdown_case(each, errors.get(each.id)) for each in represented(listed, errors)]
+    errors = _equal_errors(listed)
+    rows = [_markdown_case(each, errors.get(each.id)) for each in _represented(listed, errors)]
     git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
     judged_by = markdown_code(describe_chosen_commit(record.against, record.against_revision))
     beside = markdown_code(describe_chosen_commit(record.pair, record.pair_revision))
@@ -90,6 +91,31 @@ def render_run_markdown(record: RunRecord) -> str:
         parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
     parts += [*_markdown_digits(record), *(_markdown_study(study) for study in describe_studies(record))]
     return "\n\n".join(parts) + "\n"
+
+
+def _equal_errors(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
+    """Return the cases with an equal error, each group by the id of its first case; a case alone is no group.
+
+    Errors are equal if suite, reason and message are. Cases keep their order.
+    """
+    groups: dict[tuple[str, str, Reason, str], list[CaseResult]] = {}
+    for result in results:
+        if result.verdict.status is Status.ERROR:
+            key = (result.tier, result.suite, result.verdict.reason, result.verdict.message)
+            groups.setdefault(key, []).append(result)
+    return {group[0].id: group for group in groups.values() if len(group) > 1}
+
+
+def _represented(results: Sequence[CaseResult], groups: Mapping[str, Sequence[CaseResult]]) -> list[CaseResult]:
+    """Return the results without those that the first case of their group represents."""
+    others = {result.id for group in groups.values() for result in group[1:]}
+    return [result for result in results if result.id not in others]
+
+
+def _describe_group(group: Sequence[CaseResult]) -> str:
+    """Write the number of cases of a group, their suite and their reason."""
+    first = group[0]
+    return f"{count_cases(len(group))} of {first.tier}/{first.suite}   {first.verdict.reason}"
 
 
 def escape_markdown(text: str) -> str:
