@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS
+from precreg.report.case_context import CaseContext, context_of
 from precreg.report.case_detail import describe_case, format_metric_ratio
 from precreg.report.causes import describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
@@ -114,10 +115,10 @@ def _page(record: RunRecord) -> dict[str, Any]:
         "standings": [one for one in Standing if any(finding_standing(each) is one for each in on_run)],
         "on_run_counts": describe_finding_counts(on_run),
         "on_run_left_out": max(0, len(on_run) - MAX_HTML_FINDINGS),
-        "style": Markup(_joined("report.css", *(["studies.css"] if found else []))),
+        "style": Markup(_joined("report.css", "case.css", *(["studies.css"] if found else []))),
         **page_script("case.js", "report.js"),
         "data": Markup(json_for_script(data)),
-        "details": Markup(json_for_script(_details(results, diagnoses_of(record)))),
+        "details": Markup(json_for_script(_details(results, diagnoses_of(record), context_of(record)))),
     }
 
 
@@ -207,7 +208,9 @@ def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
     return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
 
 
-def _details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> dict[str, msgspec.Raw]:
+def _details(
+    results: Iterable[CaseResult], known: Mapping[str, Diagnosis], context: CaseContext
+) -> dict[str, msgspec.Raw]:
     kept: dict[str, msgspec.Raw] = {}
     size = passed = 0
     for result in results:
@@ -216,7 +219,7 @@ def _details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> d
             if passed > MAX_PASSED_IN_DETAIL:
                 continue
         # Encoded once here: its size decides, and the same bytes go into the page.
-        encoded = msgspec.json.encode(describe_case(result, known))
+        encoded = msgspec.json.encode(describe_case(result, known, context))
         size += len(encoded)
         # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limit cuts the least important
         # ones.
