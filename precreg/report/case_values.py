@@ -161,5 +161,5 @@ def map_of_errors(comparisons: Sequence[Comparison]) -> dict[str, Any] | None:
 
 def _is_sensible(grid: ErrorGrid) -> bool:
     widths = {len(row) for row in grid.rows}
-    is_bounded = 0 < len(grid.rows) <= _MAX_MAP_CELLS and max(widths) <= _MAX_MAP_CELLS
+    is_bounded = 0 < len(grid.rows) <= _MAX_MAP_CELLS and 0 < max(widths) <= _MAX_MAP_CELLS
     return is_bounded and len(widths) == 1 and isfinite(grid.largest)
