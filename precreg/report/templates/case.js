@@ -16,7 +16,7 @@ function panelOf(one, detail) {
     links(detail.links),
     detail.diagnosis.length ? [element("h3", {}, "Why"), facts(detail.diagnosis)] : "",
     detail.findings.length ? [element("h3", {}, "What failed or changed"),
-      table(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"])] : "",
+      shortened(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"])] : "",
     course(detail.history),
     detail.repeats.length ? [element("h3", {}, "Where repeats differ"), table(["output", "seed", "runs", "first at", "elements", "not finite", "at most by"], detail.repeats, ["id", "number right", "number", "id", "number right", "number right", "number right"])] : "",
     detail.failure ? [element("h3", {}, "Traceback and output"), element("pre", { tabindex: "0" }, detail.failure)] : "",
@@ -66,8 +66,8 @@ function output(one) {
   const others = one.metrics.filter((line) => !(line[5] || line[6]));
   return [element("h3", {}, "Output ", element("code", {}, one.name)),
     element("p", { class: "note" }, one.about),
-    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), table(WRONG, one.nonFinite, WRONG_CLASSES)] : "",
-    one.worst.length ? [element("h4", {}, "Worst positions"), positions(one.worst)] : "",
+    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), shortened(WRONG, one.nonFinite, WRONG_CLASSES)] : "",
+    one.worst.length ? [element("h4", {}, "Worst positions"), shortened(WORST, one.worst, WORST_CLASSES)] : "",
     charts(one),
     one.map ? grid(one.map) : heat(one),
     applies.length ? [element("h4", {}, "Metrics that are judged, means over the seeds"), metrics(applies)] : "",
@@ -78,12 +78,13 @@ function output(one) {
   ].flat(2).filter(Boolean);
 }
 
-const SHOWN_POSITIONS = 5;
+const SHOWN_ROWS = 5;
 
-function positions(lines) {
-  const rest = lines.slice(SHOWN_POSITIONS);
-  return [table(WORST, lines.slice(0, SHOWN_POSITIONS), WORST_CLASSES),
-    rest.length ? folded(`${rest.length} more`, table(WORST, rest, WORST_CLASSES)) : ""].filter(Boolean);
+// The first rows of a table, worst first, and the others on demand.
+function shortened(names, lines, classes) {
+  const rest = lines.slice(SHOWN_ROWS);
+  return [table(names, lines.slice(0, SHOWN_ROWS), classes),
+    rest.length ? folded(`${rest.length} more`, table(names, rest, classes)) : ""].filter(Boolean);
 }
 
 function metrics(lines) {
