@@ -132,7 +132,7 @@ def recorded(actual, reference, accepted=(), digest="d"):
 
 def test_a_recorded_map_has_letters_of_a_quarter_octave():
     reference = np.ones((2, 4))
-    actual = reference + [[1, 0.5, 0.25, 0], [1 / 1024, 1e-9, np.nan, 0.75]]
+    actual = reference + np.array([[1, 0.5, 0.25, 0], [1 / 1024, 1e-9, np.nan, 0.75]])
     reference[0, 3] = actual[0, 3] = np.inf
     assert recorded(actual, reference) == ErrorGrid(1.0, ("aei.", "OZ!b"))
 
