@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .bits import Anatomy as Anatomy
 from .bits import RoundingErrors as RoundingErrors
+from .bits import bit_fields as bit_fields
 from .bits import parse_number as parse_number
 from .casts import OPERATORS as OPERATORS
 from .casts import ConversionChain as ConversionChain

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.types import Environment
+    from precreg.types import Environment, SourceLinks
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
@@ -57,6 +57,45 @@ def on_default_branch(environ: Mapping[str, str]) -> bool:
     """Return whether this is a GitLab job on the default branch, after merge requests were merged."""
     branch = environ.get("CI_COMMIT_BRANCH")
     return bool(branch) and branch == environ.get("CI_DEFAULT_BRANCH")
+
+
+# The variables of the templates that links of reports are made of, and their examples.
+SOURCE_URL_VARIABLE, COMMIT_URL_VARIABLE = "PRECREG_SOURCE_URL", "PRECREG_COMMIT_URL"
+_SOURCE_URL = "https://git.example.org/group/project/-/blob/{commit}/{path}#L{line}"
+_COMMIT_URL = "https://git.example.org/group/project/-/commit/{commit}"
+
+
+def source_links(environ: Mapping[str, str]) -> SourceLinks | None:
+    """Return the templates of links to lines and commits: those of the variables, or those of GitLab or GitHub in CI.
+
+    Return None if neither is known. Raises UserError (bad-value) for a template of another scheme than http and https.
+    """
+    source, commit = _server_links(environ)
+    source = _url_template(environ, SOURCE_URL_VARIABLE, _SOURCE_URL) or source
+    commit = _url_template(environ, COMMIT_URL_VARIABLE, _COMMIT_URL) or commit
+    if not source and not commit:
+        return None
+    from precreg.types import SourceLinks
+
+    return SourceLinks(source, commit)
+
+
+def _server_links(environ: Mapping[str, str]) -> tuple[str, str]:
+    if gitlab := environ.get("CI_PROJECT_URL"):
+        return f"{gitlab}/-/blob/{{commit}}/{{path}}#L{{line}}", f"{gitlab}/-/commit/{{commit}}"
+    server, repository = environ.get("GITHUB_SERVER_URL"), environ.get("GITHUB_REPOSITORY")
+    if server and repository:
+        place = f"{server}/{repository}"
+        return f"{place}/blob/{{commit}}/{{path}}#L{{line}}", f"{place}/commit/{{commit}}"
+    return "", ""
+
+
+def _url_template(environ: Mapping[str, str], variable: str, example: str) -> str:
+    template = environ.get(variable, "").strip()
+    # Any other scheme, such as javascript:, would run code of the template in the reader's browser.
+    if template and not re.match(r"https?://[^\s/{}]+/\S*\Z", template):
+        raise UserError("bad-value", f"expected a URL such as {example} but got {variable}={template}")
+    return template
 
 
 def count_processors() -> int:

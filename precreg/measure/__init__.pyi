@@ -22,6 +22,7 @@ from .groups import join_groups as join_groups
 from .groups import keep_group_sums as keep_group_sums
 from .groups import read_group_sums as read_group_sums
 from .heatmap import HeatMap as HeatMap
+from .heatmap import add_error_maps as add_error_maps
 from .heatmap import heat_map as heat_map
 from .metrics import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .metrics import COUNT_DESCRIPTIONS as COUNT_DESCRIPTIONS

@@ -1,19 +1,27 @@
-"""Map the mean errors of two arrays to at most 64 x 64 cells of their last two axes, in bounded memory."""
+"""Map the mean errors of two arrays to cells of their last two axes, in bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import floor, log2
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.errors import UserError
 from precreg.measure.pairing import count_non_finite, make_pairs, pairing_of, round_references, unmap_read
+from precreg.storage import Array
+from precreg.types import MAP_EMPTY, MAP_EXACT, MAP_LEVELS, MAP_MISMATCHED, Comparison, ErrorGrid
 
 # Cells along each of the two axes, so that a page with a heat map stays small.
 MAX_CELLS = 64
+# The same for the map in a record: a failed output takes about 1 KB.
+MAX_RECORD_CELLS = 32
+# Outputs with more elements have no map in a record, because the map takes numpy about 0.15 µs an element.
+MAX_MAPPED_SIZE = 1 << 22
 # Elements of one chunk, which bounds the memory.
 HEAT_MAP_CHUNK = 1 << 18
 # Pages of mapped files are released after several chunks, because neighbouring chunks may share a page.
@@ -23,7 +31,8 @@ _CHUNKS_PER_RELEASE = 32
 class HeatMap(NamedTuple):
     """Mean |a - r| over all leading axes, in cells of the last two; a one-dimensional array has one row.
 
-    `shape` is the shape of the arrays. An axis of length L has G = min(L, 64) cells, and cell g begins at index g*L//G.
+    `shape` is the shape of the arrays. An axis of length L has G = min(L, 64) cells, or fewer if the caller asks for
+    them, and cell g begins at index g*L//G.
     `mean` has a list for each row of cells: None for a cell without a finite pair, the largest float64 for a sum that
     overflows. `mismatched` counts, cell by cell, the pairs with a NaN or an infinity on one side only.
     """
@@ -33,7 +42,7 @@ class HeatMap(NamedTuple):
     mismatched: list[list[int]]
 
 
-def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
+def heat_map(actual: ArrayLike, reference: ArrayLike, max_cells: int = MAX_CELLS) -> HeatMap:
     """Measure the mean absolute error in cells of the last two axes, over the finite pairs of compare_arrays.
 
     The arrays have one shape and any memory layout. Mapped files are read chunk by chunk.
@@ -50,7 +59,8 @@ def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
     shape = a.shape
     while a.ndim < 2:  # one row, or one cell for a scalar
         a, r = a[np.newaxis], r[np.newaxis]
-    cells = _Cells(*a.shape[-2:])
+    rows, columns = a.shape[-2:]
+    cells = _Cells(rows, columns, max_cells)
     with np.errstate(all="ignore"):
         for number, box in enumerate(_boxes(a.shape), 1):
             cells.add(a[box], r[box], box[-2], box[-1])
@@ -63,8 +73,8 @@ def heat_map(actual: ArrayLike, reference: ArrayLike) -> HeatMap:
 class _Cells:
     """Growing sums and counts, cell by cell."""
 
-    def __init__(self, rows: int, columns: int) -> None:
-        self._of_row, self._of_column = _groups(rows), _groups(columns)
+    def __init__(self, rows: int, columns: int, max_cells: int) -> None:
+        self._of_row, self._of_column = _groups(rows, max_cells), _groups(columns, max_cells)
         size = (int(self._of_row[-1]) + 1, int(self._of_column[-1]) + 1)
         self._sums, self._counts = np.zeros(size), np.zeros(size, np.int64)
         self.mismatched = np.zeros(size, np.int64)
@@ -94,9 +104,9 @@ class _Cells:
         ]
 
 
-def _groups(length: int) -> NDArray[np.int64]:
+def _groups(length: int, max_groups: int) -> NDArray[np.int64]:
     """Return the group of each index."""
-    groups = min(length, MAX_CELLS)
+    groups = min(length, max_groups)
     starts = np.arange(groups) * length // groups
     return np.repeat(np.arange(groups), np.diff(starts, append=length))
 
@@ -110,3 +120,57 @@ def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
     along = [range(0, length, step) for length, step in zip(shape, reversed(steps), strict=True)]
     for starts in product(*along):
         yield tuple(slice(start, start + step) for start, step in zip(starts, reversed(steps), strict=True))
+
+
+def add_error_maps(
+    comparisons: Sequence[Comparison],
+    actual: Mapping[str, Array],
+    reference: Mapping[str, Array],
+    digests: Mapping[str, str],
+    accepted: Sequence[str] | None,
+) -> list[Comparison]:
+    """Add an ErrorGrid to each comparison whose output may fail or improve, from the arrays of its seed by name.
+
+    `digests` are those of the outputs. An output with an accepted digest gets no map, nor does one without errors, with
+    a single element, or with more than MAX_MAPPED_SIZE. Where nothing was accepted, only outputs with elements beyond
+    the tolerance get one. None for `accepted` adds no map.
+    """
+    if accepted is None:
+        return list(comparisons)
+    return [
+        replace(each, error_map=record_map(heat_map(actual[each.output], reference[each.output], MAX_RECORD_CELLS)))
+        if _may_need_map(each) and (digests[each.output] not in accepted if accepted else _is_beyond(each))
+        else each
+        for each in comparisons
+    ]
+
+
+def _may_need_map(comparison: Comparison) -> bool:
+    size, metrics = comparison.counts.get("n", 0), comparison.metrics
+    is_measured = comparison.shape == comparison.reference_shape and 1 < size <= MAX_MAPPED_SIZE
+    return is_measured and (metrics.get("max_abs_error") != 0 or _mismatches(comparison) > 0)
+
+
+def _is_beyond(comparison: Comparison) -> bool:
+    return comparison.metrics.get("match_ratio", 0.0) < 1
+
+
+def _mismatches(comparison: Comparison) -> int:
+    return comparison.counts.get("nan_mismatched", 0) + comparison.counts.get("inf_mismatched", 0)
+
+
+def record_map(heat: HeatMap) -> ErrorGrid:
+    """Return the map of a record, with one character for each cell."""
+    largest = max((mean for row in heat.mean for mean in row if mean is not None), default=0.0)
+    rows = zip(heat.mean, heat.mismatched, strict=True)
+    texts = ("".join(_level(mean, wrong, largest) for mean, wrong in zip(*row, strict=True)) for row in rows)
+    return ErrorGrid(largest, tuple(texts))
+
+
+def _level(mean: float | None, mismatched: int, largest: float) -> str:
+    if mismatched:
+        return MAP_MISMATCHED
+    if not mean:
+        return MAP_EMPTY if mean is None else MAP_EXACT
+    # A difference of logarithms, because a quotient of float64 numbers could overflow.
+    return MAP_LEVELS[min(max(floor(4 * (log2(largest) - log2(mean))), 0), len(MAP_LEVELS) - 1)]

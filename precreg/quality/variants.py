@@ -7,7 +7,7 @@ by name, together with the variants, so that workers of a plain run load neither
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,6 +69,9 @@ def run_variant(case: Case, project: Path, chain: tuple[str, ...]) -> Outcome:
 
 class VariantComputation:
     """Changes the steps of one variant, and collects its noise (a `CaseComputation` of run/)."""
+
+    # A self-test has thousands of variants, and no report draws one.
+    accepted: Sequence[str] | None = None
 
     def __init__(self, variant: CaseVariant, project: Path, chain: tuple[str, ...]) -> None:
         self.first_seed = 0 if variant.replicate is None else variant.replicate.first_seed

@@ -6,10 +6,10 @@ from .calibration import calibration_json as calibration_json
 from .calibration import calibration_yaml as calibration_yaml
 from .calibration import describe_uncalibrated as describe_uncalibrated
 from .calibration import render_calibrations as render_calibrations
-from .case_detail import MAX_DETAIL_POSITIONS as MAX_DETAIL_POSITIONS
 from .case_detail import count_rows as count_rows
-from .case_detail import position_rows as position_rows
 from .case_detail import tolerance_rows as tolerance_rows
+from .case_values import MAX_DETAIL_POSITIONS as MAX_DETAIL_POSITIONS
+from .case_values import position_rows as position_rows
 from .causes.bisection import bisection_json as bisection_json
 from .causes.bisection import describe_bisection_step as describe_bisection_step
 from .causes.bisection import render_bisection as render_bisection

@@ -5,14 +5,15 @@ The page's script draws the description. Everything in it is text or a number.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from math import isfinite
 from statistics import fmean
 from typing import Any
 
 from precreg.measure import METRICS, merge_histograms, metric_named, metric_ratio
+from precreg.report.case_context import CaseContext, environment_rows, history_of, links_of, reproduce_command
+from precreg.report.case_values import MAX_DETAIL_POSITIONS, bit_rows, map_of_errors, worst_rows
 from precreg.report.causes import diagnosis_rows
 from precreg.report.describe import (
     failing_rules,
@@ -29,27 +30,30 @@ from precreg.types import (
     Histogram,
     Metric,
     MetricDescription,
-    Positions,
     RepeatDifference,
-    Scalar,
     Tolerance,
     described_metric,
     format_distinct,
     format_duration,
     format_number,
-    unravel_index,
 )
 from precreg.verdict import allowed_ratio, seed_means
 
-# Worst positions of one output over all seeds; record.json has the others.
-MAX_DETAIL_POSITIONS = 20
 
+def describe_case(
+    result: CaseResult, known: Mapping[str, Diagnosis] | None = None, context: CaseContext | None = None
+) -> dict[str, Any]:
+    """Describe a case in full; tables are lists of rows of text. `known` are the diagnoses of the run.
 
-def describe_case(result: CaseResult, known: Mapping[str, Diagnosis] | None = None) -> dict[str, Any]:
-    """Describe a case in full; tables are lists of rows of text. `known` are the diagnoses of the run."""
+    `context` has the facts of the run: links need its commit, and the command its criteria.
+    """
+    context = context or CaseContext()
     verdict, failure = result.verdict, result.outcome.execution.failure
     return {
         "message": verdict.message,
+        "command": reproduce_command(result, context),
+        "links": links_of(result, context),
+        "history": history_of(result, context),
         "notes": [*finding_notes(verdict), *(f"rule: {rule}" for rule in failing_rules(verdict))],
         "diagnosis": [] if result.diagnosis is None else diagnosis_rows(result.diagnosis, known),
         "findings": list(_case_findings(result)),
@@ -57,6 +61,7 @@ def describe_case(result: CaseResult, known: Mapping[str, Diagnosis] | None = No
         "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],
         "failure": failure.detail if failure else "",
         "facts": list(_facts(result)),
+        "environment": environment_rows(result),
         "baseline": list(_baseline_facts(result)),
         "digests": list(_digests(result)),
     }
@@ -99,10 +104,13 @@ def _output(name: str, result: CaseResult) -> dict[str, Any]:
         "standard": result.tolerances[name].standard if name in result.tolerances else None,
         "errors": _histogram(merge_histograms(c.histogram for c in comparisons if c.histogram is not None)),
         "accepted": _histogram(sketch) if sketch else None,
+        "map": map_of_errors(comparisons),
         "heat": _heat(comparisons),
         "length": first.shape[-1] if first.shape else 1,
-        "worst": _worst(comparisons),
-        "nonFinite": [row[:-1] for c in comparisons for row in position_rows(c, c.non_finite)][:MAX_DETAIL_POSITIONS],
+        "worst": worst_rows(comparisons),
+        "nonFinite": [row[:4] + row[6:] for c in comparisons for row in bit_rows(c, c.non_finite)][
+            :MAX_DETAIL_POSITIONS
+        ],
     }
 
 
@@ -113,7 +121,16 @@ def _about(comparison: Comparison, seeds: int) -> str:
 
 
 def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -> Iterator[list[str]]:
-    """Yield metric, unit, means over the seeds now and then, their ratio, and the reason if the verdict names it."""
+    """Yield metric, unit, means over the seeds now and then, their ratio, the allowed value, and the verdict's reason.
+
+    The metrics that the verdict names come first, then those with an allowed value, and then all others.
+    """
+    rows = list(_metric_rows(name, comparisons, result))
+    yield from sorted(rows, key=lambda row: (not row[-1], not row[-2]))
+
+
+def _metric_rows(name: str, comparisons: Sequence[Comparison], result: CaseResult) -> Iterator[list[str]]:
+    allowed = _allowed_values(result.tolerances.get(name), comparisons[0].described)
     entry = result.baseline.entry.outputs.get(name) if result.baseline else None
     reasons = {finding.metric: finding.reason for finding in result.verdict.findings if finding.output == name}
     for metric in (*METRICS.values(), *map(described_metric, comparisons[0].described)):
@@ -125,7 +142,17 @@ def _metrics(name: str, comparisons: Sequence[Comparison], result: CaseResult) -
             current, baseline = seed_means(seeds, entry, metric.name) if entry else (None, None)
             current = fmean(known) if current is None else current
             figures = [*format_distinct([current, baseline]), format_metric_ratio(metric, current, baseline)]
-            yield [metric.name, metric.unit.removeprefix("1"), *figures, reasons.get(metric.name, "")]
+            unit, limits = metric.unit.removeprefix("1"), allowed.get(metric.name, "")
+            yield [metric.name, unit, *figures, limits, reasons.get(metric.name, "")]
+
+
+def _allowed_values(tolerance: Tolerance | None, described: Sequence[MetricDescription]) -> dict[str, str]:
+    """Return the limits of each metric that a tolerance judges, in words, by the metric's name."""
+    limits = defaultdict[str, list[str]](list)
+    # The first two rows are rtol and atol, which the match ratio is made of.
+    for row in [] if tolerance is None else islice(tolerance_rows(tolerance, described), 2, None):
+        limits[row[0].rpartition(": ")[2]].append(row[1])
+    return {name: ", ".join(dict.fromkeys(texts)) for name, texts in limits.items()}
 
 
 def format_metric_ratio(metric: Metric, current: float | None, baseline: float | None) -> str:
@@ -173,36 +200,6 @@ def _heat(comparisons: Sequence[Comparison]) -> list[str]:
     return [format_number(fmean(group), 3) for group in zip(*strips, strict=False)]
 
 
-def _worst(comparisons: Sequence[Comparison]) -> list[list[str]]:
-    """Return the worst positions over all seeds: seed, index, actual, reference, |actual - reference|."""
-    rows = [row for comparison in comparisons for row in position_rows(comparison, comparison.worst)]
-    # Each seed has its own worst positions. The sort makes them one list, so that one bad seed fills it.
-    rows.sort(key=lambda row: -float(row[-1] or 0))
-    return rows[:MAX_DETAIL_POSITIONS]
-
-
-def position_rows(comparison: Comparison, positions: Positions | None) -> Iterator[list[str]]:
-    """Yield the first positions, which are the worst of their seed."""
-    if positions is None:
-        return
-    elements = zip(positions.index, positions.actual, positions.reference, strict=True)
-    for index, actual, reference in islice(elements, MAX_DETAIL_POSITIONS):
-        place = ", ".join(map(str, unravel_index(index, comparison.shape)))
-        yield [str(comparison.seed), f"[{place}]", *_pair(actual, reference)]
-
-
-def _pair(actual: Scalar, reference: Scalar) -> list[str]:
-    """Write two values and their distance; a value that JSON stores as text, such as "nan", has no distance."""
-    # JSON has no NaN and no infinity, so records store them as text.
-    if isinstance(actual, str) or isinstance(reference, str):
-        return [str(actual), str(reference), ""]
-    # Integers beyond 2^53 keep every digit, and their difference is exact.
-    if isinstance(actual, int) and isinstance(reference, int):
-        return [str(actual), str(reference), str(abs(actual - reference))]
-    distance = abs(actual - reference)
-    return [*format_distinct([actual, reference], digits=6), format_number(distance) if isfinite(distance) else ""]
-
-
 def _facts(result: CaseResult) -> Iterator[list[str]]:
     yield ["held against", f"a {result.role}"]
     yield ["suite", str(result.source)]
@@ -231,8 +228,6 @@ def _baseline_facts(result: CaseResult) -> Iterator[list[str]]:
     if result.paired is not None:
         yield ["judged by", describe_judge(result)]
     yield ["fingerprint", entry.fingerprint]
-    if baseline.change:
-        yield ["different here", baseline.change]
     yield from (["digits", line.removeprefix("digits").strip()] for line in describe_digits(result))
     yield ["subject's time", format_duration(entry.duration_s)]
 

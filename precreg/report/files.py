@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
+from precreg.report.context import add_context
 from precreg.report.findings import add_messages
 from precreg.report.html import render_run_html
 from precreg.report.page_words import DEFAULT_LANGUAGE, Language
@@ -80,5 +81,9 @@ def explain_case(
 
 
 RUN_OUTPUTS = RunOutputs(
-    explain=explain_case, add_messages=add_messages, make_folder=make_reports_folder, write=write_reports
+    explain=explain_case,
+    add_messages=add_messages,
+    make_folder=make_reports_folder,
+    write=write_reports,
+    add_context=add_context,
 )

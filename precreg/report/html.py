@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from precreg.report.case_context import context_of, reproduce_command
 from precreg.report.case_detail import position_rows
 from precreg.report.causes import brief_diagnosis, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
@@ -122,10 +123,10 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         **_printed(record, results),
-        "style": Markup(_joined("report.css", "run.css", *(["studies.css"] if found else []))),
+        "style": Markup(_joined("report.css", "run.css", "case.css", *(["studies.css"] if found else []))),
         **page_script("case.js", "report.js"),
         "data": json_for_script(page_data(results, every)),
-        "details": pack_details(results, diagnoses_of(record)),
+        "details": pack_details(results, diagnoses_of(record), context_of(record)),
     }
 
 
@@ -213,7 +214,7 @@ def _changes(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]
 def _printed(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
     """Return the worst failed cases and errors in full, for paper; a screen does not show them."""
     failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
-    known = diagnoses_of(record)
+    known, context = diagnoses_of(record), context_of(record)
     return {
         "failed": len(failed),
         "printed": [
@@ -228,7 +229,7 @@ def _printed(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]
                 "positions": _printed_positions(result),
                 "tail": failure_tail(result),
                 "provenance": describe_provenance(result),
-                "command": f"precreg run {quote(result.id)}",
+                "command": reproduce_command(result, context),
             }
             for result in failed[:MAX_PRINTED_CASES]
         ],

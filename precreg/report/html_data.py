@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS
+from precreg.report.case_context import CaseContext
 from precreg.report.case_detail import describe_case
 from precreg.report.describe import finding_rows
 from precreg.report.groups import LossSize, ResultGroup, measure_loss
@@ -145,7 +146,7 @@ def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
     return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
 
 
-def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> PageDetails:
+def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], context: CaseContext) -> PageDetails:
     """Describe the worst cases for their panels; `results` are sorted, `known` are the diagnoses of the run."""
     from markupsafe import Markup
 
@@ -154,7 +155,7 @@ def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) 
     size = packed = 0
     for result in _with_details(results):
         # Encoded once here: its size decides, and the same bytes go into the page.
-        encoded = msgspec.json.encode(describe_case(result, known))
+        encoded = msgspec.json.encode(describe_case(result, known, context))
         size += len(encoded)
         packed += len(packer.compress(encoded))
         # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limits cut the least important

@@ -23,6 +23,7 @@ from precreg.errors import UserError
 from precreg.measure import (
     add_analyzer_metrics,
     add_benchmark,
+    add_error_maps,
     add_worst_metrics,
     compare_arrays,
     compare_runs,
@@ -239,10 +240,9 @@ def _finish_seed(
         enter_stage(Activity.MEASURING, seed)
         # Most planted faults leave an output's bits as they are: a self-test measures the same bits once.
         comparisons, missing = computation.reuse(
-            f"measured {actual_digest}",
-            seed,
-            lambda: _compare_seed(case, seed, actual.runs, oracle, chain),
+            f"measured {actual_digest}", seed, lambda: _compare_seed(case, seed, actual.runs, oracle, chain)
         )
+        comparisons = add_error_maps(comparisons, actual.runs[-1], oracle, actual.digests, computation.accepted)
         comparisons = add_sample_digits(case, comparisons, actual.runs[-1], samples, oracle)
         computation.observe(actual.runs, oracle)
         # Recorded outputs count as inputs: another recording makes the baseline stale, as other inputs do.

@@ -41,6 +41,8 @@ class CaseComputation(Protocol):
 
     # The first of the seeds that inputs are drawn from.
     first_seed: int
+    # The accepted digests of the case's outputs, which need no map of errors; None measures no maps.
+    accepted: Sequence[str] | None
 
     def reuse(self, step: str, seed: int, compute: Callable[[], _T]) -> _T:
         """Return `compute()`, or the result that another variant of the case kept of the same step."""
@@ -62,6 +64,9 @@ class PlainComputation:
     """Computes a case as its suite defines it, and keeps nothing."""
 
     first_seed = 0
+
+    def __init__(self, accepted: Sequence[str] | None = None) -> None:
+        self.accepted = accepted
 
     def reuse(self, step: str, seed: int, compute: Callable[[], _T]) -> _T:
         """Return `compute()`."""

@@ -16,7 +16,8 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from precreg.baseline import BaselineLookup, explain_baseline, read_environment_facts
+from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
+from precreg.environment import detect_environment
 from precreg.run.journal import Journal
 from precreg.run.worker import CaseRunner, CaseTask, run_in_process
 from precreg.subject import kind_named, prepare_computation
@@ -63,6 +64,8 @@ class Plan(Struct, frozen=True):
     done: dict[str, Outcome] = field(default_factory=dict)
     # The function of a self-test that runs its cases; None runs each case as its suite defines it.
     runner: CaseRunner | None = None
+    # The accepted digests of outputs by case id: other outputs get a map of their errors, if the case has an entry.
+    accepted: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
@@ -84,7 +87,7 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
-    task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner)
+    task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner, accepted=plan.accepted)
     prepare_cases(cases, plan.project)
     if plan.jobs == IN_PROCESS:
         return run_in_process(cases, task)
@@ -112,6 +115,7 @@ def run_and_judge(cases: Sequence[Case], plan: Plan, policy: Policy, baselines: 
     """
     accepted = AcceptedBaselines(plan.project, plan.environment, baselines).read(cases)
     by_id = {case.id: case for case in cases}
+    plan = replace(plan, accepted=accepted.digests(cases))
     for outcome in run_cases(cases, plan):
         yield accepted.judge(by_id[outcome.case], outcome, policy)
 
@@ -139,6 +143,11 @@ class AcceptedBaselines:
             self._found[key] = explain_baseline(baseline, self._known, environment)
         return self._found[key]
 
+    def digests(self, cases: Iterable[Case]) -> dict[str, tuple[str, ...]]:
+        """Return the digests of the accepted outputs of each case; none for a case without a baseline."""
+        found = ((case.id, self.of(case, self._environment)) for case in cases)
+        return {id: () if each is None else tuple(_output_digests(each)) for id, each in found}
+
     def judge(self, case: Case, outcome: Outcome, policy: Policy) -> CaseResult:
         """Judge an outcome by the tolerances and the baseline of its case."""
         # Only the outcome shows whether the case computed on an accelerator, and on which one.
@@ -157,6 +166,36 @@ class AcceptedBaselines:
     @cached_property
     def _known(self) -> dict[str, dict[str, str]]:
         return read_environment_facts(self._project)
+
+
+class CaseJudge:
+    """Judge the cases of one project one by one, in this process; every file of baselines is read once."""
+
+    def __init__(
+        self, project: Path, *, environment: str | None, ci: bool, baselines: BaselineLookup | None = None
+    ) -> None:
+        """Detect the environment; `baselines` are the project's by default. Raises UserError (bad-value)."""
+        self.project, self.environment = project, detect_environment(environment)
+        self.baselines: BaselineLookup = Baselines(project) if baselines is None else baselines
+        self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
+        self._accepted = AcceptedBaselines(project, self.environment, self.baselines)
+
+    def run(self, case: Case) -> CaseResult:
+        """Run a case in this process, measure it and judge it. Timeouts are not enforced."""
+        task = CaseTask(self.project, self.environment.chain, accepted=self._accepted.digests([case]))
+        return self.judge(case, next(run_in_process([case], task)))
+
+    def judge(self, case: Case, outcome: Outcome) -> CaseResult:
+        """Judge a measured outcome. Raises UserError for baselines that cannot be read."""
+        return self._accepted.judge(case, outcome, self.policy)
+
+    def baseline(self, case: Case) -> Baseline | None:
+        """Look up the accepted baseline of a case in the run's environment; None if it has none."""
+        return self._accepted.of(case, self.environment)
+
+
+def _output_digests(baseline: Baseline) -> Iterator[str]:
+    return (digest for output in baseline.entry.outputs.values() for digest in output.digests)
 
 
 def judge_outcome(

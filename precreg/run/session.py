@@ -15,13 +15,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from precreg import __version__
 from precreg.baseline import (
     BASELINES_FOLDER,
-    BaselineLookup,
     Baselines,
     find_cumulative_losses,
     losses_elsewhere,
@@ -35,6 +34,7 @@ from precreg.environment import (
     detect_environment,
     limit_blas_threads,
     project_name,
+    source_links,
     with_accelerators,
 )
 from precreg.errors import UserError
@@ -45,20 +45,17 @@ from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
 from precreg.run.other_version import checked_out_version, other_commit
 from precreg.run.pair import pair_budget, paired_results
-from precreg.run.pipeline import IN_PROCESS, AcceptedBaselines, Plan, run_and_judge, run_warnings
-from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge, run_warnings
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
 from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
     RECORD_SCHEMA,
-    Baseline,
     Case,
     CaseResult,
     ChosenRevision,
     GitState,
     OracleFact,
-    Outcome,
     RunRecord,
     RunWarning,
     SameOracles,
@@ -134,14 +131,16 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 class RunOutputs(NamedTuple):
     """Functions of rooms above this one that a session calls. `precreg.report.RUN_OUTPUTS` lists them for all callers.
 
-    `explain` diagnoses a failed case. `add_messages` writes the sentences of a record's facts. `make_folder` makes the
-    folder of the reports; `write` fills it and returns the paths of the files.
+    `explain` diagnoses a failed case. `add_context` adds to the results that people look at, those of cases of a
+    project, where their code is and which values they had before. `add_messages` writes the sentences of a record's
+    facts. `make_folder` makes the folder of the reports; `write` fills it and returns the paths of the files.
     """
 
     explain: DiagnoseCase
     add_messages: Callable[[RunRecord], RunRecord]
     make_folder: Callable[[Path], None]
     write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
+    add_context: Callable[[RunRecord, Sequence[Case], Path], RunRecord] = lambda record, _cases, _project: record
 
 
 # Shows progress: takes the results as they come and their number, and passes the results through.
@@ -363,7 +362,7 @@ class Session:
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
-        record = self._outputs.add_messages(record)
+        record = self._outputs.add_messages(self._outputs.add_context(record, cases, request.project))
         written = self._outputs.write(record, folder, request.junit_dialect)
         try:
             if self._is_writable:
@@ -411,7 +410,7 @@ def begin_record(project: Path, selection: dict[str, Any], *, environment: str |
     """Return the record of a run before its first case. Empty values of `selection` are left out.
 
     `environment` is a label as `detect_environment` takes it. If git refuses to read the repository, the record has a
-    warning and no commit.
+    warning and no commit. Raises UserError (bad-value) for the label, and for a template of links that is no URL.
     """
     git, warnings = _git_state(project)
     return RunRecord(
@@ -425,6 +424,7 @@ def begin_record(project: Path, selection: dict[str, Any], *, environment: str |
         selection={name: value for name, value in selection.items() if value},
         ci=ci,
         folder=escape_surrogates(project_folder(project)),
+        links=source_links(os.environ) or UNSET,
         results=(),
         warnings=warnings,
     )
@@ -465,31 +465,6 @@ def finish_record(
         ),
         studies=tuple(studies[suite] for suite in sorted(studies)),
     )
-
-
-class CaseJudge:
-    """Judge the cases of one project one by one, in this process; every file of baselines is read once."""
-
-    def __init__(
-        self, project: Path, *, environment: str | None, ci: bool, baselines: BaselineLookup | None = None
-    ) -> None:
-        """Detect the environment; `baselines` are the project's by default. Raises UserError (bad-value)."""
-        self.project, self.environment = project, detect_environment(environment)
-        self.baselines: BaselineLookup = Baselines(project) if baselines is None else baselines
-        self.policy = Policy(ci=ci, baselines=self.baselines.number(self.environment.chain))
-        self._accepted = AcceptedBaselines(project, self.environment, self.baselines)
-
-    def run(self, case: Case) -> CaseResult:
-        """Run a case in this process, measure it and judge it. Timeouts are not enforced."""
-        return self.judge(case, next(run_in_process([case], CaseTask(self.project, self.environment.chain))))
-
-    def judge(self, case: Case, outcome: Outcome) -> CaseResult:
-        """Judge a measured outcome. Raises UserError for baselines that cannot be read."""
-        return self._accepted.judge(case, outcome, self.policy)
-
-    def baseline(self, case: Case) -> Baseline | None:
-        """Look up the accepted baseline of a case in the run's environment; None if it has none."""
-        return self._accepted.of(case, self.environment)
 
 
 def _git_state(project: Path) -> tuple[GitState | None, tuple[UnknownCommit, ...]]:

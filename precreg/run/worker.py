@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO, TextIOWrapper
@@ -76,12 +76,14 @@ class CaseTask(NamedTuple):
     """The cases of a project in an environment, as the task of workers; `runner` is None for a plain run.
 
     With `trees`, `project` lies in the checkout of another version, and imports from the working tree lead there.
+    `accepted` has the accepted digests of the outputs of each case whose errors may be mapped (`add_error_maps`).
     """
 
     project: Path
     chain: tuple[str, ...]
     trees: TreePair | None = None
     runner: CaseRunner | None = None
+    accepted: Mapping[str, tuple[str, ...]] = {}
 
     def prepare(self) -> None:
         """Lead imports to the other version, if any, import the runner, and start the process of the oracles."""
@@ -143,8 +145,9 @@ class CaseTask(NamedTuple):
         # Late, because the parent of workers imports this module too. It never computes, and without numpy it starts
         # the server early enough to limit the threads of BLAS there.
         from precreg.run.case_run import run_case
+        from precreg.run.computation import PlainComputation
 
-        return run_case
+        return lambda case, project, chain: run_case(case, project, chain, PlainComputation(self.accepted.get(case.id)))
 
 
 def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:

@@ -99,9 +99,14 @@ from .oracle import OraclePatched as OraclePatched
 from .oracle import OracleResults as OracleResults
 from .oracle import OracleResultsChanged as OracleResultsChanged
 from .oracle import OracleUncompared as OracleUncompared
+from .outcome import MAP_EMPTY as MAP_EMPTY
+from .outcome import MAP_EXACT as MAP_EXACT
+from .outcome import MAP_LEVELS as MAP_LEVELS
+from .outcome import MAP_MISMATCHED as MAP_MISMATCHED
 from .outcome import AxisGroups as AxisGroups
 from .outcome import Comparison as Comparison
 from .outcome import ElementDigits as ElementDigits
+from .outcome import ErrorGrid as ErrorGrid
 from .outcome import Execution as Execution
 from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
@@ -145,12 +150,14 @@ from .record import BaselineEntry as BaselineEntry
 from .record import BaselineOutput as BaselineOutput
 from .record import CaseResult as CaseResult
 from .record import ChosenRevision as ChosenRevision
+from .record import EarlierValue as EarlierValue
 from .record import Environment as Environment
 from .record import FixedInputs as FixedInputs
 from .record import GitState as GitState
 from .record import KeptSums as KeptSums
 from .record import KnownBad as KnownBad
 from .record import KnownBadCase as KnownBadCase
+from .record import MetricHistory as MetricHistory
 from .record import NoAcceptedVersion as NoAcceptedVersion
 from .record import OtherVersionFailed as OtherVersionFailed
 from .record import OtherVersionInputs as OtherVersionInputs
@@ -160,6 +167,7 @@ from .record import PairProblem as PairProblem
 from .record import PresentVersionFailed as PresentVersionFailed
 from .record import RunDiagnoses as RunDiagnoses
 from .record import RunRecord as RunRecord
+from .record import SourceLinks as SourceLinks
 from .record import UnsteadyVersion as UnsteadyVersion
 from .record import case_chain as case_chain
 from .record import decisive_facts as decisive_facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from string import ascii_letters
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -131,6 +132,23 @@ class Histogram(Struct, frozen=True):
             raise ValueError(f"expected a count for each of {len(self.bins)} bins but got {len(self.counts)}")
 
 
+# Letters of an ErrorGrid, the largest mean first, four an octave; the last one stands for all smaller means, too.
+MAP_LEVELS = ascii_letters
+# Characters of cells without a level: no finite pair, a NaN or an infinity on one side only, and no error.
+MAP_EMPTY, MAP_MISMATCHED, MAP_EXACT = ".", "!", "0"
+
+
+class ErrorGrid(Struct, frozen=True):
+    """Mean |actual - reference| in at most 32 x 32 cells of the last two axes, over the finite pairs of all others.
+
+    Cells are those of measure/heatmap.py. `rows` has a text for each row of cells, with a character for each cell: the
+    letter MAP_LEVELS[k] stands for means above largest * 2^(-(k + 1) / 4), and at most largest * 2^(-k / 4).
+    """
+
+    largest: float
+    rows: tuple[str, ...]
+
+
 class AxisGroups(Struct, frozen=True):
     """Sums over the finite pairs in the G = min(L, 16) groups of one axis of length L.
 
@@ -209,6 +227,8 @@ class Comparison(Struct, frozen=True):
     figures: RecordedFigures | None = None
     # The digits under random noise; unset without `stochastic:`, so that the records of other cases keep their bytes.
     digits: SignificantDigits | UnsetType = UNSET
+    # Unset for results that passed, and for bits that were accepted, so that records stay small.
+    error_map: ErrorGrid | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse positions outside the output. Raises ValueError."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
@@ -350,6 +350,34 @@ class PairedRun(Struct, frozen=True):
         return not self.judged and (self.cause is not None or bool(self.problem))
 
 
+class EarlierValue(Struct, frozen=True, array_like=True):
+    """The mean of a metric over the seeds at an earlier run; None if the case failed there without a value."""
+
+    commit: str
+    started: str
+    value: float | None
+
+
+class MetricHistory(Struct, frozen=True):
+    """The values of the metric that failed a case, or of one that improved, at the runs before this one, oldest first.
+
+    They are of this environment and definition. `limit` is the largest allowed value, or the smallest of a metric whose
+    larger values are better; None where no single number limits the metric.
+    """
+
+    output: str
+    metric: str
+    values: tuple[EarlierValue, ...]
+    limit: float | None = None
+
+
+class SourceLinks(Struct, frozen=True):
+    """Templates of URLs to a line of a file and to a commit, with {commit}, {path} and {line}; empty if unknown."""
+
+    source: str = ""
+    commit: str = ""
+
+
 class CaseResult(Struct, frozen=True):
     """One case of a run record: its identity, measurements, baseline, and verdict."""
 
@@ -377,6 +405,10 @@ class CaseResult(Struct, frozen=True):
     accepted: Baseline | None = None
     # The causes of a failure; None if the run did not diagnose the case.
     diagnosis: Diagnosis | None = None
+    # The line that defines the subject; unset for cases that passed, and where no file of the project defines it.
+    subject: Location | UnsetType = UNSET
+    # Unset for cases that passed, and without a history of the case.
+    history: MetricHistory | UnsetType = UNSET
 
     @property
     def stored(self) -> Baseline | None:
@@ -430,3 +462,7 @@ class RunRecord(Struct, frozen=True):
     pair_revision: ChosenRevision | None = None
     # None if no case failed with errors to explain, if --diagnose is 0, and in old records.
     diagnosed: RunDiagnoses | None = None
+    # Unset if neither CI nor a variable gives the addresses.
+    links: SourceLinks | UnsetType = UNSET
+    # The error of a history that the run could not read; unset without one.
+    history_problem: str | UnsetType = UNSET

@@ -149,6 +149,8 @@ def test_where_repeats_differ_is_a_table(opened):
 
 def test_a_link_to_a_case_shows_all_that_is_known_of_it(opened):
     browser = opened(road(), "unit/row_sum/float16-8x256")
+    for each in all_of(browser, "#detail details"):
+        each.find_element(BY_CSS, "summary").click()
     text = detail(browser)
     for part in (
         "suites/unit/row_sum.yaml:14",

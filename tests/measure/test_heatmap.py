@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from precreg.errors import UserError
 from precreg.measure import heatmap
 from precreg.measure.comparison import compare_arrays
-from precreg.measure.heatmap import MAX_CELLS, heat_map
+from precreg.measure.heatmap import MAX_CELLS, add_error_maps, heat_map
+from precreg.types.outcome import ErrorGrid
 
 
 def slowly(actual, reference):
@@ -120,3 +122,37 @@ def test_a_mapped_file_is_read_chunk_by_chunk(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 32e6, "33 MB a side would have to be copied to be flat"
+
+
+def recorded(actual, reference, accepted=(), digest="d"):
+    compared = compare_arrays(actual, reference, rtol=1e-3, atol=0)
+    (found,) = add_error_maps([compared], {"out": actual}, {"out": reference}, {"out": digest}, accepted)
+    return found.error_map
+
+
+def test_a_recorded_map_has_letters_of_a_quarter_octave():
+    reference = np.ones((2, 4))
+    actual = reference + np.array([[1, 0.5, 0.25, 0], [1 / 1024, 1e-9, np.nan, 0.75]])
+    reference[0, 3] = actual[0, 3] = np.inf
+    assert recorded(actual, reference) == ErrorGrid(1.0, ("aei.", "OZ!b"))
+
+
+def test_a_recorded_map_has_at_most_32_cells_an_axis_for_any_chunks(monkeypatch):
+    reference = np.random.default_rng(1).normal(size=(3, 70, 45))
+    actual = reference * 1.01
+    whole = recorded(actual, reference)
+    assert (len(whole.rows), {len(row) for row in whole.rows}) == (32, {32})
+    monkeypatch.setattr(heatmap, "HEAT_MAP_CHUNK", 50)
+    assert recorded(actual, reference) == whole
+
+
+def test_only_bits_that_nobody_accepted_are_mapped():
+    reference = np.ones(8)
+    near, far = reference * (1 + 1e-6), reference * 1.1
+    assert recorded(far, reference, accepted=None) is UNSET
+    assert recorded(far, reference, accepted=("d",)) is UNSET
+    assert recorded(near, reference, accepted=("other",)).rows == ("aaaaaaaa",)
+    assert recorded(near, reference) is UNSET
+    assert recorded(far, reference).rows == ("aaaaaaaa",)
+    assert recorded(reference, reference, accepted=("other",)) is UNSET
+    assert recorded(far[:1], reference[:1]) is UNSET

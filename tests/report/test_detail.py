@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.measure.metrics import METRICS
-from precreg.report.case_detail import MAX_DETAIL_POSITIONS, describe_case, format_metric_ratio, unravel_index
-from precreg.types.outcome import Positions
-from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed
+from precreg.report.case_context import CaseContext, context_of, links_of, reproduce_command
+from precreg.report.case_detail import describe_case, format_metric_ratio
+from precreg.report.case_values import MAX_DETAIL_POSITIONS, hex_bits, ulp_distance
+from precreg.types.case import Location
+from precreg.types.outcome import ErrorGrid, Positions, unravel_index
+from precreg.types.record import EarlierValue, MetricHistory, SourceLinks
+from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed, run_of
 
 
 def with_comparisons(case, *changes):
@@ -27,20 +31,22 @@ def output(case):
 
 def test_metrics_are_means_over_the_seeds_beside_the_baselines():
     assert output(regressed())["metrics"] == [
-        ["mean_abs_error", "value", "0.1175", "0.024", "4.9", "regressed"],
-        ["rms_error", "value", "0.1405", "0.0299", "4.7", "regressed"],
-        ["bias", "value", "-0.05875", "", "", ""],
-        ["match_ratio", "", "1", "", "", ""],
+        ["mean_abs_error", "value", "0.1175", "0.024", "4.9", "≤ 1.1 × baseline", "regressed"],
+        ["rms_error", "value", "0.1405", "0.0299", "4.7", "≤ 1.1 × baseline", "regressed"],
+        ["match_ratio", "", "1", "", "", "≥ 1", ""],
+        ["bias", "value", "-0.05875", "", "", "", ""],
     ]
 
 
 def test_only_as_many_seeds_are_compared_as_the_baseline_has():
     three = with_comparisons(regressed(), *({"metrics": {"rms_error": value}} for value in (1.0, 2.0, 600.0)))
-    assert output(three)["metrics"] == [["rms_error", "value", "1.5", "0.0299", "50.2", "regressed"]]
+    assert output(three)["metrics"] == [
+        ["rms_error", "value", "1.5", "0.0299", "50.2", "≤ 1.1 × baseline", "regressed"]
+    ]
 
 
 def test_without_a_baseline_there_are_the_current_figures():
-    assert output(proposed())["metrics"][0] == ["mean_abs_error", "value", "0.03", "", "", ""]
+    assert output(proposed())["metrics"][0] == ["mean_abs_error", "value", "0.03", "", "", "≤ 1.1 × baseline", ""]
 
 
 def test_an_improved_metric_says_so():
@@ -92,9 +98,9 @@ def test_the_worst_positions_of_all_seeds_come_first():
     other = Positions([4], [3.0], [1.0])
     case = with_comparisons(regressed(), *({"shape": (2, 3), "worst": worst} for worst in (one, other)))
     assert output(case)["worst"] == [
-        ["1", "[1, 1]", "3", "1", "2"],
-        ["0", "[1, 2]", "1.5", "1", "0.5"],
-        ["0", "[0, 0]", "1.25", "1", "0.25"],
+        ["1", "[1, 1]", "3", "1", "2", "2048", "0x4200", "0x3c00"],
+        ["0", "[1, 2]", "1.5", "1", "0.5", "512", "0x3e00", "0x3c00"],
+        ["0", "[0, 0]", "1.25", "1", "0.25", "256", "0x3d00", "0x3c00"],
     ]
 
 
@@ -106,7 +112,7 @@ def test_positions_are_bounded():
 
 def test_values_one_ulp_apart_look_different():
     near = Positions([0], [0.1], [float(np.nextafter(0.1, 1))])
-    ((_, _, actual, reference, distance),) = output(with_comparisons(regressed(), {"worst": near}))["worst"]
+    ((_, _, actual, reference, distance, *_),) = output(with_comparisons(regressed(), {"worst": near}))["worst"]
     assert float(actual) != float(reference)
     assert distance == "1.388e-17"
 
@@ -114,8 +120,8 @@ def test_values_one_ulp_apart_look_different():
 def test_values_that_json_has_no_number_for_stand_as_they_are():
     mixed = Positions([0, 1, 2], ["nan", 2**62 + 1, 1e308], [1.0, 2**62, -1e308])
     shown = output(with_comparisons(regressed(), {"non_finite": mixed, "worst": mixed}))
-    assert shown["nonFinite"][0] == ["0", "[0]", "nan", "1.0"]
-    assert sorted(row[-1] for row in shown["worst"]) == ["", "", "1"]
+    assert shown["nonFinite"][0] == ["0", "[0]", "nan", "1.0", "0x7e00", "0x3c00"]
+    assert sorted(row[4] for row in shown["worst"]) == ["", "", "1"]
 
 
 @given(st.lists(st.integers(1, 5), max_size=4))
@@ -173,3 +179,101 @@ def test_where_repeats_differ_is_a_table():
         ["rest", "1", "1 and 3", "", "", "", ""],
     ]
     assert describe_case(passed())["repeats"] == []
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "int8", "int32", "uint16", "complex64", "complex128"]
+)
+def test_bits_are_those_of_numpy(dtype):
+    for value in (1, 3, 100) if "u" in dtype else (1, -2, 100):
+        element = np.array(value, dtype)
+        size = element.itemsize // (2 if element.dtype.kind == "c" else 1)
+        parts = element.reshape(1).view(f"u{size}")
+        text = str(element[()]) if element.dtype.kind == "c" else element.item()
+        assert hex_bits(text, dtype) == " ".join(f"0x{int(part):0{2 * size}x}" for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [("1.5", "longdouble"), (1.5, "int8"), ("nan", "int8"), ("x", "complex64")]
+)
+def test_values_without_bits_in_the_dtype_have_none(value, dtype):
+    assert hex_bits(value, dtype) == ""
+
+
+def test_the_distance_in_ulp_is_exact():
+    assert ulp_distance(float(np.nextafter(np.float32(0.1), 1)), float(np.float32(0.1)), "float32") == 1
+    assert ulp_distance(3, 1, "int8") is None
+    assert ulp_distance("nan", 1.0, "float32") is None
+    value = np.complex64(0.1 + 0.3j)
+    assert ulp_distance(str(value), str(np.complex128(value)), "complex64") == 0
+
+
+def with_grid(*rows, largest=1.0):
+    return with_comparisons(regressed(), {"shape": (4, 4), "error_map": ErrorGrid(largest, rows)})
+
+
+def test_a_map_is_that_of_the_seed_with_the_largest_errors():
+    grids = [ErrorGrid(0.5, ("ab",)), ErrorGrid(2.0, ("ba",))]
+    shown = output(with_comparisons(regressed(), *({"error_map": grid} for grid in grids)))["map"]
+    assert (shown["seed"], list(shown["rows"]), shown["shown"]) == (1, ["ba"], "2")
+    assert output(regressed())["map"] is None
+
+
+@pytest.mark.parametrize("rows", [(), ("ab", "a"), ("",), ("a" * 65,), ("a",) * 65])
+def test_a_map_of_no_sensible_shape_is_left_out(rows):
+    assert output(with_grid(*rows))["map"] is None
+
+
+LINKS = SourceLinks("https://x.org/p/-/blob/{commit}/{path}#L{line}", "https://x.org/p/-/commit/{commit}")
+
+
+def test_links_lead_to_the_suite_the_subject_and_the_commit():
+    case = regressed(subject=Location("kernels/a b.py", 7))
+    assert links_of(case, CaseContext("c0ffee", "sub", LINKS)) == [
+        ["suite", "suites/unit/row_sum.yaml:1", "https://x.org/p/-/blob/c0ffee/sub/suites/unit/row_sum.yaml#L1"],
+        ["subject", "kernels/a b.py:7", "https://x.org/p/-/blob/c0ffee/sub/kernels/a%20b.py#L7"],
+        ["commit", "c0ffee", "https://x.org/p/-/commit/c0ffee"],
+    ]
+    assert [url for _, _, url in links_of(case, context_of(run_of(case)))] == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    "template", ["javascript:alert(1)//{path}", "//x.org/{path}", "data:text/html,{path}", "https:"]
+)
+def test_a_template_of_another_scheme_gives_no_link(template):
+    assert links_of(regressed(), CaseContext("c0ffee", "", SourceLinks(template, template)))[0][2] == ""
+
+
+def test_the_command_repeats_the_verdict():
+    assert reproduce_command(regressed(), CaseContext()) == "precreg run unit/row_sum/float16-8x256"
+    context = CaseContext(folder="a b", against="c0ffee")
+    assert reproduce_command(regressed("[x] $y"), context) == (
+        "precreg --project 'a b' run --against c0ffee 'unit/row_sum/[[]x] $y'"
+    )
+    assert reproduce_command(regressed(definition="pytest-1"), CaseContext()) == "pytest suites/unit/row_sum.yaml"
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "words"),
+    [
+        ((0.01, 0.02, 0.1, None, 0.12), 2, "First bad: commit c2"),
+        ((0.01, 0.1, 0.02), None, "This run is the first beyond the limit: the last of 3 runs before it was within."),
+        ((0.1, 0.2), 0, "Already beyond the limit at the first run shown: commit c0"),
+        ((None, 0.2), 1, "First bad: commit c1"),
+        ((None,), None, "This run is the first"),
+    ],
+)
+def test_the_first_bad_commit_begins_the_last_stretch_beyond_the_limit(values, first, words):
+    earlier = tuple(EarlierValue(f"c{at}", f"2026-11-0{at + 1}", value) for at, value in enumerate(values))
+    case = regressed(history=MetricHistory("out", "mean_abs_error", earlier, 0.03))
+    shown = describe_case(case)["history"]
+    assert shown["first"] == first
+    assert words in shown["sentence"]
+    assert shown["current"] == pytest.approx(0.1175)
+
+
+def test_a_history_that_could_not_be_read_says_why():
+    assert describe_case(regressed(), None, CaseContext(history_problem="no server"))["history"] == {
+        "problem": "no server"
+    }
+    assert describe_case(regressed())["history"] is None

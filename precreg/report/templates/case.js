@@ -12,32 +12,83 @@ function panelOf(one, detail) {
   }
   return [title, element("p", { class: "message" }, detail.message),
     detail.notes.map((note) => element("p", { class: "note" }, note)),
+    command(detail.command),
+    links(detail.links),
     detail.diagnosis.length ? [element("h3", {}, "Why"), facts(detail.diagnosis)] : "",
-    table(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"]),
+    detail.findings.length ? [element("h3", {}, "What failed or changed"),
+      shortened(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"])] : "",
+    course(detail.history),
     detail.repeats.length ? [element("h3", {}, "Where repeats differ"), table(["output", "seed", "runs", "first at", "elements", "not finite", "at most by"], detail.repeats, ["id", "number right", "number", "id", "number right", "number right", "number right"])] : "",
-    detail.failure ? element("pre", { tabindex: "0" }, detail.failure) : "",
+    detail.failure ? [element("h3", {}, "Traceback and output"), element("pre", { tabindex: "0" }, detail.failure)] : "",
     detail.outputs.map(output),
+    detail.environment.length ? [element("h3", {}, "Environment"), facts(detail.environment)] : "",
     element("h3", {}, "Where it comes from"),
     facts(detail.facts),
     detail.baseline.length ? [element("h4", {}, "Baseline"), facts(detail.baseline)] : "",
-    detail.digests.length ? [element("h4", {}, "Digests"), table(["of", "seed", "now", "baseline"], detail.digests, ["id", "number right", "id", "id"])] : "",
+    detail.digests.length ? folded("Digests of inputs and outputs", table(["of", "seed", "now", "baseline"], detail.digests, ["id", "number right", "id", "id"])) : "",
   ].flat(2).filter(Boolean);
 }
 
+// The command to repeat a case. Copying selects the text first, so that a browser that refuses to copy leaves it selected.
+function command(text) {
+  const code = element("code", {}, text);
+  const told = element("output", { class: "copied" });
+  const copy = () => {
+    window.getSelection().selectAllChildren(code);
+    let done = false;
+    try { done = document.execCommand("copy"); } catch { /* the text stays selected */ }
+    told.textContent = done ? "copied" : "selected: press Ctrl+C or \u2318C";
+  };
+  return element("div", { class: "command" }, code, element("button", { type: "button", onclick: copy, "aria-label": "copy the command" }, "copy"), told);
+}
+
+// Addresses come from a record. Only those of the web become links.
+function linked(text, url) {
+  return /^https?:\/\//.test(url) ? element("a", { href: url, rel: "noopener noreferrer" }, text) : text;
+}
+
+function links(places) {
+  return element("dl", { class: "links" }, places.map(([label, text, url]) => (
+    element("div", {}, element("dt", {}, label), element("dd", {}, linked(text, url))))));
+}
+
+function folded(title, ...content) {
+  return element("details", { class: "more" }, element("summary", {}, title), content);
+}
+
+const WORST = ["seed", "index", "actual", "reference", "distance", "ULP", "bits of actual", "bits of reference"];
+const WORST_CLASSES = ["number right", "id", "number right", "number right", "number right", "number right", "bits", "bits"];
+const WRONG = WORST.filter((name) => !["distance", "ULP"].includes(name));
+const WRONG_CLASSES = ["number right", "id", "number right", "number right", "bits", "bits"];
+
 function output(one) {
+  const applies = one.metrics.filter((line) => line[5] || line[6]);
+  const others = one.metrics.filter((line) => !(line[5] || line[6]));
   return [element("h3", {}, "Output ", element("code", {}, one.name)),
     element("p", { class: "note" }, one.about),
-    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), table(["seed", "index", "actual", "reference"], one.nonFinite, ["number right", "id", "number right", "number right"])] : "",
+    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), shortened(WRONG, one.nonFinite, WRONG_CLASSES)] : "",
+    one.worst.length ? [element("h4", {}, "Worst positions"), shortened(WORST, one.worst, WORST_CLASSES)] : "",
     charts(one),
-    heat(one),
-    element("h4", {}, "Metrics, means over the seeds"),
-    table(["metric", "unit", "current", "baseline", "ratio"], one.metrics, ["id", "soft", "number right", "number right", "number right"]),
-    one.worst.length ? [element("h4", {}, "Worst positions"), table(["seed", "index", "actual", "reference", "distance"], one.worst, ["number right", "id", "number right", "number right", "number right"])] : "",
-    element("h4", {}, one.standard ? `Tolerance, standard ${one.standard}` : "Tolerance"),
-    table(["limit on", "limit", "layer", "set at"], one.tolerance, ["id", "number", "", "id"]),
-    element("h4", {}, "Counts over the seeds"),
-    table(["count", "number"], one.counts, ["id", "number right"]),
+    one.map ? grid(one.map) : heat(one),
+    applies.length ? [element("h4", {}, "Metrics that are judged, means over the seeds"), metrics(applies)] : "",
+    others.length ? folded(`${others.length} ${applies.length ? "other " : ""}metric${others.length === 1 ? "" : "s"}, which no limit judges`, metrics(others)) : "",
+    one.tolerance.length ? [element("h4", {}, one.standard ? `Tolerance, standard ${one.standard}` : "Tolerance"),
+      table(["limit on", "limit", "layer", "set at"], one.tolerance, ["id", "number", "", "id"])] : "",
+    one.counts.length ? folded("Counts over the seeds", table(["count", "number"], one.counts, ["id", "number right"])) : "",
   ].flat(2).filter(Boolean);
+}
+
+const SHOWN_ROWS = 5;
+
+// The first rows of a table, worst first, and the others on demand.
+function shortened(names, lines, classes) {
+  const rest = lines.slice(SHOWN_ROWS);
+  return [table(names, lines.slice(0, SHOWN_ROWS), classes),
+    rest.length ? folded(`${rest.length} more`, table(names, rest, classes)) : ""].filter(Boolean);
+}
+
+function metrics(lines) {
+  return table(["metric", "unit", "current", "baseline", "ratio", "allowed"], lines, ["id", "soft", "number right", "number right", "number right", "number right"]);
 }
 
 // Columns without any text are left out; a metric's own row may say that it is worse or better.
@@ -48,7 +99,8 @@ function table(names, lines, classes) {
   const head = element("tr", {}, filledColumns.map((at) => element("th", { scope: "col", class: classes[at].includes("right") ? "right" : null }, names[at])));
   const body = lines.map((line) => element("tr", { class: tone(line) }, filledColumns.map((at) => (
     element("td", { class: classes[at] || null, title: glossary[line[at]] ?? null }, line[at])))));
-  return element("div", { class: "scroll" }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
+  // A wide table scrolls by itself, and the keyboard scrolls what it can focus.
+  return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `table of ${names[0]} and ${names.at(-1)}` }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
 }
 
 function facts(pairs) {
@@ -153,4 +205,74 @@ function heat({ heat: groups, length }) {
   return [element("h4", {}, "Along the last axis"), element("figure", {},
     drawn("svg", { viewBox: `0 0 ${WIDTH * 2} 22`, role: "img", "aria-label": "mean absolute error along the last axis" }, drawn("rect", { class: "heat-ground", width: WIDTH * 2, height: 22 }), cells),
     element("figcaption", {}, `mean |actual \u2212 reference| over all other axes, index 0 to ${length - 1}; the strongest is ${most}`))];
+}
+
+// The map: a character for each cell of the last two axes, as the record has it.
+
+const MAP_LEVELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+// Twelve octaves below the largest mean a cell is as pale as one without an error.
+const MAP_DEPTH = 48;
+
+function grid(map) {
+  const columns = map.rows[0].length, size = Math.min(16, WIDTH * 2 / columns);
+  const [high, wide] = [1, 1, ...map.shape].slice(-2);
+  const cells = map.rows.flatMap((row, y) => [...row].map((level, x) => (
+    cell(level, x * size, y * size, size, `${span(y, map.rows.length, high)}, ${span(x, columns, wide)}: ${words(level, map)}`))));
+  const box = `0 0 ${columns * size} ${map.rows.length * size}`;
+  const over = map.shape.length > 2 ? ", mean over the other axes" : "";
+  const axes = map.shape.length > 1 ? `axis ${map.shape.length - 2} (0 to ${high - 1}) downward, axis ${map.shape.length - 1} (0 to ${wide - 1}) to the right` : `index 0 to ${wide - 1}`;
+  return [element("h4", {}, "Where the errors are"), element("figure", {},
+    drawn("svg", { viewBox: box, class: "grid", role: "img", "aria-label": `map of the mean absolute error, largest ${map.shown}` }, cells),
+    element("figcaption", {}, `mean |actual \u2212 reference| of seed ${map.seed}: ${axes}${over}. The strongest cell has ${map.shown}; each halving is a step paler.`,
+      map.rows.some((row) => row.includes("!")) ? " A crossed cell has a NaN or an infinity on one side." : ""))];
+}
+
+function cell(level, x, y, size, title) {
+  const box = { x, y, width: size, height: size };
+  const label = drawn("title", {}, title);
+  if (level === "!") {
+    return drawn("g", { class: "wrong" }, drawn("rect", box), drawn("path", { d: `M${x},${y}l${size},${size}m0,${-size}l${-size},${size}` }), label);
+  }
+  const depth = MAP_LEVELS.indexOf(level);
+  if (depth < 0) return drawn("rect", { ...box, class: level === "0" ? "heat-ground" : "heat-none" }, label);
+  return drawn("g", {}, drawn("rect", { ...box, class: "heat-ground" }), drawn("rect", { ...box, class: "heat", opacity: Math.max(.06, 1 - depth / MAP_DEPTH).toFixed(3) }), label);
+}
+
+function span(at, groups, length) {
+  const from = Math.floor(at * length / groups), to = Math.floor((at + 1) * length / groups) - 1;
+  return from >= to ? `${from}` : `${from} to ${to}`;
+}
+
+function words(level, map) {
+  if (level === "!") return "NaN or infinity on one side";
+  if (level === "0") return "no error";
+  const depth = MAP_LEVELS.indexOf(level);
+  return depth < 0 ? "no finite pair" : `about ${(map.largest * 2 ** (-(depth + .5) / 4)).toPrecision(2)}`;
+}
+
+// The course over the runs of a history. Values may span decades, so the axis is logarithmic where all are positive.
+
+const COURSE_HEIGHT = 90;
+
+function course(found) {
+  if (!found) return "";
+  const title = element("h3", {}, "Since when");
+  if (found.problem) return [title, element("p", { class: "note" }, `The history could not be read: ${found.problem}`)];
+  const points = [...found.values, ["this run", "", found.current, found.shown]];
+  const known = [...points.map((point) => point[2]), found.limit].filter((value) => value !== null);
+  const scale = known.every((value) => value > 0) ? Math.log10 : (value) => value;
+  const [low, high] = [Math.min(...known.map(scale)), Math.max(...known.map(scale))];
+  const x = (at) => 6 + at / Math.max(points.length - 1, 1) * (WIDTH * 2 - 12);
+  const y = (value) => COURSE_HEIGHT - 8 - (scale(value) - low) / (high - low || 1) * (COURSE_HEIGHT - 16);
+  const places = points.map((point, at) => ({ point, at })).filter(({ point }) => point[2] !== null);
+  const path = places.map(({ point, at }, first) => `${first ? "L" : "M"}${x(at).toFixed(1)},${y(point[2]).toFixed(1)}`).join("");
+  const isBad = (at) => at === points.length - 1 || (found.first !== null && at >= found.first);
+  const dots = places.map(({ point, at }) => drawn("circle", { class: isBad(at) ? "dot-bad" : "dot", cx: x(at), cy: y(point[2]), r: at === found.first || at === points.length - 1 ? 4.5 : 2.5 },
+    drawn("title", {}, [point[0], point[1], point[3]].filter(Boolean).join(", "))));
+  const limit = found.limit === null ? "" : drawn("line", { class: "limit", x1: 0, x2: WIDTH * 2, y1: y(found.limit), y2: y(found.limit) });
+  const last = found.values.at(-1);
+  return [title,
+    found.sentence ? element("p", { class: "since" }, linked(found.sentence, found.url)) : "",
+    element("figure", {}, drawn("svg", { viewBox: `0 0 ${WIDTH * 2} ${COURSE_HEIGHT}`, role: "img", "aria-label": `${found.title} over ${points.length} runs` }, limit, drawn("path", { class: "line-course", d: path }), dots),
+      element("figcaption", {}, `${found.title}: ${found.values.length} earlier run${found.values.length === 1 ? "" : "s"} from ${found.values[0][1].slice(0, 10)} to ${last[1].slice(0, 10)}, the last ${last[3]}; this run ${found.shown}${found.limitShown ? `; the dashed line is the limit, ${found.limitShown}` : ""}`))];
 }
