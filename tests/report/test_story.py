@@ -50,7 +50,7 @@ def test_a_loss_without_a_number_has_its_message():
 
 def test_without_a_failure_the_story_is_the_sentence_of_the_exit_code():
     assert story(passed()) == "Nothing regressed against the baselines"
-    assert story(crashed(), passed()) == "1 case could not be judged: 1 subject_error"
+    assert story(crashed(), passed()) == "1 case could not be judged: 1 subject error"
 
 
 def test_a_cause_in_an_input_has_no_line():
