@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
@@ -72,12 +72,13 @@ if TYPE_CHECKING:
 JunitDialect = Literal["gitlab", "strict"]
 # The attributes of the root that both dialects require.
 _TOTALS = ("errors", "failures", "tests")
-# GitLab refuses a report above 30 MB. Bodies are most of a report; ids and messages of 10,000 cases take 5 MB.
-MAX_BODY_BYTES = 20_000_000
+# GitLab refuses a report above 30 MB. Messages and bodies are most of it; 10,000 failures without them take 8 MB.
+MAX_TEXT_BYTES = 15_000_000
 # One traceback must not take the room of other failures.
 MAX_BODY_CHARACTERS = 20_000
-# The attribute shows in lists; the body has the whole message.
+# The attribute shows in lists; the body has the whole message, unless there is no room for bodies.
 MAX_MESSAGE_CHARACTERS = 1_000
+MAX_SHORT_MESSAGE_CHARACTERS = 100
 
 
 def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
@@ -86,9 +87,9 @@ def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
     Findings on the run form a suite of their own, `precreg.run`, with one test per kind and case or file.
     """
     cases = _without_twins(record.results)
-    bodies = _bodies(cases, record)
+    texts = _texts(cases, record)
     suites = [
-        _suite(tier, [case for case in cases if case.tier == tier], record, dialect, bodies)
+        _suite(tier, [case for case in cases if case.tier == tier], record, dialect, texts)
         for tier in TIERS
         if any(case.tier == tier for case in cases)
     ]
@@ -130,10 +131,10 @@ def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
 
 
 def _suite(
-    tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: JunitDialect, bodies: Mapping[str, str]
+    tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: JunitDialect, texts: Mapping[str, _Text]
 ) -> ElementTree.Element:
     advice = {note.kind: note.advice for note in describe_unseen(record)}
-    tests = [_test(case, record, dialect, advice, bodies.get(case.id, "")) for case in cases]
+    tests = [_test(case, record, dialect, advice, texts.get(case.id)) for case in cases]
     element = junit_suite(f"precreg.{tier}", tests)
     element.set("time", _seconds(cases))
     for test, case in zip(element.findall("testcase"), cases, strict=True):
@@ -160,7 +161,7 @@ def _add_properties(test: ElementTree.Element, named: Sequence[tuple[str, str]])
 
 
 def _test(
-    case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Mapping[UnseenKind, str], body: str
+    case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Mapping[UnseenKind, str], text: _Text | None
 ) -> TestCase:
     from junit_xml import TestCase
 
@@ -173,7 +174,7 @@ def _test(
         line=case.source.line if dialect == "gitlab" else None,
     )
     verdict = case.verdict
-    message = _cut(strip_controls(verdict.message), MAX_MESSAGE_CHARACTERS)
+    message, body = text or _Text("", "")
     match verdict.status:
         case Status.FAILED:
             test.add_failure_info(message, body, verdict.reason)
@@ -229,14 +230,22 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDiale
     return test
 
 
-def _bodies(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, str]:
-    """Return the texts of all tests that did not pass, by id; beyond `MAX_BODY_BYTES` the smallest losses have none."""
-    found: dict[str, str] = {}
+class _Text(NamedTuple):
+    """The message of a test that did not pass, and the text of its details."""
+
+    message: str
+    body: str
+
+
+def _texts(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, _Text]:
+    """Return the texts of all tests that did not pass, by id; beyond `MAX_TEXT_BYTES` the smallest losses have none."""
+    found: dict[str, _Text] = {}
     size = 0
     for case in sort_results([case for case in cases if case.verdict.status is not Status.PASSED]):
-        body = _cut(_body(case, record), MAX_BODY_CHARACTERS)
-        size += len(escape(body).encode(errors="replace"))
-        found[case.id] = body if size <= MAX_BODY_BYTES else _short_body(case)
+        message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
+        whole = _Text(message, _cut(_body(case, record), MAX_BODY_CHARACTERS))
+        size += sum(len(escape(part).encode(errors="replace")) for part in whole)
+        found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case)
     return found
 
 
@@ -265,11 +274,11 @@ def _body(case: CaseResult, record: RunRecord) -> str:
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))
 
 
-def _short_body(case: CaseResult) -> str:
-    """Write the body of a case whose details have no room."""
+def _short_text(case: CaseResult) -> _Text:
+    """Write the text of a case whose details have no room."""
     rest = "The details are left out, because GitLab refuses a report above 30 MB; record.json has them."
-    lines = [_title(case), _cut(case.verdict.message, MAX_MESSAGE_CHARACTERS), *_commands(case), rest]
-    return strip_controls("\n".join(lines))
+    body = strip_controls("\n".join([_title(case), *_commands(case), rest]))
+    return _Text(_cut(strip_controls(case.verdict.message), MAX_SHORT_MESSAGE_CHARACTERS), body)
 
 
 def _title(case: CaseResult) -> str:
