@@ -2,7 +2,8 @@
 
 JUnit XML is in GitLab's dialect or in Jenkins' strict schema junit-10.xsd. GitLab identifies a test by suite, class and
 case name, so these contain no time, commit or shard. It keeps either of two tests with one identity, so twins are
-joined. It shows the body of a failure, so the text is there.
+joined. Its list of failures shows the name alone, so the name is the whole id. It shows the body of a failure, so the
+text is there.
 
 codequality.json is GitLab's subset of Code Climate: description, check_name, fingerprint, severity, location.path and
 location.lines.begin. GitLab compares the fingerprints of a merge request with those of the target branch. So a
@@ -13,11 +14,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import msgspec
 
+from precreg.report.case_detail import position_rows
 from precreg.report.causes import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.describe import (
     describe_provenance,
@@ -33,6 +38,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.groups import measure_loss
 from precreg.report.processes import explain_process_changes
 from precreg.report.sections import (
     Standing,
@@ -44,7 +50,19 @@ from precreg.report.sections import (
     group_run_findings,
 )
 from precreg.report.significant_digits import describe_digits, digits_properties
-from precreg.types import TIERS, CaseResult, Location, Orphan, Reason, RunFinding, RunRecord, Status, ToleranceWarning
+from precreg.report.story import describe_loss_size
+from precreg.types import (
+    TIERS,
+    CaseResult,
+    Location,
+    Orphan,
+    Reason,
+    RunFinding,
+    RunRecord,
+    Status,
+    ToleranceWarning,
+    is_test_defined,
+)
 from precreg.verdict import UnseenKind, unseen_cases, unseen_kind
 
 if TYPE_CHECKING:
@@ -54,6 +72,13 @@ if TYPE_CHECKING:
 JunitDialect = Literal["gitlab", "strict"]
 # The attributes of the root that both dialects require.
 _TOTALS = ("errors", "failures", "tests")
+# GitLab refuses a report above 30 MB. Messages and bodies are most of it; 10,000 failures without them take 8 MB.
+MAX_TEXT_BYTES = 15_000_000
+# One traceback must not take the room of other failures.
+MAX_BODY_CHARACTERS = 20_000
+# The attribute shows in lists; the body has the whole message, unless there is no room for bodies.
+MAX_MESSAGE_CHARACTERS = 1_000
+MAX_SHORT_MESSAGE_CHARACTERS = 100
 
 
 def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
@@ -62,8 +87,9 @@ def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
     Findings on the run form a suite of their own, `precreg.run`, with one test per kind and case or file.
     """
     cases = _without_twins(record.results)
+    texts = _texts(cases, record)
     suites = [
-        _suite(tier, [case for case in cases if case.tier == tier], record, dialect)
+        _suite(tier, [case for case in cases if case.tier == tier], record, dialect, texts)
         for tier in TIERS
         if any(case.tier == tier for case in cases)
     ]
@@ -104,10 +130,15 @@ def _without_twins(results: Sequence[CaseResult]) -> list[CaseResult]:
     return [by_identity[identity] for identity in sorted(by_identity)]
 
 
-def _suite(tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: JunitDialect) -> ElementTree.Element:
+def _suite(
+    tier: str, cases: Sequence[CaseResult], record: RunRecord, dialect: JunitDialect, texts: Mapping[str, _Text]
+) -> ElementTree.Element:
     advice = {note.kind: note.advice for note in describe_unseen(record)}
-    element = junit_suite(f"precreg.{tier}", [_test(case, record, dialect, advice) for case in cases])
+    tests = [_test(case, record, dialect, advice, texts.get(case.id)) for case in cases]
+    element = junit_suite(f"precreg.{tier}", tests)
     element.set("time", _seconds(cases))
+    for test, case in zip(element.findall("testcase"), cases, strict=True):
+        test.set("time", _seconds([case]))
     # Jenkins' schema knows no properties.
     if dialect == "gitlab" and (unseen := unseen_cases(cases)):
         properties = ElementTree.Element("properties")
@@ -129,28 +160,29 @@ def _add_properties(test: ElementTree.Element, named: Sequence[tuple[str, str]])
     test.insert(0, properties)
 
 
-def _test(case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Mapping[UnseenKind, str]) -> TestCase:
+def _test(
+    case: CaseResult, record: RunRecord, dialect: JunitDialect, advice: Mapping[UnseenKind, str], text: _Text | None
+) -> TestCase:
     from junit_xml import TestCase
 
     test = TestCase(
         # XML 1.0 forbids control characters even as references, and a parser drops the whole file for one of them.
-        strip_controls(case.name),
+        strip_controls(case.id),
         classname=strip_controls(f"{case.tier}.{case.suite}"),
-        elapsed_sec=case.outcome.execution.duration_s,
         # Jenkins' schema knows neither file nor line and refuses both.
         file=strip_controls(repository_path(record, case.source.file)) if dialect == "gitlab" else None,
         line=case.source.line if dialect == "gitlab" else None,
     )
     verdict = case.verdict
-    message = strip_controls(verdict.message)
+    message, body = text or _Text("", "")
     match verdict.status:
         case Status.FAILED:
-            test.add_failure_info(message, _body(case, record), verdict.reason)
+            test.add_failure_info(message, body, verdict.reason)
         case Status.ERROR:
-            test.add_error_info(message, _body(case, record), verdict.reason)
+            test.add_error_info(message, body, verdict.reason)
         # GitLab has no status for a proposal. As a failure it would mark every new case as broken.
         case Status.SKIPPED | Status.PROPOSED:
-            test.add_skipped_info(f"{verdict.reason}: {message}", _body(case, record))
+            test.add_skipped_info(f"{verdict.reason}: {message}", body)
         # The test passes, and its details show that it is wrong.
         case Status.PASSED:
             given = (_passed_output(case, advice), *describe_digits(case), *explain_process_changes(case))
@@ -184,7 +216,8 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDiale
     place = finding_location(record, first)
     text = strip_controls("\n\n".join("\n".join(explain_run_finding(finding)) for finding in found))
     test = TestCase(
-        strip_controls(first.about),
+        # A finding may be about a case, and the list of failures must not show the name of the case twice.
+        strip_controls(f"{first.about}: {first.kind}"),
         classname=f"run.{first.kind}",
         file=strip_controls(repository_path(record, place.file)) if dialect == "gitlab" else None,
         line=place.line if dialect == "gitlab" else None,
@@ -197,20 +230,41 @@ def _finding(found: Sequence[RunFinding], record: RunRecord, dialect: JunitDiale
     return test
 
 
+class _Text(NamedTuple):
+    """The message of a test that did not pass, and the text of its details."""
+
+    message: str
+    body: str
+
+
+def _texts(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, _Text]:
+    """Return the texts of all tests that did not pass, by id; beyond `MAX_TEXT_BYTES` the smallest losses have none."""
+    found: dict[str, _Text] = {}
+    size = 0
+    for case in sort_results([case for case in cases if case.verdict.status is not Status.PASSED]):
+        message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
+        whole = _Text(message, _cut(_body(case, record), MAX_BODY_CHARACTERS))
+        size += sum(len(escape(part).encode(errors="replace")) for part in whole)
+        found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case)
+    return found
+
+
 def _body(case: CaseResult, record: RunRecord) -> str:
+    """Write the message, the size of the loss, the worst place, the cause, and the command to reproduce."""
     verdict = case.verdict
-    # GitLab's list shows the name alone, and the details of a failure show the body. So the body repeats id and
-    # message.
-    first = f"{case.id}: {verdict.status}, {verdict.reason}"
+    # GitLab shows the details of a failure without its name. So the body repeats id and message.
     sentences = [
-        first,
+        _title(case),
         verdict.message,
         *finding_notes(verdict),
+        *(f"loss      {size}" for size in [describe_loss_size(measure_loss(case))] if size),
+        *(f"worst     {place}" for place in [_worst_place(case)] if place),
         *(f"rule      {rule}" for rule in failing_rules(verdict)),
     ]
     parts = [
         sentences,
         [] if case.diagnosis is None else describe_diagnosis(case.diagnosis, diagnoses_of(record)),
+        _commands(case),
         finding_table(finding_rows(verdict, case.outcome.described)),
         failure_tail(case),
         describe_digits(case),
@@ -220,9 +274,50 @@ def _body(case: CaseResult, record: RunRecord) -> str:
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))
 
 
+def _short_text(case: CaseResult) -> _Text:
+    """Write the text of a case whose details have no room."""
+    rest = "The details are left out, because GitLab refuses a report above 30 MB; record.json has them."
+    body = strip_controls("\n".join([_title(case), *_commands(case), rest]))
+    return _Text(_cut(strip_controls(case.verdict.message), MAX_SHORT_MESSAGE_CHARACTERS), body)
+
+
+def _title(case: CaseResult) -> str:
+    return f"{case.id}: {case.verdict.status}, {case.verdict.reason}"
+
+
+def _worst_place(case: CaseResult) -> str:
+    """Write the worst position of the output that failed first, with its two values; empty without one."""
+    output = next((finding.output for finding in case.verdict.findings if finding.output), None)
+    compared = [each for each in case.outcome.comparisons if each.output == output]
+    rows = [row for each in compared for row in islice(position_rows(each, each.worst), 1)]
+    if not rows or case.verdict.status is not Status.FAILED:
+        return ""
+    # NaN and infinities have no distance, and are the worst.
+    _, index, actual, reference, distance = max(rows, key=lambda row: float(row[-1] or "inf"))
+    apart = f", |difference| {distance}" if distance else ""
+    place = "" if index == "[]" else f" at {index}"
+    return f"{output}{place}: actual {actual}, reference {reference}{apart}"
+
+
+def _commands(case: CaseResult) -> list[str]:
+    """Write the commands that reproduce a failure and look into it."""
+    if case.verdict.status not in (Status.FAILED, Status.ERROR):
+        return []
+    if is_test_defined(case.definition):
+        return [f"reproduce pytest {quote(case.source.file)}"]
+    known = case.diagnosis is not None and bool(case.diagnosis.causes)
+    looks = case.verdict.status is Status.FAILED and not known
+    return [f"reproduce precreg run {quote(case.id)}", *([f"look      precreg diagnose {quote(case.id)}"] * looks)]
+
+
+def _cut(text: str, characters: int) -> str:
+    rest = len(text) - characters
+    return text if rest <= 0 else f"{text[:characters]}... ({rest} more characters are in record.json)"
+
+
 def _seconds(cases: Sequence[CaseResult]) -> str:
-    """Sum times as a plain decimal, because the schema has no exponent."""
-    return f"{sum(case.outcome.execution.duration_s for case in cases):.6f}"
+    """Sum times as a plain decimal, because the schema has no exponent, and at most three decimals."""
+    return f"{sum(case.outcome.execution.duration_s for case in cases):.3f}"
 
 
 Severity = Literal["info", "minor", "major", "critical", "blocker"]

@@ -30,9 +30,9 @@ def result_of(project, case):
 
 
 def junit_case(project, case):
-    tier, suite, name = case.split("/")
+    tier, suite, _ = case.split("/")
     root = ElementTree.parse(project / "reports" / "junit.xml").getroot()
-    return root.find(f"./testsuite[@name='precreg.{tier}']/testcase[@classname='{tier}.{suite}'][@name='{name}']")
+    return root.find(f"./testsuite[@name='precreg.{tier}']/testcase[@classname='{tier}.{suite}'][@name='{case}']")
 
 
 def swap_the_order(project):

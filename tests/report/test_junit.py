@@ -11,7 +11,9 @@ from lxml import etree
 from msgspec.structs import replace
 
 from precreg.report.ci_reports import render_run_junit
+from precreg.types.case import Location
 from precreg.types.outcome import Execution, Outcome
+from precreg.types.record import TEST_DEFINED_PREFIX
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import FindingKind
 from tests.report.gitlab import TYPECASTS, pipeline
@@ -97,16 +99,18 @@ def test_no_reason_is_a_word_that_gitlabs_reader_would_convert_a_body_by():
     assert not TYPECASTS & set(Reason)
 
 
-def test_times_are_plain_decimals_however_short():
-    instant = replace(passed().outcome, execution=Execution(duration_s=1e-9))
-    root = ElementTree.fromstring(render_run_junit(run_of(passed(outcome=instant)), "strict"))
-    assert root.get("time") == root[0].get("time") == root[0][0].get("time") == "0.000000"
+@pytest.mark.parametrize(("seconds", "shown"), [(1e-9, "0.000"), (0.0014999, "0.001"), (1234567.8918, "1234567.892")])
+@pytest.mark.parametrize("dialect", ["gitlab", "strict"])
+def test_times_are_plain_decimals_of_three_digits_however_short(dialect, seconds, shown):
+    timed = replace(passed().outcome, execution=Execution(duration_s=seconds))
+    root = ElementTree.fromstring(render_run_junit(run_of(passed(outcome=timed)), dialect))
+    assert root.get("time") == root[0].get("time") == root[0][0].get("time") == shown
 
 
 def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
     record = run_of(passed("a"), regressed("a\x01"), passed("a\x02"))
     assert [(name, status) for name, status, *_ in as_gitlab_reads(render_run_junit(record, "gitlab"))] == [
-        ("a", "failed")
+        ("unit/row_sum/a", "failed")
     ]
 
 
@@ -121,10 +125,57 @@ def test_any_text_gives_xml_that_a_parser_reads(text):
     assert len(as_gitlab_reads(render_run_junit(record, "gitlab"))) == 3
 
 
-def test_ten_thousand_failures_stay_below_gitlabs_limit():
-    detail = "Traceback (most recent call last):\n" + "  a line of a traceback in some file\n" * 200
-    failing = replace(large(1), results=tuple(crashed(f"case-{i}", detail) for i in range(10_000)))
-    assert len(render_run_junit(failing, "gitlab").encode()) < 30e6
+def test_the_name_of_every_test_is_unique():
+    ofs = (
+        regressed("a", suite="sums", id="unit/sums/a"),
+        regressed("a", suite="means", id="unit/means/a"),
+        regressed("a", tier="model"),
+    )
+    root = ElementTree.fromstring(render_run_junit(run_of(*ofs, findings=(LOOSENED, REMOVED)), "gitlab"))
+    names = [test.get("name") for test in root.iter("testcase")]
+    assert len(set(names)) == len(names) == 5
+    assert {"unit/sums/a", "unit/means/a", "model/row_sum/a"} <= set(names)
+
+
+def test_a_failure_says_how_much_where_and_what_to_type():
+    ((_, _, text, _),) = as_gitlab_reads(render_run_junit(run_of(regressed("a b")), "gitlab"))
+    lines = text.splitlines()
+    assert "loss      4.9 x the baseline" in lines
+    assert "worst     out at [3]: actual 127.75, reference 128.25, |difference| 0.5" in lines
+    assert "reproduce precreg run 'unit/row_sum/a b'" in lines
+    assert "look      precreg diagnose 'unit/row_sum/a b'" in lines
+
+
+def test_an_error_is_reproduced_and_has_no_numerical_cause():
+    ((_, _, text, _),) = as_gitlab_reads(render_run_junit(run_of(crashed()), "gitlab"))
+    assert "reproduce precreg run unit/row_sum/crashes" in text
+    assert "precreg diagnose" not in text
+
+
+def test_a_case_of_a_test_is_reproduced_by_pytest():
+    of_test = regressed(definition=f"{TEST_DEFINED_PREFIX}1", source=Location("tests/test_sums.py", 7))
+    ((_, _, text, _),) = as_gitlab_reads(render_run_junit(run_of(of_test), "gitlab"))
+    assert "reproduce pytest tests/test_sums.py" in text
+
+
+@pytest.mark.parametrize("text", ["one of many words ", "<<<&&&>>> \u4e2d\u6587 "])
+def test_ten_thousand_failures_stay_below_gitlabs_limit(text):
+    lost = verdict(Reason.REGRESSED, Status.FAILED, text * 180)
+    failing = replace(large(1), results=tuple(regressed(f"case-{i}", verdict=lost) for i in range(10_000)))
+    xml = render_run_junit(failing, "gitlab")
+    assert len(xml.encode()) < 30e6
+    bodies = [failure.text for failure in ElementTree.fromstring(xml).iter("failure")]
+    short = [body for body in bodies if "details are left out" in body]
+    assert 0 < len(short) < len(bodies) == 10_000
+    assert all("reproduce precreg run unit/row_sum/case-" in body for body in bodies)
+
+
+def test_a_long_text_does_not_take_the_room_of_others():
+    finding = Finding(Reason.REGRESSED, "m" * 50_000, "out", "mean_abs_error", current=1.0)
+    failed = regressed(verdict=Verdict(Status.FAILED, Reason.REGRESSED, "m" * 50_000, (finding,)))
+    failure = next(ElementTree.fromstring(render_run_junit(run_of(failed), "gitlab")).iter("failure"))
+    assert failure.get("message") == f"{'m' * 1000}... (49000 more characters are in record.json)"
+    assert len(failure.text) < 20_100
 
 
 def test_an_outcome_without_comparisons_has_a_body():
@@ -153,20 +204,20 @@ def test_findings_on_the_run_are_a_suite_of_their_own():
     assert (root.get("tests"), root.get("failures")) == ("5", "3")
     tests = [(test.get("classname"), test.get("name"), test.get("file"), test.get("line")) for test in root[1]]
     assert tests == [
-        ("run.allowance_unused", "baselines/allow.yaml", "baselines/allow.yaml", None),
-        ("run.baseline_changed", CHANGED.about, "baselines/allow.yaml", None),
-        ("run.bound_loosened", LOOSENED.about, "suites/unit/row_sum.yaml", "14"),
-        ("run.case_removed", REMOVED.about, "baselines/allow.yaml", None),
+        ("run.allowance_unused", "baselines/allow.yaml: allowance_unused", "baselines/allow.yaml", None),
+        ("run.baseline_changed", f"{CHANGED.about}: baseline_changed", "baselines/allow.yaml", None),
+        ("run.bound_loosened", f"{LOOSENED.about}: bound_loosened", "suites/unit/row_sum.yaml", "14"),
+        ("run.case_removed", f"{REMOVED.about}: case_removed", "baselines/allow.yaml", None),
     ]
 
 
 def test_what_binds_fails_and_what_does_not_passes_with_its_text():
     xml = render_run_junit(run_of(findings=FINDINGS), "gitlab")
     assert [(name, status) for name, status, *_ in as_gitlab_reads(xml)] == [
-        ("baselines/allow.yaml", "success"),
-        (CHANGED.about, "success"),
-        (LOOSENED.about, "failed"),
-        (REMOVED.about, "failed"),
+        ("baselines/allow.yaml: allowance_unused", "success"),
+        (f"{CHANGED.about}: baseline_changed", "success"),
+        (f"{LOOSENED.about}: bound_loosened", "failed"),
+        (f"{REMOVED.about}: case_removed", "failed"),
     ]
     failure = next(ElementTree.fromstring(xml).iter("failure"))
     assert (failure.get("type"), failure.get("message")) == ("bound_loosened", LOOSENED.message)
@@ -187,7 +238,7 @@ def test_no_kind_is_a_word_that_gitlabs_reader_would_convert_a_body_by():
 def test_of_findings_that_xml_cannot_tell_apart_all_are_told_and_the_worst_decides():
     twin = replace(LOOSENED, about=LOOSENED.about + "\x01", message="rtol, too", allowed="why")
     ((name, status, text, _),) = as_gitlab_reads(render_run_junit(run_of(findings=(twin, LOOSENED)), "gitlab"))
-    assert (name, status) == (LOOSENED.about, "failed")
+    assert (name, status) == (f"{LOOSENED.about}: bound_loosened", "failed")
     assert LOOSENED.message in text
     assert "rtol, too" in text
 

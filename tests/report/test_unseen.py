@@ -145,11 +145,11 @@ def test_tests_of_junit_have_an_output_and_their_suite_has_counts():
     counts = {each.get("name"): each.get("value") for each in suites.iter("property")}
     assert counts == {"precreg.small_outputs": "1", "precreg.wider_limits": "2", "precreg.not_clear": "1"}
     outputs = {test.get("name"): test.findtext("system-out") for test in suites.iter("testcase")}
-    assert outputs["a"].splitlines() == [
+    assert outputs["unit/row_sum/a"].splitlines() == [
         "open",
         describe.describe_unseen_kind(UnseenKind.NOT_CLEAR),
         "allow more: precreg run --max-seeds 40960 --pair-seconds 120 unit/row_sum/a",
     ]
-    assert outputs["float32-8x256"] is None
+    assert outputs["unit/row_sum/float32-8x256"] is None
     strict = render_run_junit(run_of(*MIXED), "strict")
     assert ("<property" in strict, "not clear" in strict) == (False, True)

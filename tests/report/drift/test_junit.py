@@ -20,13 +20,13 @@ def test_it_keeps_jenkins_schema(record):
 def test_a_reviewer_sees_one_test_a_case_with_status_and_text():
     seen = {name: rest for name, *rest in as_gitlab_reads(render_drift_junit(everything()))}
     assert {name: status for name, (status, *_) in seen.items()} == {
-        "step": "failed",
-        "lost": "error",
-        "gone": "skipped",
-        "better": "success",
-        "steady": "success",
+        "unit/mean/step": "failed",
+        "integration/mean/lost": "error",
+        "unit/mean/gone": "skipped",
+        "model/mean/better": "success",
+        "unit/mean/steady": "success",
     }
-    text = seen["step"][1]
+    text = seen["unit/mean/step"][1]
     assert text.startswith("unit/mean/step\n\nout: mean_abs_error rose by 10 % with a step at run 31")
     assert "environment: numpy 2.4.5 -> 2.4.6" in text
     assert "second: mean_abs_error" in text
@@ -41,7 +41,7 @@ def test_names_hold_nothing_that_changes_from_day_to_day_and_are_apart_from_thos
         "precreg.drift.model",
     ]
     assert {case.get("classname") for case in root[0]} == {"unit.mean"}
-    assert [case.get("name") for case in root[0]] == ["gone", "steady", "step"]
+    assert [case.get("name") for case in root[0]] == ["unit/mean/gone", "unit/mean/steady", "unit/mean/step"]
 
 
 def test_totals_are_those_of_the_cases():
@@ -51,7 +51,7 @@ def test_totals_are_those_of_the_cases():
 
 def test_of_two_cases_that_xml_cannot_tell_apart_the_worse_is_kept():
     seen = as_gitlab_reads(render_drift_junit(recorded(steady("a"), stepped("a\x01"))))
-    assert [(name, status) for name, status, *_ in seen] == [("a", "failed")]
+    assert [(name, status) for name, status, *_ in seen] == [("unit/mean/a", "failed")]
 
 
 @given(st.text(st.characters()))
