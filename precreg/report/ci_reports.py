@@ -22,7 +22,8 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from precreg.report.case_detail import position_rows
+from precreg.report.case_context import context_of, reproduce_command
+from precreg.report.case_values import position_rows
 from precreg.report.causes import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.describe import (
     describe_provenance,
@@ -245,7 +246,7 @@ def _texts(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, _Text]:
         message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
         whole = _Text(message, _cut(_body(case, record), MAX_BODY_CHARACTERS))
         size += sum(len(escape(part).encode(errors="replace")) for part in whole)
-        found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case)
+        found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case, record)
     return found
 
 
@@ -264,7 +265,7 @@ def _body(case: CaseResult, record: RunRecord) -> str:
     parts = [
         sentences,
         [] if case.diagnosis is None else describe_diagnosis(case.diagnosis, diagnoses_of(record)),
-        _commands(case),
+        _commands(case, record),
         finding_table(finding_rows(verdict, case.outcome.described)),
         failure_tail(case),
         describe_digits(case),
@@ -274,10 +275,10 @@ def _body(case: CaseResult, record: RunRecord) -> str:
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))
 
 
-def _short_text(case: CaseResult) -> _Text:
+def _short_text(case: CaseResult, record: RunRecord) -> _Text:
     """Write the text of a case whose details have no room."""
     rest = "The details are left out, because GitLab refuses a report above 30 MB; record.json has them."
-    body = strip_controls("\n".join([_title(case), *_commands(case), rest]))
+    body = strip_controls("\n".join([_title(case), *_commands(case, record), rest]))
     return _Text(_cut(strip_controls(case.verdict.message), MAX_SHORT_MESSAGE_CHARACTERS), body)
 
 
@@ -299,15 +300,15 @@ def _worst_place(case: CaseResult) -> str:
     return f"{output}{place}: actual {actual}, reference {reference}{apart}"
 
 
-def _commands(case: CaseResult) -> list[str]:
+def _commands(case: CaseResult, record: RunRecord) -> list[str]:
     """Write the commands that reproduce a failure and look into it."""
     if case.verdict.status not in (Status.FAILED, Status.ERROR):
         return []
-    if is_test_defined(case.definition):
-        return [f"reproduce pytest {quote(case.source.file)}"]
-    known = case.diagnosis is not None and bool(case.diagnosis.causes)
-    looks = case.verdict.status is Status.FAILED and not known
-    return [f"reproduce precreg run {quote(case.id)}", *([f"look      precreg diagnose {quote(case.id)}"] * looks)]
+    again = f"reproduce {reproduce_command(case, context_of(record))}"
+    is_known = case.diagnosis is not None and bool(case.diagnosis.causes)
+    if is_known or case.verdict.status is not Status.FAILED or is_test_defined(case.definition):
+        return [again]
+    return [again, f"look      precreg diagnose {quote(case.id)}"]
 
 
 def _cut(text: str, characters: int) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from precreg.report.case_context import context_of, reproduce_command
-from precreg.report.case_detail import position_rows
+from precreg.report.case_values import position_rows
 from precreg.report.causes import brief_diagnosis, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     STATUS_LABELS,
