@@ -164,6 +164,14 @@ def test_an_empty_run_has_a_page():
     assert "There was no case to judge" in page(exit_code=2).text
 
 
+def test_the_page_opens_in_the_language_that_is_asked_for():
+    chinese, english = (html.render_run_html(road(), language) for language in ("zh", "en"))
+    assert '<html lang="zh">' in chinese
+    assert ">变差的用例</span>" in chinese
+    assert '<html lang="en">' in english
+    assert ">What got worse</span>" in english
+
+
 def test_a_run_outside_git_has_a_page():
     assert "none" in page(regressed(), git=None).text
 
