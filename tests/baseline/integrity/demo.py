@@ -125,7 +125,7 @@ def scaled(x):
     return x
 
 
-def mean(x):
+def mean(x, mode=None):
     return scaled(x).mean(axis=0)
 
 

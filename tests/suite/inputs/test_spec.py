@@ -2,10 +2,9 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 
 from precreg.errors import UserError
-from precreg.storage import convert_data
+from precreg.storage import convert_data, read_yaml
 from precreg.suite.inputs.options import Constant, Integers, LogUniform, Normal, Special, special_values
 from precreg.suite.inputs.spec import DISTRIBUTION_EXAMPLES, DISTRIBUTIONS, InputSpec, is_drawn, parse_input
 from precreg.types.case import Location
@@ -240,6 +239,8 @@ def test_an_input_is_drawn_if_seeds_change_it(distribution, drawn):
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
-def test_every_distribution_has_an_example_with_its_options(kind):
-    options = yaml.safe_load(DISTRIBUTION_EXAMPLES[kind])
+def test_every_distribution_has_an_example_with_its_options(kind, tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text(DISTRIBUTION_EXAMPLES[kind])
+    options = read_yaml(path, path.name).data
     assert isinstance(convert_data(options, DISTRIBUTIONS[kind]), DISTRIBUTIONS[kind])
