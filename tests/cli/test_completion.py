@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from time import perf_counter
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_bash_completes_each_kind_of_word(complete):
     assert {"unit/softmax/", "unit/apply_adam/"} <= set(complete("run", "unit/"))
     assert complete("run", "--tier", "m") == ["model"]
     assert "softmax" in complete("run", "--suite", "soft")
-    assert complete("compare", "--standard", "opbase") != []
+    assert complete("compare", "--standard", "onnx-backend") == ["onnx-backend-1"]
     assert complete("compare", "--dtype", "bfl") == ["bfloat16"]
     assert complete("compare", "--bound", "max_ulp") == ["max_ulp="]
     assert complete("search", "--metric", "max_u") == ["max_ulp"]
@@ -88,14 +87,13 @@ def test_each_shell_has_its_script(shell):
     assert f"_PRECREG_COMPLETE={shell}_complete" in done.stdout
 
 
-def test_words_come_quickly():
-    """The shipped suites have thousands of cases; a person waits for Tab. The limit allows a busy machine."""
+def test_words_of_cases_bring_no_numpy():
+    """A person waits for Tab: the shipped suites have thousands of cases."""
     variables = environ(_PRECREG_COMPLETE="bash_complete", COMP_WORDS="precreg run unit/soft", COMP_CWORD="2")
-    command = [sys.executable, "-m", "precreg"]
-    seconds = []
-    for _ in range(3):
-        began = perf_counter()
-        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
-        seconds.append(perf_counter() - began)
+    code = "import atexit, sys; sys.argv = ['precreg']\n"
+    code += "atexit.register(lambda: print(sorted({'numpy', 'torch', 'onnx', 'git'} & set(sys.modules))))\n"
+    code += "from precreg.__main__ import main; main()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert "unit/softmax/" in done.stdout
-    assert min(seconds) < 1.5, seconds
+    assert done.stdout.splitlines()[-1] == "[]"
