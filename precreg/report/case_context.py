@@ -83,7 +83,7 @@ def links_of(result: CaseResult, context: CaseContext) -> list[list[str]]:
 
 
 def _line_url(place: Location, context: CaseContext) -> str:
-    # A place in a package, such as a shipped standard, is no file of the repository.
+    # A place in a package, such as a shipped standard, does not belong to the repository.
     if not context.commit or ":" in place.file:
         return ""
     path = f"{context.folder}/{place.file}" if context.folder else place.file
@@ -95,7 +95,7 @@ def _commit_link(commit: str, context: CaseContext) -> str:
 
 
 def _filled(template: str, **values: str) -> str:
-    """Return the URL of a template; empty if it is no URL of http or https, because records may come from elsewhere."""
+    """Return the URL of a template; empty unless its scheme is http or https, because records may be forged."""
     for name, value in values.items():
         template = template.replace(f"{{{name}}}", quote_url(value))
     try:
@@ -180,9 +180,10 @@ def _first_bad_sentence(history: MetricHistory, first: int | None, result: CaseR
         return f"This run is the first beyond the limit: the last of {runs} before it was within."
     run = history.values[first]
     place = f"commit {run.commit[:12]}" if run.commit else "a run without a commit"
+    when = run.started[:16].replace("T", " ")
     if first == 0:
-        return f"Already beyond the limit at the first run shown: {place}, {run.started}."
-    return f"First bad: {place}, {run.started}; {_count(history.values[first:])} since then, and this one."
+        return f"Already beyond the limit at the first run shown: {place}, {when}."
+    return f"First bad: {place}, {when}; {_count(history.values[first:])} since then, and this one."
 
 
 def _count(runs: Sequence[EarlierValue]) -> str:

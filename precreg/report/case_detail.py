@@ -158,7 +158,8 @@ def _allowed_values(tolerance: Tolerance | None, described: Sequence[MetricDescr
 def format_metric_ratio(metric: Metric, current: float | None, baseline: float | None) -> str:
     """Write the ratio of a metric to the baseline's; empty for a metric without a meaningful ratio."""
     quotient = metric_ratio(metric, current, baseline)
-    return "" if quotient is None else format_number(quotient, 3)
+    # A ratio near 1 needs more digits, because "1" says that nothing changed.
+    return "" if quotient is None else format_distinct([quotient, 1.0], 3)[0]
 
 
 def count_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
@@ -201,7 +202,7 @@ def _heat(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def _facts(result: CaseResult) -> Iterator[list[str]]:
-    yield ["held against", f"a {result.role}"]
+    yield ["compared with", f"a {result.role}"]
     yield ["suite", str(result.source)]
     if result.parameters:
         yield ["parameters", ", ".join(f"{name}={value}" for name, value in result.parameters.items())]

@@ -1,4 +1,4 @@
-"""How does the panel of a case show single values: their distance in ULP, their bits, and the map of errors?"""
+"""Describe the values of a case for its panel: worst positions, distances in ULP, bits, and the map of errors."""
 
 from __future__ import annotations
 

@@ -78,7 +78,10 @@ def subject_place(case: Case, project: Path) -> Location | None:
     Return None for a subject that no file of the project defines.
     """
     spec = case.subject.spec
-    target = spec if isinstance(spec, str) else spec.get(case.subject.kind) if isinstance(spec, dict) else None
+    target = spec
+    if isinstance(spec, dict):
+        # The kind "onnx" has its file under "model".
+        target = spec.get(case.subject.kind, spec.get("model"))
     if not isinstance(target, str):
         return None
     module, _, function = target.partition(":")

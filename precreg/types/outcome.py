@@ -132,7 +132,7 @@ class Histogram(Struct, frozen=True):
             raise ValueError(f"expected a count for each of {len(self.bins)} bins but got {len(self.counts)}")
 
 
-# Letters of an ErrorGrid, the largest mean first, four an octave; the last one stands for all smaller means, too.
+# Letters of an ErrorGrid, the largest mean first, four an octave; all smaller means have the last one, too.
 MAP_LEVELS = ascii_letters
 # Characters of cells without a level: no finite pair, a NaN or an infinity on one side only, and no error.
 MAP_EMPTY, MAP_MISMATCHED, MAP_EXACT = ".", "!", "0"

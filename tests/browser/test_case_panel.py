@@ -106,3 +106,14 @@ def test_a_hostile_record_is_text_and_no_link(panel):
     browser = panel(case, history_problem=hostile)
     assert all_of(browser, "img") == []
     assert not [each for each in all_of(browser, "#detail a") if not each.get_attribute("href").startswith("https://")]
+
+
+def test_a_print_of_an_open_case_is_the_case(panel):
+    browser = panel(with_map("ab", "cd"))
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert one(browser, ".message").is_displayed()
+        assert not browser.find_element(BY_CSS, "main").is_displayed()
+        assert not one(browser, ".command button").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -110,7 +110,7 @@ function facts(pairs) {
 
 // Charts: errors on a log axis. Bin k holds the errors whose float64 bits, shifted right by 50, are k: four an octave.
 
-const WIDTH = 340, HEIGHT = 170, LEFT = 46, BOTTOM = 36, TOP = 8, RIGHT = 12;
+const WIDTH = 340, HEIGHT = 170, LEFT = 56, BOTTOM = 36, TOP = 8, RIGHT = 12;
 
 function edge(bin) {
   const exponent = Math.max(bin >> 2, 1);
@@ -132,7 +132,11 @@ function charts(one) {
 }
 
 const total = ({ zeros, counts }) => zeros + counts.reduce((sum, count) => sum + count, 0);
-const percent = (share) => `${Number((100 * share).toPrecision(share < .1 ? 2 : 3))} %`;
+// A share below 1 is never written as 100 %.
+const percent = (share) => {
+  const text = Number((100 * share).toPrecision(share < .1 ? 2 : 3));
+  return `${text === 100 && share < 1 ? 100 - Number((100 * (1 - share)).toPrecision(1)) : text} %`;
+};
 const exact = (histogram) => (histogram.zeros ? `, ${percent(histogram.zeros / total(histogram))} without error` : "");
 
 function chart(caption, shape, one, x, low, high) {
@@ -223,7 +227,7 @@ function grid(map) {
   const axes = map.shape.length > 1 ? `axis ${map.shape.length - 2} (0 to ${high - 1}) downward, axis ${map.shape.length - 1} (0 to ${wide - 1}) to the right` : `index 0 to ${wide - 1}`;
   return [element("h4", {}, "Where the errors are"), element("figure", {},
     drawn("svg", { viewBox: box, class: "grid", role: "img", "aria-label": `map of the mean absolute error, largest ${map.shown}` }, cells),
-    element("figcaption", {}, `mean |actual \u2212 reference| of seed ${map.seed}: ${axes}${over}. The strongest cell has ${map.shown}; each halving is a step paler.`,
+    element("figcaption", {}, `mean |actual \u2212 reference| of seed ${map.seed}: ${axes}${over}. The strongest cell has ${map.shown}; paler cells have less, on a logarithmic scale.`,
       map.rows.some((row) => row.includes("!")) ? " A crossed cell has a NaN or an infinity on one side." : ""))];
 }
 
