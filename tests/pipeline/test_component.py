@@ -1,5 +1,6 @@
 """The component for other projects: its inputs, and the jobs that each input changes."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.e2e.command import ROOT, git
 from tests.pipeline.local import COMPONENT, artifacts, commit, component_with, jobs_of, make, pipeline
 
 HEADER = next(yaml.safe_load_all((ROOT / COMPONENT).read_text()))
+INPUTS = HEADER["spec"]["inputs"]
 TYPES = {"string": str, "number": int, "boolean": bool}
 
 
@@ -34,15 +36,26 @@ def project_with(tmp_path_factory):
 
 def test_every_input_has_a_description_and_a_default_of_its_type():
     assert HEADER.keys() == {"spec"}
-    for name, one in HEADER["spec"]["inputs"].items():
+    for name, one in INPUTS.items():
         assert one["description"].endswith("."), name
         assert type(one["default"]) is TYPES[one.get("type", "string")], name
+
+
+def test_the_page_has_every_input_with_its_default_and_description():
+    written = {name: "" if one["default"] == "" else f"`{_yaml(one['default'])}`" for name, one in INPUTS.items()}
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) ?\| (.+) \|$", (ROOT / "docs/gitlab.md").read_text(), re.MULTILINE)
+    found = {name: (default, meaning) for name, default, meaning in rows if name in INPUTS}
+    assert found == {name: (written[name], one["description"]) for name, one in INPUTS.items()}
+
+
+def _yaml(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_every_input_changes_the_jobs():
     changed = {"string": "other", "number": 7, "boolean": False}
     default = component_with()
-    for name, one in HEADER["spec"]["inputs"].items():
+    for name, one in INPUTS.items():
         assert component_with(**{name: changed[one.get("type", "string")]}) != default, name
 
 
@@ -59,10 +72,9 @@ def test_a_project_without_inputs_has_a_job_for_each_tier_and_passes(project_wit
     folder = project_with(install="true")
     done = pipeline(folder, "merge_request_event")
     assert done.code == 0, done.printed
-    assert done.jobs == {
-        **dict.fromkeys(("precreg-unit", "precreg-integration", "precreg-model", "precreg-report"), "PASS")
-    }
-    assert set(artifacts(folder, "records/*/junit.xml")) == {"precreg-unit", "precreg-integration", "precreg-model"}
+    tiers = {"precreg-unit", "precreg-integration", "precreg-model"}
+    assert done.jobs == dict.fromkeys(tiers | {"precreg-report"}, "PASS")
+    assert set(artifacts(folder, "records/*/junit.xml")) == tiers
     assert set(jobs_of(folder, "schedule")) == {"precreg-drift"}
 
 
