@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -20,7 +20,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
-    from precreg.types import Case, CaseResult, ComparedPair
+    from precreg.types import Case, CaseResult, ComparedPair, RunRecord
 
 
 class CaseOptions(NamedTuple):
@@ -172,6 +172,26 @@ def warn_of_unclaimed(files: Iterable[str]) -> bool:
         shown = names[:MAX_UNCLAIMED]
         click.echo(f"precreg: warning: {describe_unclaimed_files(shown, len(names) - len(shown))}", err=True)
     return bool(names)
+
+
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="Of the output. github adds annotations, and appends summary.md to GITHUB_STEP_SUMMARY.",
+)
+
+
+def print_summary(record: RunRecord, written: Sequence[Path], *, verbose: bool, output_format: str) -> None:
+    """Print the summary of a run, in a format of `format_option`."""
+    from precreg.report import append_step_summary, render_github, render_run_terminal
+
+    text = render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written)
+    if output_format == "github":
+        append_step_summary(record, os.environ)
+        text = render_github(record, text)
+    click.echo(text, nl=False)
 
 
 def parse_shard(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
+from precreg.cli.options import (
+    CaseOptions,
+    format_option,
+    print_summary,
+    project_of_option,
+    select_by_options,
+    selection_options,
+)
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,21 +34,28 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--output", type=click.Path(path_type=Path), help="The folder of the reports; reports/ in the project.")
 @click.option("--junit-dialect", type=click.Choice(["gitlab", "strict"]), default="gitlab", help="Of junit.xml.")
+@format_option
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def report_command(
-    given: Path | None, /, runs: tuple[Path, ...], output: Path | None, junit_dialect: JunitDialect, verbose: bool
+    given: Path | None,
+    /,
+    runs: tuple[Path, ...],
+    output: Path | None,
+    junit_dialect: JunitDialect,
+    verbose: bool,
+    output_format: str,
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
 
     The exit code is the merged run's.
     """
-    from precreg.report import read_merged_run, render_run_terminal, write_reports
+    from precreg.report import read_merged_run, write_reports
 
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
     written = write_reports(record, output or _folder(given), junit_dialect)
-    click.echo(render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written), nl=False)
+    print_summary(record, written, verbose=verbose, output_format=output_format)
     # The job that merges shards is the gate, so it must fail as an unsharded run would.
     sys.exit(record.exit_code)
 

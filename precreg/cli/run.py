@@ -17,6 +17,7 @@ import click
 
 from precreg.cli.options import (
     CaseOptions,
+    format_option,
     parse_shard,
     project_of_option,
     select_by_options,
@@ -85,10 +86,18 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
     help="Search for the causes of failed cases, for so many seconds in all; 0 for none. Default: 30.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 2 for a case that is not clear, or a changed file of no case.")
+@format_option
 @click.option("--verbose", "-v", is_flag=True, help="Show the cases that passed, too.")
 @click.pass_obj
 def run_command(
-    given: Path | None, /, case_options: CaseOptions, ci: bool | None, against: str, verbose: bool, **others: Any
+    given: Path | None,
+    /,
+    case_options: CaseOptions,
+    ci: bool | None,
+    against: str,
+    verbose: bool,
+    output_format: str,
+    **others: Any,
 ) -> None:
     """Run the cases, judge them against tolerances and baselines, and write reports.
 
@@ -120,7 +129,7 @@ def run_command(
     request = _request(
         project, case_options, ci=ci, base=base, changed=changed, pair=pair, pair_base=pair_base, **others
     )
-    sys.exit(run_and_report(request, every, verbose=verbose))
+    sys.exit(run_and_report(request, every, verbose=verbose, output_format=output_format))
 
 
 def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
@@ -200,18 +209,19 @@ def _require_pairable(*, pair: str | None, jobs: int | None, resume: bool, **oth
         raise UserError("bad-pair", "expected to run both versions side by side but got --resume: one ran before")
 
 
-def run_and_report(request: RunRequest, every: list[Case] | None = None, *, verbose: bool = False) -> int:
+def run_and_report(
+    request: RunRequest, every: list[Case] | None = None, *, verbose: bool = False, output_format: str = "text"
+) -> int:
     """Run the selected cases, print progress and the summary, and return the exit code.
 
     `every` are all cases of the project, if the caller has read them already.
     """
-    from precreg.cli.options import show_progress
-    from precreg.report import RUN_OUTPUTS, render_run_terminal
+    from precreg.cli.options import print_summary, show_progress
+    from precreg.report import RUN_OUTPUTS
     from precreg.run import run_session
 
     def summarize(record: RunRecord, written: list[Path]) -> None:
-        text = render_run_terminal(record, colour=sys.stdout.isatty(), verbose=verbose, reports=written)
-        click.echo(text, nl=False)
+        print_summary(record, written, verbose=verbose, output_format=output_format)
 
     record = run_session(
         request, RUN_OUTPUTS, progress=show_progress, summarize=summarize, announce=_PairMessages(), every=every
