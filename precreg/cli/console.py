@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from pathlib import Path
 from shutil import get_terminal_size
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from precreg.quality import CaseCalibration, Score, Uncalibrated, Unplanted
-    from precreg.types import CaseResult, ComparedPair
+    from precreg.report import Verbosity
+    from precreg.types import CaseResult, ComparedPair, RunRecord
 
 # A log shows at most about so many lines of progress, however many cases run.
 LINES_IN_A_LOG = 10
@@ -238,3 +240,38 @@ def _failure(result: CaseResult) -> str:
 
 def _line(result: CaseResult) -> str:
     return f"{result.verdict.status} {result.id} {result.verdict.reason}"
+
+
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="Of the output. github adds annotations, and appends summary.md to GITHUB_STEP_SUMMARY.",
+)
+
+
+def print_summary(
+    record: RunRecord,
+    written: Sequence[Path],
+    *,
+    verbosity: Verbosity,
+    output_format: str,
+    took_s: float | None = None,
+) -> None:
+    """Print the summary of a run, in a format of `format_option`."""
+    from precreg.report import append_step_summary, render_github, render_run_terminal
+
+    text = render_run_terminal(
+        record,
+        colour=has_colour(sys.stdout),
+        verbosity=verbosity,
+        reports=written,
+        width=terminal_width(sys.stdout),
+        took_s=took_s,
+    )
+    clear_stage()
+    if output_format == "github":
+        append_step_summary(record, os.environ)
+        text = render_github(record, text)
+    click.echo(text, nl=False)

@@ -15,7 +15,8 @@ import click
 
 from precreg.cli.console import (
     color_option,
-    has_colour,
+    format_option,
+    print_summary,
     show_report,
     terminal_width,
     verbosity_options,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of report.html.")
 @color_option
 @verbosity_options
+@format_option
 @click.pass_obj
 def report_command(
     given: Path | None,
@@ -46,24 +48,18 @@ def report_command(
     junit_dialect: JunitDialect,
     lang: Language,
     verbosity: Verbosity,
+    output_format: str,
 ) -> None:
     """Make the reports again from run records. RUN is a record.json or a folder that has one.
 
     The exit code is the merged run's.
     """
-    from precreg.report import read_merged_run, render_run_terminal, write_reports
+    from precreg.report import read_merged_run, write_reports
 
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
     written = write_reports(record, output or _folder(given), junit_dialect, lang)
-    text = render_run_terminal(
-        record,
-        colour=has_colour(sys.stdout),
-        verbosity=verbosity,
-        reports=written,
-        width=terminal_width(sys.stdout),
-    )
-    click.echo(text, nl=False)
+    print_summary(record, written, verbosity=verbosity, output_format=output_format)
     # The job that merges shards is the gate, so it must fail as an unsharded run would.
     sys.exit(record.exit_code)
 

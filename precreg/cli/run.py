@@ -19,12 +19,12 @@ import click
 from precreg.cli.console import (
     clear_stage,
     color_option,
-    has_colour,
+    format_option,
     is_quiet,
+    print_summary,
     seconds_taken,
     show_progress,
     show_stage,
-    terminal_width,
     verbosity_options,
 )
 from precreg.cli.options import (
@@ -104,9 +104,17 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option("--strict", is_flag=True, help="Exit with 2 for a case that is not clear, or a changed file of no case.")
 @color_option
 @verbosity_options
+@format_option
 @click.pass_obj
 def run_command(
-    given: Path | None, /, case_options: CaseOptions, ci: bool | None, against: str, verbosity: Verbosity, **others: Any
+    given: Path | None,
+    /,
+    case_options: CaseOptions,
+    ci: bool | None,
+    against: str,
+    verbosity: Verbosity,
+    output_format: str,
+    **others: Any,
 ) -> None:
     """Run the cases, judge them against tolerances and baselines, and write reports.
 
@@ -142,7 +150,7 @@ def run_command(
     pair, pair_base = _pair(project, others.pop("pair"), ci)
     chosen = {"ci": ci, "base": base, "changed": changed, "pair": pair, "pair_base": pair_base, **others}
     request = _request(project, case_options, last_failed=failed, **chosen)
-    sys.exit(run_and_report(request, every, verbosity=verbosity, language=language))
+    sys.exit(run_and_report(request, every, verbosity=verbosity, language=language, output_format=output_format))
 
 
 def _last_failed(project: Path, output: Path | None) -> frozenset[str]:
@@ -244,25 +252,17 @@ def run_and_report(
     *,
     verbosity: Verbosity = "normal",
     language: Language = "en",
+    output_format: str = "text",
 ) -> int:
     """Run the selected cases, print progress and the summary, and return the exit code.
 
     `every` are all cases of the project, if the caller has read them already. report.html opens in `language`.
     """
-    from precreg.report import RUN_OUTPUTS, render_run_terminal, write_reports
+    from precreg.report import RUN_OUTPUTS, write_reports
     from precreg.run import run_session
 
     def summarize(record: RunRecord, written: list[Path]) -> None:
-        text = render_run_terminal(
-            record,
-            colour=has_colour(sys.stdout),
-            verbosity=verbosity,
-            reports=written,
-            width=terminal_width(sys.stdout),
-            took_s=seconds_taken(),
-        )
-        clear_stage()
-        click.echo(text, nl=False)
+        print_summary(record, written, verbosity=verbosity, output_format=output_format, took_s=seconds_taken())
 
     outputs = RUN_OUTPUTS._replace(write=partial(write_reports, language=language))
     show_stage("reading the suites")

@@ -53,6 +53,8 @@ from .findings import add_result_messages as add_result_messages
 from .findings import add_verdict_messages as add_verdict_messages
 from .findings import describe_disagreement as describe_disagreement
 from .findings import describe_environment_difference as describe_environment_difference
+from .github import append_step_summary as append_step_summary
+from .github import render_github as render_github
 from .html import page_script as page_script
 from .html_data import json_for_script as json_for_script
 from .layout import format_columns as format_columns

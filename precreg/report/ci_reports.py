@@ -339,11 +339,15 @@ _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 
 
 def render_codequality(record: RunRecord) -> str:
+    """Write the entries as JSON."""
+    return msgspec.json.format(msgspec.json.encode(codequality_entries(record)), indent=1).decode() + "\n"
+
+
+def codequality_entries(record: RunRecord) -> list[dict[str, Any]]:
     """List every case that needs a person, worst first, then findings on the run, warnings, and orphans."""
     found = [_case(record, result) for result in sort_results(record.results) if result.verdict.status in _LISTED]
     # A reader of a long list begins at its top, so cases that fail come before warnings.
-    entries = [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
-    return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
+    return [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
 
 
 def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:

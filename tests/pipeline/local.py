@@ -2,10 +2,13 @@
 
 import csv
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from tests.e2e.command import PATIENCE_S, ROOT, environ, git, precreg, repository
 
@@ -15,6 +18,7 @@ OURS = (ROOT / ".gitlab-ci.yml").read_text()
 TEMPLATE = re.search(
     r"^```yaml file=\.gitlab-ci\.yml\n(.*?)^```$", (ROOT / "docs/gitlab.md").read_text(), re.MULTILINE | re.DOTALL
 )[1]
+COMPONENT = "templates/precreg.yml"
 FILES = {"ours": OURS, "template": TEMPLATE}
 
 KERNELS = """\
@@ -67,6 +71,8 @@ def make(folder, pipeline):
     (folder / ".ci").mkdir()
     (folder / ".ci" / "run").write_text("echo the tests of the project\n")
     (folder / ".gitlab-ci.yml").write_text(pipeline)
+    (folder / COMPONENT).parent.mkdir()
+    shutil.copy(ROOT / COMPONENT, folder / COMPONENT)
     (folder / ".gitignore").write_text("__pycache__/\n.gitlab-ci-local/\nrecords/\n")
     remote = folder.with_name(f"{folder.name}.git")
     git(folder, "init", "-q", "--bare", str(remote))
@@ -75,6 +81,42 @@ def make(folder, pipeline):
     git(folder, "push", "-q", "origin", "main")
     git(folder, "remote", "set-head", "origin", "main")
     return folder
+
+
+def expanded(text):
+    """Return a pipeline as a dict that has the jobs of the component which it includes."""
+    file = yaml.safe_load(text)
+    for include in file.pop("include", []):
+        assert include["local"] == COMPONENT
+        component = component_with(**include["inputs"])
+        file = component | file | {name: component[name] | file[name] for name in component.keys() & file.keys()}
+    return file
+
+
+def component_with(**inputs):
+    """Return the jobs of the component with these inputs, by GitLab's documented rules of interpolation."""
+    header, body = yaml.safe_load_all((ROOT / COMPONENT).read_text())
+    known = header["spec"]["inputs"]
+    assert inputs.keys() <= known.keys()
+    return _interpolated(body, {name: one["default"] for name, one in known.items()} | inputs)
+
+
+def _interpolated(part, inputs):
+    match part:
+        case dict():
+            return {_interpolated(key, inputs): _interpolated(value, inputs) for key, value in part.items()}
+        case list():
+            return [_interpolated(value, inputs) for value in part]
+        case str() if alone := re.fullmatch(r"\$\[\[ inputs\.([\w-]+) \]\]", part):
+            return inputs[alone[1]]
+        case str():
+            return re.sub(r"\$\[\[ inputs\.([\w-]+) \]\]", lambda found: _written(inputs[found[1]]), part)
+        case _:
+            return part
+
+
+def _written(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def in_folder(text, folder):
