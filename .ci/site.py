@@ -6,6 +6,7 @@ mkdocs.yml names this file. `make docs` builds the site.
 from __future__ import annotations
 
 import html
+import posixpath
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -48,25 +49,35 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return a page whose links and fences fit the site."""
     name = page.file.src_uri
-    return site_tables(site_fences(site_links(markdown, {page: source for source, page in OUTSIDE.items()}.get(name))))
+    # A page of a command shows no file; its links are those of the site.
+    source = {page: source for source, page in OUTSIDE.items()}.get(name, f"docs/{name}")
+    return site_tables(site_fences(markdown if name.startswith("cli/") else site_links(markdown, source)))
 
 
-def site_links(markdown: str, source: str | None = None) -> str:
+def site_links(markdown: str, source: str) -> str:
     """Lead links to the pages of the site.
 
     Args:
         markdown: the text of a page.
-        source: the file at the top of the repository that the page shows, or None for a page of docs/.
+        source: the file that the page shows, from the top of the repository.
     """
+    here = posixpath.dirname(_place(source))
 
     def lead(found: re.Match[str]) -> str:
-        path = _path(found[1], is_outside=source is not None)
-        if path is None:
-            return found[0]
-        target = OUTSIDE.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}")
-        return f"]({target}{found[2]})"
+        place = _place(_linked(source, found[1]))
+        return f"]({posixpath.relpath(place, here or '.')}{found[2]})"
 
     return _LINK.sub(lead, markdown)
+
+
+def _place(path: str) -> str:
+    """Return the place in the site of a file of the repository."""
+    return OUTSIDE.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}")
+
+
+def _linked(source: str, target: str) -> str:
+    """Return the file that a link of a page names, from the top of the repository."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
 
 
 def site_fences(markdown: str) -> str:
@@ -156,13 +167,6 @@ def _sources() -> list[Path]:
 def _linked_files(source: Path) -> Iterator[str]:
     """Yield each file of the repository that a page links to and that is no page of the site."""
     for target, _ in _LINK.findall(source.read_text()):
-        path = _path(target, is_outside=source.parent == ROOT)
-        if path and path not in OUTSIDE and not path.startswith("docs/") and (ROOT / path).is_file():
+        path = _linked(source.relative_to(ROOT).as_posix(), target)
+        if path not in OUTSIDE and not path.startswith("docs/") and (ROOT / path).is_file():
             yield path
-
-
-def _path(target: str, *, is_outside: bool) -> str | None:
-    """Return the path from the top of the repository, or None for a page of docs/ that a page of docs/ names."""
-    if is_outside:
-        return target
-    return target.removeprefix("../") if target.startswith("../") else None

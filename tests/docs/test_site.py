@@ -91,7 +91,11 @@ def test_links_of_outer_pages_lead_to_the_site():
         "[a](docs/api.md#x) [b](CONTRIBUTING.md) [c](Makefile) [d](https://e.org/)", "README.md"
     )
     assert readme == "[a](api.md#x) [b](contributing.md) [c](source/Makefile) [d](https://e.org/)"
-    assert SITE["site_links"]("[a](api.md) [b](../CONTRIBUTING.md#x)") == "[a](api.md) [b](contributing.md#x)"
+    assert (
+        SITE["site_links"]("[a](api.md) [b](../CONTRIBUTING.md#x)", "docs/b.md") == "[a](api.md) [b](contributing.md#x)"
+    )
+    below = SITE["site_links"]("[a](suites.md#x) [b](../api.md) [c](../../Makefile)", "docs/errors/b.md")
+    assert below == "[a](suites.md#x) [b](../api.md) [c](../source/Makefile)"
 
 
 def test_a_fence_keeps_the_name_of_its_file_alone():
