@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from pathlib import Path
 from select import POLLIN, poll
 from shutil import which
-from signal import SIGKILL
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, getsignal, raise_signal, signal
 from subprocess import DEVNULL, PIPE, Popen
+from threading import current_thread, main_thread
 from time import monotonic, perf_counter
 from typing import NamedTuple
 
@@ -53,28 +54,52 @@ def run_program(
     an exception here ends this group. Raises UserError (missing-program), Overdue.
     """
     began = perf_counter()
-    try:
-        process = Popen(
-            arguments,
-            cwd=folder,
-            env=variables,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            process_group=0 if own_group else None,
-        )
-    except (OSError, ValueError) as problem:
-        # ValueError: a NUL in an argument.
-        why = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
-        raise UserError("missing-program", f"expected to start {arguments[0]} but: {why}") from None
-    with process:
+    with ExitStack() as starting:
+        # An exception between the start of the program and `with process` would leave the program running.
+        _defer_signals(starting)
         try:
-            output, errors = _read_until_end(process, monotonic() + timeout_s)
-            code, duration_s = process.wait(), perf_counter() - began
-        except BaseException:
-            _kill(process, own_group)
-            raise
+            process = Popen(
+                arguments,
+                cwd=folder,
+                env=variables,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+                process_group=0 if own_group else None,
+            )
+        except (OSError, ValueError) as problem:
+            # ValueError: a NUL in an argument.
+            why = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
+            raise UserError("missing-program", f"expected to start {arguments[0]} but: {why}") from None
+        with process:
+            try:
+                starting.close()
+                output, errors = _read_until_end(process, monotonic() + timeout_s)
+                code, duration_s = process.wait(), perf_counter() - began
+            except BaseException:
+                _kill(process, own_group)
+                raise
     return Ended(code, output, errors, duration_s)
+
+
+def _defer_signals(until: ExitStack) -> None:
+    """Defer the signals that raise an exception in this thread to the end of a stack."""
+    if current_thread() is main_thread():
+        for number in (SIGINT, SIGTERM, SIGHUP):
+            if callable(getsignal(number)):
+                until.enter_context(_deferred(number))
+
+
+@contextmanager
+def _deferred(number: int) -> Iterator[None]:
+    came: list[int] = []
+    before = signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal(number, before)
+        if came:
+            raise_signal(number)
 
 
 def _kill(process: Popen[bytes], own_group: bool) -> None:
