@@ -109,7 +109,7 @@ def test_a_written_suite_is_replaced_only_by_force(project):
     output = ("--output", "suites/unit/lossy_worst.yaml")
     searched(project, *output)
     message = refused(project, "lossy/", *TRIALS, *output, slug="bad-value")
-    assert "exists; give --force" in message
+    assert "exists\n  what to do: replace it with --force" in message
     assert precreg(project, "search", "lossy/", *TRIALS, *output, "--force").returncode == 0
 
 
@@ -118,7 +118,7 @@ def test_a_written_suite_is_replaced_only_by_force(project):
 )
 def test_a_suite_is_written_beside_its_own(project, path):
     message = refused(project, "lossy", *TRIALS, "--output", path, slug="bad-value")
-    assert "an example: " in message
+    assert "--output suites/unit/lossy_worst.yaml" in message
     assert not (project / path).exists()
 
 

@@ -114,9 +114,10 @@ def ran(tmp_path_factory):
 
 @pytest.mark.parametrize(("command", "code"), EVERY_OUTPUT.items())
 def test_a_closed_pipe_changes_no_exit_code(ran, command, code):
-    assert precreg(ran, *command.split()).returncode == code
+    read = precreg(ran, *command.split())
     done = into_a_closed_pipe(ran, *command.split())
-    assert (done.returncode, done.stderr.count("Traceback"), done.stderr.count("error[")) == (code, 0, 0), done.stderr
+    assert (read.returncode, done.returncode, done.stderr.count("Traceback")) == (code, code, 0), done.stderr
+    assert done.stderr.count("error[") == read.stderr.count("error["), done.stderr
 
 
 @pytest.mark.parametrize("command", ["list", "--help", "--version", "schema", "history export", "run --jobs 0"])

@@ -45,7 +45,7 @@ def test_a_misspelt_name_is_told_the_nearest(brought):
     brought("it = None", name="sign_flips")
     assert mistake(load_analyzer, "sign_flip") == (
         "unknown-analyzer",
-        'expected an installed analyzer but got analyzer=sign_flip; did you mean "sign_flips"?',
+        'expected an installed analyzer (classes, sign_flips) but got analyzer=sign_flip; did you mean "sign_flips"?',
     )
 
 

@@ -100,12 +100,12 @@ def test_touched(project, changed, names):
     ],
 )
 def test_a_module_that_was_removed_is_a_dependency_wherever_it_may_have_been(write, statement, removed):
-    project = write({"suites/unit/u.py": f"{statement}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n")
+    project = write({"suites/unit/u.py": f"{statement}\ndef f(): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n")
     assert [case.suite for case in affected_cases(load_cases(project), {removed}, project)] == ["u"]
 
 
 def test_a_module_that_hid_another_was_a_dependency_too_but_not_one_that_is_hidden(write):
-    files = {"suites/unit/u.py": "import lib\ndef f(x): ...\n", "suites/lib.py": ""}
+    files = {"suites/unit/u.py": "import lib\ndef f(): ...\n", "suites/lib.py": ""}
     project = write(files, u="suite: u\nsubject: u:f\ngolden: u:f\n")
     found = {path for path in case_dependencies(load_cases(project)[0], project) if "lib" in path}
     compiled = {f"suites/{folder}lib{suffix}" for folder in ("unit/", "") for suffix in EXTENSION_SUFFIXES}
@@ -122,7 +122,7 @@ def of_module(write, text, files=()):
     """Return the dependencies of a case whose subject is in suites/unit/u.py."""
     texts = files if isinstance(files, dict) else dict.fromkeys(files, "")
     project = write(
-        {**texts, "suites/unit/u.py": f"{text}\ndef f(x): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n"
+        {**texts, "suites/unit/u.py": f"{text}\ndef f(): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n"
     )
     return case_dependencies(load_cases(project)[0], project)
 
