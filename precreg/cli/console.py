@@ -79,7 +79,8 @@ def verbosity_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_verbosity(*given: Any, verbose: bool, **others: Any) -> None:
         if verbose and is_quiet():
-            raise UserError("bad-value", "expected --verbose or --quiet but got both")
+            message = "expected --verbose or --quiet but got both"
+            raise UserError("bad-value", message, hint="leave one of them out: precreg run --quiet")
         command(*given, verbosity="verbose" if verbose else "quiet" if is_quiet() else "normal", **others)
 
     shown = "Show every case on its own, and those that passed, too."

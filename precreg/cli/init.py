@@ -121,7 +121,8 @@ def _spelled(project: Path, target: str) -> str:
     module, colon, function = target.partition(":")
     if not colon:
         shown = _without_colon(project, target)
-        raise UserError("bad-value", f"expected module:function but got {target!r}{shown}")
+        message = f"expected module:function but got {target!r}{shown}"
+        raise UserError("bad-value", message, hint="name module and function: precreg init numpy:tanh")
     if module.endswith(".py"):
         module = Path(os.path.relpath(Path.cwd() / module, project)).with_suffix("").as_posix().replace("/", ".")
     spelled = f"{module}:{function}"

@@ -94,7 +94,8 @@ def _url_template(environ: Mapping[str, str], variable: str, example: str) -> st
     template = environ.get(variable, "").strip()
     # Any other scheme, such as javascript:, would run code of the template in the reader's browser.
     if template and not re.match(r"https?://[^\s/{}]+/\S*\Z", template):
-        raise UserError("bad-value", f"expected a URL such as {example} but got {variable}={template}")
+        message = f"expected a URL such as {example} but got {variable}={template}"
+        raise UserError("bad-value", message, hint=f"set the variable like this: {variable}={example}")
     return template
 
 

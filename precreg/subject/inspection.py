@@ -93,15 +93,20 @@ def inspect_target(target: str, directory: Path, project: Path) -> TargetFacts:
             done = subprocess.run(command, capture_output=True, timeout=INSPECTION_SECONDS, check=False, text=True)
         except subprocess.TimeoutExpired:
             message = f"expected an import of {target} within {INSPECTION_SECONDS} s but it goes on"
-            raise UserError("bad-value", message) from None
+            raise UserError("bad-value", message, hint=_import_hint(target)) from None
         content = Path(file.name).read_bytes()
     if not content:
         last = next(reversed(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
-        raise UserError("bad-value", f"expected to import {target} but its import ended the process: {last}")
+        message = f"expected to import {target} but its import ended the process: {last}"
+        raise UserError("bad-value", message, hint=_import_hint(target))
     facts = msgspec.json.decode(content, type=TargetFacts)
     if facts.problem:
         raise UserError(facts.slug, facts.problem)
     return facts
+
+
+def _import_hint(target: str) -> str:
+    return f"import it alone to see why: python -c 'import {target.partition(':')[0]}'"
 
 
 def facts_of_target(target: str, directory: Path, project: Path) -> TargetFacts:

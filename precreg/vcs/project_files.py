@@ -1,6 +1,7 @@
-"""Which files does a new project have beside its suites: a pipeline, and lines of .gitignore and .gitattributes?
+"""Which files does a new project have beside its suites: a pipeline, and lines of .gitignore?
 
-Existing files keep every line. precreg appends the lines that .gitignore and .gitattributes lack.
+Existing files keep every line. precreg appends the lines that .gitignore lacks. The first acceptance of a baseline
+writes .gitattributes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ GITLAB_FILE = ".gitlab-ci.yml"
 GITHUB_FILE = ".github/workflows/precreg.yml"
 # Reports and proposals belong to one machine.
 IGNORED = (".precreg/", "reports/")
-# GitHub and GitLab fold the figures of baselines in a review; a click opens them.
-FOLDED = ("baselines/** linguist-generated=true gitlab-generated",)
 
 _GITLAB = """\
 # Each merge request runs the suites, and fails if a result got less precise. docs/gitlab.md explains the parts.
@@ -109,7 +108,7 @@ def forge_of(root: Path) -> Forge:
 
 
 def write_project_files(project: Path, root: Path, extra: str = "") -> Iterator[ProjectFile]:
-    """Write the pipeline at the top of a repository, and the lines for git; yield the files with their fates.
+    """Write the pipeline at the top of a repository, and the lines of .gitignore; yield the files with their fates.
 
     `extra` is an extra of precreg that the suites need. Raises UserError: not-writable.
     """
@@ -118,7 +117,6 @@ def write_project_files(project: Path, root: Path, extra: str = "") -> Iterator[
     pipeline = GITHUB_FILE if forge == "github" else GITLAB_FILE
     yield ProjectFile(pipeline, _write_new(root / pipeline, _pipeline(forge, project, root, folder, extra)))
     yield ProjectFile(f"{folder}.gitignore", _append(project / ".gitignore", IGNORED))
-    yield ProjectFile(f"{folder}.gitattributes", _append(project / ".gitattributes", FOLDED))
 
 
 def install_project_hook(project: Path, root: Path, python: str) -> HookFate:

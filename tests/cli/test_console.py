@@ -133,7 +133,10 @@ def test_an_error_fits_the_terminal_and_stands_on_lines_of_its_own(ran):
     assert lines[0].startswith("error[nothing-selected]: expected a case that matches but got")
     assert too_wide("\n".join(lines), 80) == []
     whole = piped(ran, "run", "nothing-has-this-name").stderr
-    assert len(whole.splitlines()) == 2
+    message, hint, page = whole.splitlines()
+    assert message.startswith("error[nothing-selected]: ")
+    assert hint.startswith("  what to do: ")
+    assert page.startswith("  see: docs/errors/")
     assert " ".join(lines).split() == whole.split()
 
 

@@ -199,8 +199,11 @@ def test_existing_files_keep_every_line(project):
     assert "precreg hook install --chain" in done.stdout
     assert (project / ".gitlab-ci.yml").read_text() == "mine: {script: [true]}\n"
     assert hook.read_text() == "#!/bin/sh\nexit 0\n"
-    lines = (project / ".gitattributes").read_text().splitlines()
-    assert lines == ["*.png binary", "baselines/** linguist-generated=true gitlab-generated"]
+    assert (project / ".gitattributes").read_text() == "*.png binary"
+    for suffix, shown in (("sums", "set"), ("json", "unspecified")):
+        path = f"baselines/generic/unit/softmax.{suffix}"
+        attributes = git(project, "check-attr", "linguist-generated", "gitlab-generated", "--", path).splitlines()
+        assert [line.rpartition(" ")[2] for line in attributes] == [shown, shown]
     assert (project / ".gitignore").read_text() == "__pycache__/\n.precreg/\nreports/\n"
     before = (project / "suites/unit/softmax.yaml").read_bytes()
     again = started(project, "init", "kernels:softmax")
