@@ -167,7 +167,8 @@ def test_a_change_of_an_analyzer_in_the_repository_selects_the_cases_that_ask(pr
 def test_where_the_package_is_missing_a_suite_that_asks_says_so(project):
     done = precreg(project, "list")
     assert done.returncode == 2
-    assert "suites/tolerances.yaml:1: error[unknown-analyzer]: expected an installed analyzer (classes) but got" in done.stderr
+    got = "suites/tolerances.yaml:1: error[unknown-analyzer]: expected an installed analyzer (classes) but got"
+    assert got in done.stderr
 
 
 def test_stored_arrays_take_analyzers(tmp_path, package):

@@ -107,7 +107,8 @@ def test_a_suite_that_exists_stops_the_command_before_the_program(project):
     path.write_text("suite: softmax\n")
     done = capture(project)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "expected a name that is free but suites/unit/softmax.yaml exists\n  what to do: replace it with --force" in done.stderr
+    exists = "expected a name that is free but suites/unit/softmax.yaml exists\n  what to do: replace it with --force"
+    assert exists in done.stderr
     assert path.read_text() == "suite: softmax\n"
     assert capture(project, "--force").returncode == 0
     assert "subject" in path.read_text()

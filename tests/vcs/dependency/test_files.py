@@ -121,9 +121,7 @@ def test_a_module_that_hid_another_was_a_dependency_too_but_not_one_that_is_hidd
 def of_module(write, text, files=()):
     """Return the dependencies of a case whose subject is in suites/unit/u.py."""
     texts = files if isinstance(files, dict) else dict.fromkeys(files, "")
-    project = write(
-        {**texts, "suites/unit/u.py": f"{text}\ndef f(): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n"
-    )
+    project = write({**texts, "suites/unit/u.py": f"{text}\ndef f(): ...\n"}, u="suite: u\nsubject: u:f\ngolden: u:f\n")
     return case_dependencies(load_cases(project)[0], project)
 
 
