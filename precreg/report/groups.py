@@ -61,7 +61,7 @@ class CauseKey(NamedTuple):
 class GroupKey(NamedTuple):
     """The identity of a group: status and reason, suite (tier/suite), operator, and cause.
 
-    `operator` is empty unless a parameter of the case names one. `problem` is the exception of cases that could not be
+    `operator` is empty unless a parameter of the case names one. `problem` is the message of cases that could not be
     judged, with each number replaced by 0, so that the same exception for two shapes is one group.
     """
 
@@ -229,14 +229,14 @@ def _excess(actual: Scalar, reference: Scalar, tolerance: Tolerance) -> float:
 
 
 def _key(result: CaseResult) -> GroupKey:
-    verdict, failure = result.verdict, result.outcome.execution.failure
+    verdict = result.verdict
     return GroupKey(
         verdict.status,
         verdict.reason,
         f"{result.tier}/{result.suite}",
         next((str(result.parameters[name]) for name in _OPERATOR_PARAMETERS if name in result.parameters), ""),
         None if (cause := _main_cause(result)) is None else cause_key(cause),
-        "" if failure is None else re.sub(r"\d+", "0", failure.message),
+        re.sub(r"\d+", "0", verdict.message) if verdict.status is Status.ERROR else "",
     )
 
 

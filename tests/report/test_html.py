@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import time
+from functools import cached_property
 from html.parser import HTMLParser
 
 import pytest
@@ -40,8 +41,20 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.elements, self.scripts, self.text, self._inside = [], {}, "", None
+        self._written = text
         self.feed(text)
-        self.rows, self.details = rows_of(text), details_of(text)
+
+    @cached_property
+    def rows(self):
+        return rows_of(self._written)
+
+    @cached_property
+    def details(self):
+        return details_of(self._written)
+
+    def data(self, id):
+        """Return the data of a script, as it stands in the page."""
+        return json.loads(self.scripts[id])
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.report.ci_reports import render_codequality, render_run_junit
-from precreg.report.html import MAX_PASSED_IN_DETAIL, render_run_html
+from precreg.report.html import render_run_html
+from precreg.report.html_data import MAX_PASSED_IN_DETAIL
 from precreg.report.record import (
     PASSED_WITH_SAMPLES,
     find_record,
@@ -24,7 +25,8 @@ from precreg.report.record import (
     write_run_record,
 )
 from precreg.report.run_findings import add_run_finding_message
-from precreg.report.summaries import render_run_markdown, render_run_terminal
+from precreg.report.summaries import render_run_markdown
+from precreg.report.terminal import render_run_terminal
 from precreg.storage import read_json_record, write_json_record
 from precreg.types.case import Growth, Study, TradeOff
 from precreg.types.outcome import AxisGroups, Histogram
