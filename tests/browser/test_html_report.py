@@ -325,9 +325,11 @@ def test_the_back_button_goes_through_the_steps_of_the_reader(opened):
     browser = opened(many_causes())
     one_of(browser, "[data-chip=failed]").click()
     all_of(browser, "#rows a")[0].click()
-    assert one_of(browser, "#detail h2").text == "unit/col_sum/a"
+    # A browser announces a new address after the click.
+    shown = WebDriverWait(browser, 10).until(lambda _: one_of(browser, "#detail h2"))
+    assert shown.text == "unit/col_sum/a"
     browser.back()
-    assert not one_of(browser, "#detail").is_displayed()
+    WebDriverWait(browser, 10).until(lambda _: not one_of(browser, "#detail").is_displayed())
     assert one_of(browser, "#shown").text == "15 of 19 cases"
     browser.back()
     assert one_of(browser, "#shown").text == "19 cases"

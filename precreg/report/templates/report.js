@@ -317,7 +317,7 @@ window.addEventListener("beforeprint", () => {
 window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
 
 // A box that scrolls sideways has to be reached by keys, too.
-const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
+const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target.closest(".scroll"))));
 const reachAll = (within) => within.querySelectorAll(".scroll").forEach(reach);
 
 function reach(box) {
@@ -326,7 +326,8 @@ function reach(box) {
 }
 
 function watchBoxes(within) {
-  for (const box of within.querySelectorAll(".scroll")) watched.observe(box);
+  // A table grows when its rows come or when a group opens, and its box keeps its width.
+  for (const part of within.querySelectorAll(".scroll, .scroll > *")) watched.observe(part);
 }
 
 // Observers do not see boxes in closed groups.
