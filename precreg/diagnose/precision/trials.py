@@ -42,6 +42,7 @@ class _Kept(PlainComputation):
     """Compute a case on another arithmetic, with the inputs and the oracle of the trials before it."""
 
     def __init__(self, results: dict[tuple[str, int], Any], altered: Altered) -> None:
+        super().__init__()
         self._results, self._arithmetic = results, altered.arithmetic
 
     def reuse(self, step: str, seed: int, compute: Callable[[], _T]) -> _T:
