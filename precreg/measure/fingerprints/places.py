@@ -146,9 +146,12 @@ def _filled_share(sample: ErrorSample, inside: Array) -> tuple[float, float]:
     share = sample.share(inside)
     if number < threshold("few") or share < threshold("part"):
         return 0.0, 0.0
-    outside = np.sort(np.abs(sample.error[~inside]))
-    typical = outside[len(outside) // 2] if len(outside) else 0
-    wrong = sample.differs[inside] & (np.abs(sample.error[inside]) > 2 * typical)
+    wrong = sample.differs[inside]
+    # In ULP, too: where sizes differ by powers of ten, one large value with a small error would make a place of another.
+    for errors in (np.abs(sample.error), sample.ulps):
+        outside = np.sort(errors[~inside])
+        typical = outside[len(outside) // 2] if len(outside) else 0
+        wrong = wrong & (errors[inside] > 2 * typical)
     filled = np.count_nonzero(wrong) / number
     return (share, filled) if filled >= threshold("filled") else (0.0, 0.0)
 
