@@ -101,7 +101,7 @@ def measure_first(project: Path, target: str, name: str, facts: TargetFacts) -> 
     no_error = suite.oracle == "same" and all(each.metrics.get("max_abs_error", 0.0) == 0 for each in comparisons)
     final = replace(
         suite,
-        bounds=first_bounds(comparisons),
+        bounds=first_bounds(comparisons, deterministic=not unsteady),
         seeds=1 if slow else None,
         repeats=UNSTEADY_REPEATS if unsteady else None,
         deterministic=not unsteady,

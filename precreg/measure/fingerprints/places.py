@@ -147,7 +147,7 @@ def _filled_share(sample: ErrorSample, inside: Array) -> tuple[float, float]:
     if number < threshold("few") or share < threshold("part"):
         return 0.0, 0.0
     wrong = sample.differs[inside]
-    # In ULP, too: where sizes differ by powers of ten, one large value with a small error would make a place of another.
+    # In ULP, too: among sizes of many powers of ten, a large value with a small error would make a place of others.
     for errors in (np.abs(sample.error), sample.ulps):
         outside = np.sort(errors[~inside])
         typical = outside[len(outside) // 2] if len(outside) else 0

@@ -137,12 +137,16 @@ def _flow(value: Any) -> str:
     return text.removesuffix("...\n").strip()
 
 
-def first_bounds(comparisons: Iterable[Comparison]) -> dict[str, tuple[float, float]]:
-    """Return (rtol, atol) by dtype of the outputs, for floating dtypes alone: other outputs have to be equal."""
+def first_bounds(comparisons: Iterable[Comparison], *, deterministic: bool = True) -> dict[str, tuple[float, float]]:
+    """Return (rtol, atol) by dtype of the outputs, for floating dtypes alone: other outputs have to be equal.
+
+    A function whose bits differ from run to run gets absolute bounds: its next run may meet a result near 0.
+    """
     by_dtype: dict[str, list[Comparison]] = {}
     for each in comparisons:
         by_dtype.setdefault(each.dtype, []).append(each)
-    return {dtype: _bounds(dtype, found) for dtype, found in by_dtype.items() if rounding_unit(dtype)}
+    bounds = _bounds if deterministic else _absolute_bounds
+    return {dtype: bounds(dtype, found) for dtype, found in by_dtype.items() if rounding_unit(dtype)}
 
 
 def rounding_unit(dtype: str) -> float:
@@ -157,14 +161,22 @@ def rounding_unit(dtype: str) -> float:
 
 
 def _bounds(dtype: str, comparisons: Sequence[Comparison]) -> tuple[float, float]:
-    relative = max((each.metrics.get("max_rel_error", 0.0) for each in comparisons), default=0.0)
-    absolute = max((each.metrics.get("max_abs_error", 0.0) for each in comparisons), default=0.0)
-    magnitude = max((each.metrics.get("max_magnitude", 0.0) for each in comparisons), default=0.0)
+    relative, unit = _largest(comparisons, "max_rel_error"), rounding_unit(dtype)
+    if relative > min(_MAX_UNITS * unit, _MAX_RELATIVE):
+        return round_up(MARGIN * unit), round_up(MARGIN * _largest(comparisons, "max_abs_error"))
+    # The absolute bound is for results whose reference is 0.
+    absolute = max(_largest(comparisons, "max_abs_error"), unit * _largest(comparisons, "max_magnitude"), 1e-30)
+    return round_up(MARGIN * max(relative, unit)), round_up(unit * absolute)
+
+
+def _absolute_bounds(dtype: str, comparisons: Sequence[Comparison]) -> tuple[float, float]:
     unit = rounding_unit(dtype)
-    if relative <= min(_MAX_UNITS * unit, _MAX_RELATIVE):
-        # The absolute bound is for results whose reference is 0.
-        return round_up(MARGIN * max(relative, unit)), round_up(unit * max(absolute, unit * magnitude, 1e-30))
+    absolute = max(_largest(comparisons, "max_abs_error"), unit * _largest(comparisons, "max_magnitude"), 1e-30)
     return round_up(MARGIN * unit), round_up(MARGIN * absolute)
+
+
+def _largest(comparisons: Sequence[Comparison], metric: str) -> float:
+    return max((each.metrics.get(metric, 0.0) for each in comparisons), default=0.0)
 
 
 def round_up(value: float) -> float:
