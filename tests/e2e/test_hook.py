@@ -341,7 +341,8 @@ def test_what_cannot_be_read_as_it_was_committed_is_said_with_the_commit_and_sto
         "suites/unit/k3.py"
     )
     assert lines[1].startswith("suites/unit/third.yaml:2: error[missing-module]")
-    assert lines[3] == f"precreg: the push is stopped ({named}); git push --no-verify skips this check"
+    assert lines[3] == "  see: docs/errors/subjects.md#missing-module"
+    assert lines[4] == f"precreg: the push is stopped ({named}); git push --no-verify skips this check"
 
 
 def test_of_several_branches_that_the_remote_knows_nothing_of_each_is_compared_with_the_one_before(project):

@@ -246,7 +246,7 @@ def test_one_case_at_a_time(project):
     ("arguments", "expected"),
     [
         (("--output", "outt"), 'got output=outt; did you mean "out"?'),
-        (("--dtype", "flaot16"), 'got dtype=flaot16; did you mean "float16"?; an example: --dtype bfloat16'),
+        (("--dtype", "flaot16"), 'got dtype=flaot16; did you mean "float16"?\n  what to do: write --dtype bfloat16'),
         (("--seed", "-1"), "-1 is not in the range"),
     ],
 )

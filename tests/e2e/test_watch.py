@@ -136,7 +136,7 @@ def test_leaving_the_debugger_ends_the_trace_without_a_traceback(project, comman
 @pytest.mark.parametrize(
     ("option", "text", "expected"),
     [
-        ("--watch", "x[1.5]", "'1.5' in watch='x[1.5]'; example: [0, 0:64:2]"),
+        ("--watch", "x[1.5]", "'1.5' in watch='x[1.5]'\n  what to do: write [0, 0:64:2]"),
         ("--break", "eror > 4 ulp", 'did you mean "error"?'),
         ("--break", "error > 4 bits", "the unit ulp or none"),
         ("--lanes", "0:8", "--detail 3 --lanes 0:8"),

@@ -72,7 +72,7 @@ categories: {norm: {match_ratio: 0.9}}
 environments: {ascend: {atol: 1e-5}}
 """
 MAPPING = "out: theirs\nloss: total\n"
-KERNELS = "def exact(x, **params):\n    return x\n\n\nnaive = other = exact\n"
+KERNELS = "def exact(x=None, **params):\n    return x\n\n\nnaive = other = exact\n"
 
 
 # Commands that write nothing, so that no mutation of their arguments can.
