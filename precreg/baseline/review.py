@@ -467,7 +467,9 @@ def select_proposals(ids: Collection[str], patterns: Sequence[str], known: Colle
     """
     if not ids:
         matching = f" and matches {', '.join(patterns)}" if patterns else ""
-        raise UserError("no-proposal", f"expected a proposal that waits{matching} but there is none")
+        # No advice to run: a run proposes nothing again, if its results are those that were accepted.
+        hint = "a result that equals its baseline needs none; precreg baseline list shows the accepted ones"
+        raise UserError("no-proposal", f"expected a proposal that waits{matching} but there is none", hint=hint)
     if not patterns:
         raise UserError("no-proposal", f"expected the name of a case, or a pattern, but got none{list_names(ids)}")
     chosen = select_names(ids, patterns, noun="proposal", slug="no-proposal", known=known)
