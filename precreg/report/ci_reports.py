@@ -22,7 +22,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from precreg.report.case_context import context_of, reproduce_command
+from precreg.report.case_context import CaseContext, context_of, reproduce_command
 from precreg.report.case_values import position_rows
 from precreg.report.causes import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.describe import (
@@ -55,6 +55,7 @@ from precreg.report.story import describe_loss_size
 from precreg.types import (
     TIERS,
     CaseResult,
+    Diagnosis,
     Location,
     Orphan,
     Reason,
@@ -242,15 +243,16 @@ def _texts(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, _Text]:
     """Return the texts of all tests that did not pass, by id; beyond `MAX_TEXT_BYTES` the smallest losses have none."""
     found: dict[str, _Text] = {}
     size = 0
+    known, context = diagnoses_of(record), context_of(record)
     for case in sort_results([case for case in cases if case.verdict.status is not Status.PASSED]):
         message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
-        whole = _Text(message, _cut(_body(case, record), MAX_BODY_CHARACTERS))
+        whole = _Text(message, _cut(_body(case, known, context), MAX_BODY_CHARACTERS))
         size += sum(len(escape(part).encode(errors="replace")) for part in whole)
-        found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case, record)
+        found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case, context)
     return found
 
 
-def _body(case: CaseResult, record: RunRecord) -> str:
+def _body(case: CaseResult, known: Mapping[str, Diagnosis], context: CaseContext) -> str:
     """Write the message, the size of the loss, the worst place, the cause, and the command to reproduce."""
     verdict = case.verdict
     # GitLab shows the details of a failure without its name. So the body repeats id and message.
@@ -264,8 +266,8 @@ def _body(case: CaseResult, record: RunRecord) -> str:
     ]
     parts = [
         sentences,
-        [] if case.diagnosis is None else describe_diagnosis(case.diagnosis, diagnoses_of(record)),
-        _commands(case, record),
+        [] if case.diagnosis is None else describe_diagnosis(case.diagnosis, known),
+        _commands(case, context),
         finding_table(finding_rows(verdict, case.outcome.described)),
         failure_tail(case),
         describe_digits(case),
@@ -275,10 +277,10 @@ def _body(case: CaseResult, record: RunRecord) -> str:
     return strip_controls("\n\n".join("\n".join(lines) for lines in parts if lines))
 
 
-def _short_text(case: CaseResult, record: RunRecord) -> _Text:
+def _short_text(case: CaseResult, context: CaseContext) -> _Text:
     """Write the text of a case whose details have no room."""
     rest = "The details are left out, because GitLab refuses a report above 30 MB; record.json has them."
-    body = strip_controls("\n".join([_title(case), *_commands(case, record), rest]))
+    body = strip_controls("\n".join([_title(case), *_commands(case, context), rest]))
     return _Text(_cut(strip_controls(case.verdict.message), MAX_SHORT_MESSAGE_CHARACTERS), body)
 
 
@@ -300,11 +302,11 @@ def _worst_place(case: CaseResult) -> str:
     return f"{output}{place}: actual {actual}, reference {reference}{apart}"
 
 
-def _commands(case: CaseResult, record: RunRecord) -> list[str]:
+def _commands(case: CaseResult, context: CaseContext) -> list[str]:
     """Write the commands that reproduce a failure and look into it."""
     if case.verdict.status not in (Status.FAILED, Status.ERROR):
         return []
-    again = f"reproduce {reproduce_command(case, context_of(record))}"
+    again = f"reproduce {reproduce_command(case, context)}"
     is_known = case.diagnosis is not None and bool(case.diagnosis.causes)
     if is_known or case.verdict.status is not Status.FAILED or is_test_defined(case.definition):
         return [again]
