@@ -18,6 +18,8 @@ _MIN_WRAPPED = 20
 _LABEL = re.compile(r" *(?:\S+(?: \S+)? {2,})?")
 # A wrapped line keeps so many columns for its text, however wide its label is.
 _MIN_TEXT = 30
+# A code point that Unicode keeps free of characters for good, so no text holds it.
+_FILLER = "\ufdd0"
 
 
 class _Column(NamedTuple):
@@ -26,7 +28,7 @@ class _Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        return max(map(len, (self.name, *self.cells)))
+        return max(map(columns_of, (self.name, *self.cells)))
 
     @property
     def min_width(self) -> int:
@@ -34,7 +36,7 @@ class _Column(NamedTuple):
         if self.width <= _MIN_WRAPPED:
             return self.width
         words = (word for text in (self.name, *self.cells) for word in text.split(" "))
-        return max(_MIN_WRAPPED, *map(len, words))
+        return max(_MIN_WRAPPED, *map(columns_of, words))
 
 
 def format_columns(
@@ -89,7 +91,7 @@ def _table(columns: Sequence[_Column], narrow: Sequence[int] | None) -> list[str
     widths = narrow or [column.width for column in columns]
     rows = zip(*([column.name, *column.cells] for column in columns), strict=True)
     return [
-        _GAP.join(map(str.ljust, line, widths)).rstrip()
+        _GAP.join(map(_pad, line, widths)).rstrip()
         for row in rows
         for line in ([row] if narrow is None else _wrapped_row(row, widths))
     ]
@@ -100,13 +102,30 @@ def _wrapped_row(row: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[st
     return zip_longest(*parts, fillvalue="")
 
 
-def _wrap(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes. A Chinese character takes two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - columns_of(text))
+
+
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Wrap a text between words. `textwrap` counts characters, so a filler follows each one of two columns."""
+    spread = text if text.isascii() else "".join(each + _FILLER * (columns_of(each) - 1) for each in text)
+    lines = wrap(spread, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_FILLER, "") for line in lines]
 
 
 def _list(columns: Sequence[_Column], width: int) -> list[str]:
     """Write each cell after the name of its column, and an empty line between two rows."""
-    names = [f"{column.name:{max(len(each.name) for each in columns)}}{_GAP}" for column in columns]
+    longest = max(columns_of(column.name) for column in columns)
+    names = [_pad(column.name, longest) + _GAP for column in columns]
     lines: list[str] = []
     for row in zip(*(column.cells for column in columns), strict=True):
         lines += [""] if lines else []
@@ -125,16 +144,10 @@ def wrap_line(line: str, width: int) -> list[str]:
 
     A word that is wider than the width stays in one piece, because it is a path or an id that is copied.
     """
-    if len(line) <= width:
+    if columns_of(line) <= width:
         return [line]
     found = _LABEL.match(line)
     label = found.end() if found else 0
     if width - label < _MIN_TEXT:
         label = len(line) - len(line.lstrip())
-    return wrap(
-        line,
-        width,
-        subsequent_indent=" " * label,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return _wrap(line, width, " " * label)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.report.layout import format_columns, wrap_line, wrap_lines
+from precreg.report.layout import columns_of, format_columns, wrap_line, wrap_lines
 
 NAMES = ["case", "why", "times"]
 ROWS = [["unit/s/a", "the reference has another shape than the actual result", "2.5"], ["unit/s/b", "none", "1.25"]]
@@ -52,6 +52,18 @@ def test_a_table_that_is_too_wide_for_its_words_is_a_list():
     assert format_columns(names, rows, 2, 40)[4:] == ["", "metric    max_ulp", "current   3", "baseline  1"]
 
 
+def test_a_chinese_character_takes_two_columns():
+    rows = [["unit/层归一化/a", "1"], ["unit/s/b", "2"]]
+    assert format_columns(["case", "times"], rows, 5) == [
+        "case             times",
+        "unit/层归一化/a  1",
+        "unit/s/b         2",
+    ]
+    # Twelve characters and a space: 25 columns.
+    assert wrap_line("矩阵乘法算子 累加器溢出了", 25) == ["矩阵乘法算子 累加器溢出了"]
+    assert wrap_line("矩阵乘法算子 累加器溢出了", 24) == ["矩阵乘法算子", "累加器溢出了"]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -81,11 +93,11 @@ def test_a_line_wraps_between_words_below_its_text(line, expected):
     assert wrap_lines([line], None) == [line]
 
 
-@given(st.lists(st.text("abc, -=/é", max_size=60), max_size=5), st.integers(10, 100))
+@given(st.lists(st.text("abc, -=/é层", max_size=60), max_size=5), st.integers(10, 100))
 def test_no_word_is_lost_and_no_line_is_too_wide_that_has_two_words(lines, width):
     wrapped = wrap_lines(lines, width)
     assert " ".join(wrapped).split() == " ".join(lines).split()
-    assert not [line for line in wrapped if len(line) > width and len(line.split()) > 1]
+    assert not [line for line in wrapped if columns_of(line) > width and len(line.split()) > 1]
 
 
 @given(
