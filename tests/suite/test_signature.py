@@ -75,3 +75,80 @@ def test_arguments_that_do_not_fit_are_refused_before_a_run(write, source, rest,
     assert caught.value.slug == "bad-arguments"
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+NETWORK = """\
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+
+    def forward(self, x, mask=None): return x
+
+
+class Other(Network):
+    pass
+
+
+class Called(nn.Module):
+    def __call__(self, x, y): return x
+
+    def forward(self, x): return x
+
+
+def make(): return Network()
+
+
+def make_wide(width): return Network(width)
+
+
+def attend(x, weight): return x
+"""
+ONE = "inputs: {x: {shape: [2], dtype: float32, normal: {}}}\n"
+
+
+def _load_torch(write, subject: str, rest: str):
+    text = f"suite: s\nsubject: {{torch: 'network:{subject}}}\nreference: kernels:exact\n"
+    return load_cases(write({"suites/unit/network.py": NETWORK}, s=text + rest))
+
+
+@pytest.mark.parametrize(
+    ("subject", "rest"),
+    [
+        ("Network'", ONE),
+        ("Network', arguments: {width: 8}", ONE),
+        ("Network'", INPUTS.replace("y:", "mask:")),
+        # Another class, a method `__call__`, and functions that may make a module: only a run shows what they take.
+        ("Other'", INPUTS),
+        ("Called'", INPUTS),
+        ("make'", INPUTS),
+        ("make_wide', arguments: {width: 8}", INPUTS),
+        ("attend'", INPUTS.replace("y:", "weight:")),
+    ],
+)
+def test_a_module_that_may_take_the_inputs_is_not_refused(write, subject, rest):
+    assert [case.name for case in _load_torch(write, subject, rest)] == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("subject", "rest", "message", "hint"),
+    [
+        ("Network'", INPUTS, "subject Network.forward(self, x, mask=None) in suites/unit/network.py:8", "remove y:"),
+        (
+            "Network', arguments: {width: 8}",
+            ONE.replace("x:", "input:"),
+            "but got input",
+            "write x: in place of input:",
+        ),
+        ("attend'", INPUTS, "subject attend(x, weight)", "write weight: in place of y:"),
+        ("attend'", ONE, "expected a value of weight for subject attend(x, weight)", "add weight:"),
+    ],
+)
+def test_inputs_that_a_module_does_not_take_are_refused_before_a_run(write, subject, rest, message, hint):
+    with pytest.raises(UserError) as caught:
+        _load_torch(write, subject, rest)
+    assert caught.value.slug == "bad-arguments"
+    assert message in caught.value.message
+    assert hint in caught.value.hint
