@@ -14,13 +14,11 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from math import inf
 from select import POLLIN, poll
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from signal import SIGINT, raise_signal, signal
-from threading import current_thread, main_thread
+from signal import SIGINT
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -31,7 +29,7 @@ from precreg.run.channel import BrokenMessage, ParentConnection
 from precreg.run.processes import kill_group
 from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
 from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, RETIRES_MESSAGE, WorkerStart, WorkerTask, read_end
-from precreg.subject import describe_exit, describe_stage, read_stage, stage_file
+from precreg.subject import defer_signals, describe_exit, describe_stage, read_stage, stage_file
 from precreg.types import Failure, Reason
 
 _Item = TypeVar("_Item")
@@ -142,23 +140,6 @@ def _worker_start(task: WorkerTask[Any, Any]) -> WorkerStart:
     return WorkerStart([each or folder for each in sys.path], safe_path(sys.path, folder), folder, pickle.dumps(task))
 
 
-@contextmanager
-def defer_interrupts() -> Iterator[None]:
-    """Defer an interrupt to the end of the block; in other threads than the main one no interrupt is raised anyway."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal(SIGINT, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        # The handler is back before the exception, so a second interrupt works as usual.
-        signal(SIGINT, before)
-        if came:
-            raise_signal(SIGINT)
-
-
 def run_in_workers(items: Sequence[_Item], task: WorkerTask[_Item, _Answer], jobs: int) -> Iterator[_Answer]:
     """Yield the answer to every item as it comes, from `jobs` processes.
 
@@ -216,14 +197,14 @@ class WorkerPool(Generic[_Item, _Answer]):
 
     def close(self) -> None:
         """Kill all workers, busy or not."""
-        with defer_interrupts():
+        with defer_signals(SIGINT):
             for worker in list(self._workers):
                 self._remove_worker(worker)
         self._selector.close()
 
     def _add_worker(self) -> None:
         # An interrupt during the start would leave a worker that nobody kills.
-        with defer_interrupts():
+        with defer_signals(SIGINT):
             worker = WorkerProcess(self._task)
             self._workers.add(worker)
             self._selector.register(worker.connection, EVENT_READ, partial(self._exchange, worker))

@@ -54,6 +54,7 @@ from .opened import touches as touches
 from .probes import receive_probes as receive_probes
 from .python import call_function as call_function
 from .python import run_python as run_python
+from .signals import defer_signals as defer_signals
 from .stage import Activity as Activity
 from .stage import describe_stage as describe_stage
 from .stage import enter_stage as enter_stage

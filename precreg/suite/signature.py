@@ -18,7 +18,7 @@ from precreg.storage import parse_module
 from precreg.suite.computations import bound_names, find_module, search_path
 from precreg.suite.load import Suite
 from precreg.suite.recorded import RecordedPoint
-from precreg.types.case import Computation
+from precreg.types import Computation
 
 # The bases of a class whose `forward` is what a call runs.
 _MODULE_BASES = (["nn.Module"], ["torch.nn.Module"], ["Module"])

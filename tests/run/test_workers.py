@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from precreg.environment.machine import THREAD_VARIABLES
 from precreg.errors import UserError
 from precreg.run.worker import CaseTask, run_in_process
-from precreg.run.workers import defer_interrupts, run_in_workers
+from precreg.run.workers import run_in_workers
 from precreg.types.case import Computation
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
@@ -291,35 +291,6 @@ def test_an_interrupt_while_the_server_starts_is_left_to_the_parent(project):
         [sys.executable, "-c", EARLY, str(project)], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert (done.stdout, done.stderr) == ("unit/s/case None\n", "")
-
-
-def test_an_interrupt_waits_until_the_worker_is_known():
-    done = []
-
-    def interrupted():
-        with defer_interrupts():
-            signal.raise_signal(signal.SIGINT)
-            done.append("all of it")
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert done == ["all of it"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_without_an_interrupt_none_is_raised():
-    with defer_interrupts():
-        pass
-
-
-def test_an_interrupt_is_not_lost_behind_an_error():
-    def interrupted():
-        with defer_interrupts():
-            signal.raise_signal(signal.SIGINT)
-            raise OSError
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
 
 
 def test_cases_run_from_other_threads_too(project, case):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from math import inf
 from pathlib import Path
 from select import POLLIN, poll
 from shutil import which
-from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, getsignal, raise_signal, signal
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
 from subprocess import DEVNULL, PIPE, Popen
-from threading import current_thread, main_thread
 from time import monotonic, perf_counter
 from typing import NamedTuple
 
 from precreg.errors import UserError, nearest
 from precreg.subject.child_processes import describe_exit
+from precreg.subject.signals import defer_signals
 from precreg.subject.surroundings import DETAIL_LENGTH
 
 _PIECE_BYTES = 1 << 16
@@ -56,7 +56,7 @@ def run_program(
     began = perf_counter()
     with ExitStack() as starting:
         # An exception between the start of the program and `with process` would leave the program running.
-        _defer_signals(starting)
+        starting.enter_context(defer_signals(SIGINT, SIGTERM, SIGHUP))
         try:
             process = Popen(
                 arguments,
@@ -80,26 +80,6 @@ def run_program(
                 _kill(process, own_group)
                 raise
     return Ended(code, output, errors, duration_s)
-
-
-def _defer_signals(until: ExitStack) -> None:
-    """Defer the signals that raise an exception in this thread to the end of a stack."""
-    if current_thread() is main_thread():
-        for number in (SIGINT, SIGTERM, SIGHUP):
-            if callable(getsignal(number)):
-                until.enter_context(_deferred(number))
-
-
-@contextmanager
-def _deferred(number: int) -> Iterator[None]:
-    came: list[int] = []
-    before = signal(number, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal(number, before)
-        if came:
-            raise_signal(number)
 
 
 def _kill(process: Popen[bytes], own_group: bool) -> None:
