@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from precreg.cli.console import show_lines, terminal_width
 from precreg.cli.options import project_of_option
 from precreg.errors import UserError
 
@@ -67,11 +68,11 @@ def baseline_diff_command(
         print_proposals_markdown(changes, patterns, verbose=verbose)
         return
     if len(changes) > MAX_SINGLE_CASES and not verbose:
-        click.echo("\n".join(describe_many_proposals(changes)))
+        show_lines(describe_many_proposals(changes, terminal_width(sys.stdout)))
     else:
-        click.echo("".join(f"{line}\n" for change in changes for line in describe_change(change, verbose)), nl=False)
+        show_lines(line for change in changes for line in describe_change(change, verbose))
     for seen in () if patterns else diff_environments(project):
-        click.echo("\n".join(describe_seen_environment(seen, verbose)))
+        show_lines(describe_seen_environment(seen, verbose))
     click.echo(f"{len(changes)} {'proposal' if len(changes) == 1 else 'proposals'}")
 
 
@@ -440,11 +441,10 @@ def baseline_list_command(given: Path | None, /, patterns: tuple[str, ...], cree
     if terms is not None:
         for place, entry in entries.items():
             if entry.accepted:
-                click.echo("\n".join([str(place), *describe_accepted_values(terms, place, entry)]))
+                show_lines([str(place), *describe_accepted_values(terms, place, entry)])
         return
     lines = []
     for place, entry in entries.items():
         known = "" if entry.known is None else f" (known bad: {entry.known.reason})"
         lines.append(f"{place}: {describe_accepted_value(accepted_value(entry))}{known}")
-    for line in lines if everything else describe_listed(entries, lines):
-        click.echo(line)
+    show_lines(lines if everything else describe_listed(entries, lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
+
+from precreg.cli.console import show_lines, terminal_width
 
 if TYPE_CHECKING:
     from precreg.baseline import BaselineKey, ProposalChange
@@ -35,9 +38,10 @@ def print_changes_since(
         text = render_changes_markdown(changes, since=commit, everything=verbose, command=command)
         click.echo(text, nl=False)
         return
-    click.echo("\n".join(render_changes_terminal(changes, everything=verbose)) if changes else "no figure changed")
+    table = render_changes_terminal(changes, everything=verbose, width=terminal_width(sys.stdout))
+    show_lines(table if changes else ["no figure changed"])
     left_out = "" if verbose or len(changes) <= MAX_SINGLE_CASES else f" ({command} shows all)"
-    click.echo(f"{count_changes(changes)} since {commit[:8]}{left_out}")
+    show_lines([f"{count_changes(changes)} since {commit[:8]}{left_out}"])
 
 
 def print_proposals_markdown(changes: Sequence[ProposalChange], patterns: Sequence[str], *, verbose: bool) -> None:
@@ -50,13 +54,13 @@ def print_proposals_markdown(changes: Sequence[ProposalChange], patterns: Sequen
     click.echo(render_changes_markdown(found, everything=verbose, command=command), nl=False)
 
 
-def describe_many_proposals(changes: Sequence[ProposalChange]) -> Iterator[str]:
+def describe_many_proposals(changes: Sequence[ProposalChange], width: int | None) -> Iterator[str]:
     """Yield totals by suite and the largest changes of many proposals, and the way to see each."""
     from precreg.baseline import changes_of_proposals
     from precreg.report import count_changes, render_changes_terminal
 
     found = changes_of_proposals(changes)
-    yield from render_changes_terminal(found)
+    yield from render_changes_terminal(found, width=width)
     yield count_changes(found)
     outdated = sum(change.outdated for change in changes)
     if outdated:
@@ -82,7 +86,7 @@ def print_accepted(
             click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
         return
     found = changes_of_proposals(changes)
-    click.echo("\n".join(render_changes_terminal(found)))
+    show_lines(render_changes_terminal(found, width=terminal_width(sys.stdout)))
     for note, number in Counter(entry.confirmation for entry in accepted.values() if entry.confirmation).items():
         click.echo(f"{count_cases(number)}: {note}")
     write_file(project, ACCEPTED_FILE, render_changes_markdown(found, everything=True))

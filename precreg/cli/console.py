@@ -131,6 +131,11 @@ def show_report(text: str, *, err: bool = False) -> None:
     click.echo(text, err=err, nl=False)
 
 
+def show_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines as `show_report` does; none of them prints nothing."""
+    show_report("".join(f"{line}\n" for line in lines), err=err)
+
+
 def show_stage(text: str) -> None:
     """Show a step that has no count on a terminal, until `clear_stage`."""
     if _is_smart(sys.stderr) and not is_quiet():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from precreg.cli.console import show_lines
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -483,7 +484,7 @@ class _Walk:
 
 
 def _show(terms: AcceptTerms, change: ProposalChange, verbose: bool) -> None:
-    click.echo("\n".join([*describe_change(change, verbose), *describe_change_evidence(terms, change, verbose)]))
+    show_lines([*describe_change(change, verbose), *describe_change_evidence(terms, change, verbose)])
 
 
 def _ask() -> Answer:

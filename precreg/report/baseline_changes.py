@@ -84,15 +84,19 @@ def _suite_cells(suite: str, changes: Sequence[BaselineChange]) -> Iterator[str]
 
 
 def render_changes_terminal(
-    changes: Sequence[BaselineChange], *, everything: bool = False, max_cases: int = MAX_CHANGED_CASES
+    changes: Sequence[BaselineChange],
+    *,
+    everything: bool = False,
+    max_cases: int = MAX_CHANGED_CASES,
+    width: int | None = None,
 ) -> list[str]:
-    """Return the lines of changes, the largest first; `everything` leaves no case out."""
+    """Return the lines of changes, the largest first; `everything` leaves no case out. None as width wraps no cell."""
     rows = [[*map(strip_controls, change_row(change))] for change in changes]
     shown = rows if everything else rows[:max_cases]
-    lines = format_columns(_COLUMNS, shown, len(shown)) if shown else []
+    lines = format_columns(_COLUMNS, shown, len(shown), width) if shown else []
     if len(shown) < len(rows):
         suites = [[*map(strip_controls, row)] for row in _suite_rows(changes)]
-        lines = [*format_columns(_SUITE_COLUMNS, suites, MAX_CHANGED_SUITES), "", "the largest changes:", *lines]
+        lines = [*format_columns(_SUITE_COLUMNS, suites, MAX_CHANGED_SUITES, width), "", "the largest changes:", *lines]
     return lines
 
 

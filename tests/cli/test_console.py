@@ -119,6 +119,8 @@ def test_a_width_in_columns_of_the_environment_counts_as_for_other_programs(ran)
         "diagnose unit/loss/n=2",
         "trace row_sum/float16-8x256",
         "doctor",
+        "baseline list --all",
+        "baseline diff --verbose",
     ],
 )
 def test_every_report_fits_the_terminal(ran, command):
