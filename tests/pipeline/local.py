@@ -156,8 +156,12 @@ def pipeline(folder, source, **variables):
 
 
 def _ran(folder, source, *jobs, **variables):
-    isolated = ("--force-shell-executor", "--shell-isolation", *jobs)
-    done = _tool(folder, source, *isolated, **{**VARIABLES, **variables})
+    return ran_with(folder, source, *jobs, **{**VARIABLES, **variables})
+
+
+def ran_with(folder, source, *jobs, **variables):
+    """Run a pipeline with these variables alone, and return what became of it."""
+    done = _tool(folder, source, "--force-shell-executor", "--shell-isolation", *jobs, **variables)
     ended = re.findall(r"^ (PASS|FAIL)  (\S.*?) *$", done.stdout, re.MULTILINE)
     return Done(done.returncode, {job: status for status, job in ended}, done.stdout + done.stderr)
 
