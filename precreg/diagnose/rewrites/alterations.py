@@ -6,6 +6,7 @@ function, axis, order or block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from precreg.arithmetic import Rounding, format_named, numpy_dtype, round_to
 from precreg.arithmetic.devices import is_floating, reduction_axes
 from precreg.arithmetic.faults import truncate_bits
 from precreg.diagnose.rewrites.hypothesis import Executed
+from precreg.run import Arrays
 from precreg.storage import Array
 
 
@@ -167,8 +169,17 @@ def power_of_two(executed: Executed, *, way: str) -> Array:
 
 def flushed_below(executed: Executed, *, least: float) -> Array:
     """Replace results that are smaller than a number by zero."""
-    result = executed.compute()
-    return np.where(np.abs(result) < result.dtype.type(least), result.dtype.type(0), result)
+    return flush_below(executed.compute(), least)
+
+
+def flush_below(values: Array, least: float) -> Array:
+    """Replace numbers whose size is below `least` by zero."""
+    return np.where(np.abs(values) < values.dtype.type(least), values.dtype.type(0), values)
+
+
+def alter_arrays(names: tuple[str, ...], alter: Callable[[Array], Array], arrays: Arrays) -> Arrays:
+    """Return the arrays with those of some names altered."""
+    return {name: alter(array) if name in names else array for name, array in arrays.items()}
 
 
 def clipped(executed: Executed, *, largest: float, way: str) -> Array:

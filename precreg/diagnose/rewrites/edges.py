@@ -12,6 +12,8 @@ from precreg.arithmetic import Format, format_of, numpy_dtype
 from precreg.arithmetic.devices import is_floating
 from precreg.arithmetic.faults import truncate_bits
 from precreg.diagnose.rewrites.alterations import (
+    alter_arrays,
+    flush_below,
     tail_altered,
     tail_of,
     through_format,
@@ -27,14 +29,14 @@ def input_hypotheses(inputs: Arrays) -> Iterator[Hypothesis]:
     """Yield the rewrites of each input, and those of all inputs at once."""
     for name, array in inputs.items():
         for rewrite, rank, options, alter in _array_rewrites(array):
-            yield Hypothesis(rewrite, options, "input", rank, name=name, inputs=partial(_altered, (name,), alter))
+            yield Hypothesis(rewrite, options, "input", rank, name=name, inputs=partial(alter_arrays, (name,), alter))
     floating = tuple(name for name, array in inputs.items() if is_floating(array.dtype))
     if len(floating) > 1:
         for rewrite, rank, options, alter in _array_rewrites(inputs[floating[0]]):
             if rewrite in ("hop", "tail"):
                 name = ", ".join(floating)
                 yield Hypothesis(
-                    rewrite, options, "input", rank + 1, name=name, inputs=partial(_altered, floating, alter)
+                    rewrite, options, "input", rank + 1, name=name, inputs=partial(alter_arrays, floating, alter)
                 )
 
 
@@ -42,7 +44,7 @@ def output_hypotheses(outputs: Arrays) -> Iterator[Hypothesis]:
     """Yield the rewrites of each output."""
     for name, array in outputs.items():
         for rewrite, rank, options, alter in _array_rewrites(array):
-            yield Hypothesis(rewrite, options, "output", rank, name=name, outputs=partial(_altered, (name,), alter))
+            yield Hypothesis(rewrite, options, "output", rank, name=name, outputs=partial(alter_arrays, (name,), alter))
 
 
 def param_hypotheses(params: Params) -> Iterator[Hypothesis]:
@@ -71,10 +73,6 @@ def _like(value: float, other: float) -> float:
 def _param(name: str, rank: int, value: Any) -> Hypothesis:
     options: dict[str, float | str] = {"value": value}
     return Hypothesis("other_param", options, "param", rank, name=name, params=lambda params: {**params, name: value})
-
-
-def _altered(names: tuple[str, ...], alter: Callable[[Array], Array], arrays: Arrays) -> Arrays:
-    return {name: alter(array) if name in names else array for name, array in arrays.items()}
 
 
 _Rewrites = Iterator[tuple[str, int, dict[str, float | str], Callable[[Array], Array]]]
@@ -110,7 +108,7 @@ def _of_numbers(array: Array, own: Format) -> _Rewrites:
         for bits in (3, 1, 2, 13):
             yield "truncated", 2, {"bits": bits}, partial(truncate_bits, bits=bits)
     for least in (own.smallest_normal, 2.0**-14):
-        yield "flushed", 2, {"least": least}, partial(_flushed, least=least)
+        yield "flushed", 2, {"least": least}, partial(flush_below, least=least)
 
 
 def _tails(array: Array) -> _Rewrites:
@@ -120,10 +118,6 @@ def _tails(array: Array) -> _Rewrites:
                 for way in TAIL_WAYS:
                     options: dict[str, float | str] = {"block": block, "way": way, "axis": axis}
                     yield "tail", 1, options, partial(tail_altered, block=block, way=way, axis=axis)
-
-
-def _flushed(values: Array, least: float) -> Array:
-    return np.where(np.abs(values) < values.dtype.type(least), values.dtype.type(0), values)
 
 
 def _moved(values: Array, step: int) -> Array:

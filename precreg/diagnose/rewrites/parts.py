@@ -37,11 +37,11 @@ def located_hypotheses(
                 yield from _of_place(place, location)
         for name, array in inputs.items():
             for rewrite, options, alter in _of_array(array.shape, array.dtype, location):
-                change = partial(_with_altered, name, alter)
+                change = partial(alterations.alter_arrays, (name,), alter)
                 yield Hypothesis(rewrite, options, "input", _RANK, name=name, inputs=change)
         for name, array in outputs.items():
             for rewrite, options, alter in _of_array(array.shape, array.dtype, location):
-                change = partial(_with_altered, name, alter)
+                change = partial(alterations.alter_arrays, (name,), alter)
                 yield Hypothesis(rewrite, options, "output", _RANK, name=name, outputs=change)
 
 
@@ -54,10 +54,6 @@ def index_hypotheses(places: Sequence[SourcePlace]) -> Iterator[Hypothesis]:
                     at = ErrorLocation(length, index, index + 1, 1)
                     found = _of_place(place, at, axis)
                     yield from (each._replace(rank=_LAST_RANK) for each in found if each.rewrite == "one_index")
-
-
-def _with_altered(name: str, alter: Callable[[Array], Array], arrays: Arrays) -> Arrays:
-    return {key: alter(array) if key == name else array for key, array in arrays.items()}
 
 
 def _of_place(place: SourcePlace, location: ErrorLocation, only: int | None = None) -> Iterator[Hypothesis]:
