@@ -61,6 +61,24 @@ def test_an_array_with_the_name_of_a_number_is_an_array():
     assert [*first(TargetFacts(arguments=(Argument("scale", "np.ndarray"),))).inputs] == ["scale"]
 
 
+def test_a_documented_shape_makes_an_array_of_the_name_of_a_number():
+    guess = first(facts("q", "k", "v", doc="q: (n, d); k: (m, d); v: (m, e)"))
+    assert {name: each.shape for name, each in guess.inputs.items()} == {
+        "q": ("n", "d"),
+        "k": ("m", "d"),
+        "v": ("m", "e"),
+    }
+    assert guess.params == {}
+
+
+def test_the_last_guesses_take_numbers_by_name_for_arrays():
+    rounds = guess_calls(facts("q", "k", "v"))
+    assert first(facts("q", "k", "v")).params == {"k": 2}
+    assert all([*guess.inputs] == ["q", "k", "v"] and not guess.params for guess in rounds[-1])
+    annotated = TargetFacts(arguments=(Argument("x"), Argument("k", "int")))
+    assert all(guess.params == {"k": 2} for guesses in guess_calls(annotated) for guess in guesses)
+
+
 def test_texts_and_functions_cannot_be_guessed():
     given = [Argument("x", "np.ndarray"), Argument("mode", "str"), Argument("f", "collections.abc.Callable[..., int]")]
     assert unguessable(given) == ["mode", "f"]

@@ -85,7 +85,7 @@ def guess_calls(facts: TargetFacts) -> list[list[Guess]]:
     """Return the guesses for a target in rounds; a later round is for targets that no earlier guess fits."""
     if facts.kind == "onnx":
         return [[_graph_guess(facts.graph, low) for low in (False, True)]]
-    arrays, params = _split_arguments(facts.arguments)
+    arrays, params = _split_arguments(facts.arguments, facts.doc)
     if not arrays:
         return []
     first = [*_first_guesses(facts, arrays, params)]
@@ -96,17 +96,23 @@ def guess_calls(facts: TargetFacts) -> list[list[Guess]]:
     rounds = [ordinary, [*square, *positive]]
     if len(arrays) > 1:
         rounds.append([*_with_numbers(arrays, params)])
+    # A name alone may mislead: `k` is a count in many functions, and the keys of attention in others.
+    annotated = {each.name for each in facts.arguments if each.annotation}
+    every = [each.name for each in facts.arguments if each.name in arrays or each.name in params.keys() - annotated]
+    if every != arrays:
+        others = {name: value for name, value in params.items() if name in annotated}
+        rounds.append([_with_names(every, shapes, others) for shapes in _patterns(every)])
     return rounds
 
 
-def _split_arguments(arguments: Sequence[Argument]) -> tuple[list[str], dict[str, Any]]:
+def _split_arguments(arguments: Sequence[Argument], doc: str) -> tuple[list[str], dict[str, Any]]:
     """Return the names of arguments that get arrays, and values for the other required ones."""
     arrays, params = list[str](), dict[str, Any]()
     for argument in arguments:
         if not argument.required:
             continue
         value = _number_of(argument)
-        if value is None:
+        if value is None or (not argument.annotation and _documented_shape(argument.name, doc)):
             arrays.append(argument.name)
         else:
             params[argument.name] = value
@@ -153,7 +159,7 @@ def _first_guesses(facts: TargetFacts, arrays: list[str], params: dict[str, Any]
 
 def _documented_shape(name: str, doc: str) -> tuple[str | int, ...] | None:
     """Return the shape that a docstring gives an argument, as in `x : array of shape (N, D)`; None without one."""
-    pattern = rf"^\s*(?::param )?[`*]*{re.escape(name)}[`*]*\s*(?:\(.*?\))?\s*:(.*(?:\n\s+.*)?)"
+    pattern = rf"(?:^|;)\s*(?::param )?[`*]*{re.escape(name)}[`*]*\s*(?:\(.*?\))?\s*:(.*(?:\n\s+.*)?)"
     found = re.search(pattern, doc, re.MULTILINE)
     shape = None if found is None else _DIMENSIONS.search(found[1])
     if shape is None:
