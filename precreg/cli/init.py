@@ -166,10 +166,9 @@ def _write_first_suite(project: Path, target: str, name: str, suite: str) -> str
     """Measure a target, write its suite, and print the choices; return the extra that the suite needs."""
     from precreg.run import measure_first
     from precreg.storage import replace_file, report_write_errors
-    from precreg.subject import inspect_target
     from precreg.suite.starter import render_suite
 
-    facts = inspect_target(target, project / _SUITE_FOLDER, project)
+    facts = _facts_of(project, target)
     try:
         first = measure_first(project, target, name, facts)
     except UserError as problem:
@@ -187,6 +186,31 @@ def _write_first_suite(project: Path, target: str, name: str, suite: str) -> str
         click.echo(f"           {line}")
     kind = first.suite.subject
     return "" if isinstance(kind, str) else next(iter(kind))
+
+
+def _facts_of(project: Path, target: str) -> TargetFacts:
+    """Return the facts of a target. A class of torch that needs arguments gets guessed ones.
+
+    Raises UserError: no-guess for arguments without a guess, or with guesses that do not make a module.
+    """
+    from precreg.subject import inspect_target
+    from precreg.suite.starter import guess_constructor
+
+    facts = inspect_target(target, project / _SUITE_FOLDER, project)
+    if not facts.constructor:
+        return facts
+    guessed = guess_constructor(facts.constructor)
+    module, _, name = target.partition(":")
+    given = [f"{each.name}={guessed.get(each.name, '...')}" for each in facts.constructor]
+    call = f"{name}({', '.join(given)})"
+    hint = f"make one in {module}, and name it: small = {call}, then precreg init {module}:small"
+    if unknown := [each.name for each in facts.constructor if each.name not in guessed]:
+        message = f"expected numbers for the arguments of {target} but {name} needs {', '.join(unknown)}"
+        raise UserError("no-guess", message, hint=hint)
+    try:
+        return inspect_target(target, project / _SUITE_FOLDER, project, guessed)
+    except UserError as problem:
+        raise UserError("no-guess", f"expected that {call} makes a module but: {problem.message}", hint=hint) from None
 
 
 def _write_golden_suite(project: Path, target: str, name: str, first: FirstMeasurement) -> None:
@@ -215,6 +239,9 @@ def _choices(target: str, facts: TargetFacts, first: FirstMeasurement) -> Iterat
         sizes = [guess.sizes[size][0] if isinstance(size, str) else size for size in each.shape]
         shape = " x ".join(map(str, sizes)) or "one number"
         yield f"input      {name}: {shape}, {next(iter(each.values))} ({sources[guess.source]})"
+    if facts.made_with:
+        made = ", ".join(f"{name}={value!r}" for name, value in facts.made_with.items())
+        yield f"arguments  {made} (by name or annotation): change them in the suite"
     if guess.params:
         given = ", ".join(f"{name}={value!r}" for name, value in guess.params.items())
         yield f"params     {given} (by name or annotation)"

@@ -145,7 +145,8 @@ def _subjects(target: str, facts: TargetFacts) -> list[str | dict[str, Any]]:
     if facts.kind == "onnx":
         return [{"onnx": target}]
     if facts.kind == "module":
-        return [{"torch": target, "dtype": "$dtype"}]
+        made_with = {"arguments": facts.made_with} if facts.made_with else {}
+        return [{"torch": target, **made_with, "dtype": "$dtype"}]
     torch = {"torch": target}
     if any("Tensor" in argument.annotation for argument in facts.arguments):
         return [torch]

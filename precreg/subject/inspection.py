@@ -9,14 +9,14 @@ import inspect
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from os.path import normpath
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError
@@ -77,18 +77,25 @@ class TargetFacts(Struct, frozen=True):
     modules: tuple[str, ...] = ()
     layers: tuple[TorchLayer, ...] = ()
     graph: tuple[GraphInput, ...] = ()
+    # The required arguments of a class of torch that was not made, because none were given.
+    constructor: tuple[Argument, ...] = ()
+    made_with: dict[str, int | float | str] = field(default_factory=dict)
     # The reason why the target cannot be a subject, in Python's or precreg's words; empty if it can.
     problem: str = ""
     slug: str = "bad-value"
 
 
-def inspect_target(target: str, directory: Path, project: Path) -> TargetFacts:
+def inspect_target(
+    target: str, directory: Path, project: Path, made_with: Mapping[str, int | float | str] | None = None
+) -> TargetFacts:
     """Import `module:name` in a process of its own, and return its facts. `directory` is the folder of the suite.
 
-    Raises UserError: missing-module, missing-function, bad-value for a target that cannot be imported or called.
+    A class of torch is made with the arguments `made_with`. Raises UserError: missing-module, missing-function,
+    bad-value for a target that cannot be imported, made or called.
     """
+    given = msgspec.json.encode(made_with or {}).decode()
     with tempfile.NamedTemporaryFile(prefix="precreg-facts-") as file:
-        command = [sys.executable, "-P", "-m", __name__, target, str(directory), str(project), file.name]
+        command = [sys.executable, "-P", "-m", __name__, target, str(directory), str(project), given, file.name]
         try:
             done = subprocess.run(command, capture_output=True, timeout=INSPECTION_SECONDS, check=False, text=True)
         except subprocess.TimeoutExpired:
@@ -109,7 +116,9 @@ def _import_hint(target: str) -> str:
     return f"import it alone to see why: python -c 'import {target.partition(':')[0]}'"
 
 
-def facts_of_target(target: str, directory: Path, project: Path) -> TargetFacts:
+def facts_of_target(
+    target: str, directory: Path, project: Path, made_with: dict[str, int | float | str]
+) -> TargetFacts:
     """Import a target here, and return its facts; problems are facts, too."""
     from precreg.subject.python import find_function
 
@@ -117,7 +126,7 @@ def facts_of_target(target: str, directory: Path, project: Path) -> TargetFacts:
         if target.endswith(".onnx"):
             return TargetFacts("onnx", graph=tuple(_graph_inputs(Path(normpath(directory / target)))))
         found = find_function(target, enter_module_space(directory, project))
-        return _facts_of(found, target)
+        return _facts_of(found, target, made_with)
     except UserError as error:
         return TargetFacts(problem=error.message, slug=error.slug)
     # Whatever the user's module raises at its import.
@@ -141,13 +150,16 @@ def _graph_inputs(model: Path) -> Iterator[GraphInput]:
         yield GraphInput(each.name, dtype, tuple(size if isinstance(size, int) else size or "" for size in each.shape))
 
 
-def _facts_of(found: Any, target: str) -> TargetFacts:
+def _facts_of(found: Any, target: str, made_with: dict[str, int | float | str]) -> TargetFacts:
     torch = sys.modules.get("torch")
     called, layers = found, tuple[TorchLayer, ...]()
     kind: TargetKind = "function"
     if torch is not None and _is_torch_module(found, torch):
         kind = "module"
-        instance = found() if isinstance(found, type) else found
+        needed = [each for each in _arguments(found) if each.required] if isinstance(found, type) else []
+        if needed and not made_with:
+            return TargetFacts(kind, constructor=(*needed,))
+        instance = found(**made_with) if isinstance(found, type) else found
         called, layers = instance.forward, (*_layers(instance),)
     elif isinstance(found, type):
         kind = "class"
@@ -160,6 +172,7 @@ def _facts_of(found: Any, target: str) -> TargetFacts:
         tuple(name for name, value in names.items() if inspect.isfunction(value)),
         tuple({value.__name__.partition(".")[0] for value in names.values() if inspect.ismodule(value)}),
         layers,
+        made_with=made_with,
         problem=_problem(found, target),
     )
 
@@ -205,5 +218,6 @@ def _layers(module: Any) -> Iterator[TorchLayer]:
 
 
 if __name__ == "__main__":
-    _target, _directory, _project, _file = sys.argv[1:]
-    Path(_file).write_bytes(msgspec.json.encode(facts_of_target(_target, Path(_directory), Path(_project))))
+    _target, _directory, _project, _given, _file = sys.argv[1:]
+    _facts = facts_of_target(_target, Path(_directory), Path(_project), msgspec.json.decode(_given))
+    Path(_file).write_bytes(msgspec.json.encode(_facts))

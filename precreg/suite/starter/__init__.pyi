@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .guesses import Guess as Guess
 from .guesses import guess_calls as guess_calls
+from .guesses import guess_constructor as guess_constructor
 from .guesses import unguessable as unguessable
 from .writing import StarterSuite as StarterSuite
 from .writing import first_bounds as first_bounds

@@ -49,6 +49,18 @@ _NUMBERS: dict[str, int | float] = {
     **dict.fromkeys(("k", "order", "degree", "steps", "iterations", "n_iter", "num_heads", "groups", "bins"), 2),
     **dict.fromkeys(("window", "kernel_size", "num_groups", "block", "block_size"), 4),
 }
+# Numbers that make a module of torch, by words in the names of its arguments; the first that matches counts. Heads and
+# groups divide each dimension.
+_CONSTRUCTOR: tuple[tuple[str, int | float], ...] = (
+    (r"head|group", 4),
+    (r"kernel", 3),
+    (r"layer|depth|block|num_stages", 2),
+    (r"vocab|embeddings|tokens|classes", 100),
+    (r"dropout|(^|_)p$|rate|momentum|alpha|slope", 0.1),
+    (r"eps", 1e-5),
+    (r"out", 24),
+    (r"dim|width|hidden|features|channels|size|model|in_|length|planes|ffn|inner", 64),
+)
 _DIMENSIONS = re.compile(r"[(\[]\s*((?:\.\.\.|\w+)(?:\s*[,x]\s*\w+)*\s*,?)\s*[)\]]")
 
 
@@ -103,6 +115,22 @@ def guess_calls(facts: TargetFacts) -> list[list[Guess]]:
         others = {name: value for name, value in params.items() if name in annotated}
         rounds.append([_with_names(every, shapes, others) for shapes in _patterns(every)])
     return rounds
+
+
+def guess_constructor(arguments: Iterable[Argument]) -> dict[str, int | float | str]:
+    """Return values for the required arguments of a class of torch; those that no name or annotation explains lack."""
+    guessed = ((each.name, _constructor_value(each)) for each in arguments)
+    return {name: value for name, value in guessed if value is not None}
+
+
+def _constructor_value(argument: Argument) -> int | float | str | None:
+    note, name = argument.annotation.strip("'\""), argument.name.lower()
+    if note and not re.match(r"(int|float|bool|Literal|typing.Literal)\b", note):
+        return None
+    known = next((value for words, value in _CONSTRUCTOR if re.search(words, name)), None)
+    if known is not None and not (note.startswith("int") and isinstance(known, float)):
+        return known
+    return _number_of(argument) if note else None
 
 
 def _split_arguments(arguments: Sequence[Argument], doc: str) -> tuple[list[str], dict[str, Any]]:

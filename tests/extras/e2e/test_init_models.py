@@ -37,9 +37,32 @@ class Words(nn.Module):
         return self.embedding(tokens).sum(1)
 
 
-class Needy(nn.Module):
-    def __init__(self, width):
+class Block(nn.Module):
+    def __init__(self, dim: int, num_heads: int, p: float):
         super().__init__()
+        self.norm = nn.LayerNorm(dim)
+        self.attention = nn.MultiheadAttention(dim, num_heads, dropout=p, batch_first=True)
+
+    def forward(self, x):
+        hidden = self.norm(x)
+        return x + self.attention(hidden, hidden, hidden)[0]
+
+
+class Needy(nn.Module):
+    def __init__(self, width, settings):
+        super().__init__()
+
+
+class Odd(nn.Module):
+    def __init__(self, heads):
+        super().__init__()
+        assert heads % 2, "heads come in threes"
+
+    def forward(self, x):
+        return x
+
+
+small = Block(8, 2, 0.0)
 
 
 def swish(x: torch.Tensor) -> torch.Tensor:
@@ -72,11 +95,35 @@ def test_torch_is_green_at_once(project, name, argument, shape):
     assert "precreg[torch]" in (project / ".gitlab-ci.yml").read_text()
 
 
-def test_a_class_that_needs_arguments_is_an_error_that_shows_them(project):
-    done = started(project, "init", "models:Needy")
+def test_a_class_gets_guessed_arguments(project):
+    done = started(project, "init", "models:Block")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "arguments  dim=64, num_heads=4, p=0.1 (by name or annotation)" in done.stdout
+    suite = yaml.safe_load((project / "suites/unit/Block.yaml").read_text())
+    assert suite["subject"]["arguments"] == {"dim": 64, "num_heads": 4, "p": 0.1}
+    assert suite["inputs"]["x"]["shape"] == ["$batch", 64]
+    assert started(project, "run").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("Needy", "Needy needs settings", "small = Needy(width=64, settings=...), then precreg init models:small"),
+        ("Odd", "heads come in threes", "small = Odd(heads=4), then precreg init models:small"),
+    ],
+)
+def test_a_class_that_no_guess_makes_is_an_error_that_shows_its_arguments(project, name, message, hint):
+    done = started(project, "init", f"models:{name}")
     assert done.returncode == 2
-    assert "width" in done.stderr
+    assert "error[no-guess]" in done.stderr
+    assert message in done.stderr
+    assert hint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_hint_works(project):
+    done = started(project, "init", "models:small")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_onnx_model_is_green_at_once(project):
