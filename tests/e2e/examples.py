@@ -1,7 +1,7 @@
 """The projects of examples/: their pages as steps of a shell, and their pipelines.
 
-`python -m tests.e2e.examples [NAME...]` runs the projects, and accepts their baselines again. Those of torch and ONNX need
-the extras.
+`python -m tests.e2e.examples [NAME...]` runs the projects, and accepts their baselines again. Those of torch and ONNX
+need the extras.
 """
 
 import re

@@ -40,8 +40,8 @@ def test_a_project_is_small_and_complete(name):
     assert len(files) <= 16
     assert sum((EXAMPLES / name / file).stat().st_size for file in files) < 100_000
     assert {".gitignore", ".gitlab-ci.yml", "README.md", "baselines/.gitattributes"} <= set(files)
-    stored = [json.loads((EXAMPLES / name / file).read_text()) for file in files if Path(file).match("generic/*/*.json")]
-    assert {each["schema"] for each in stored} == {"precreg-baseline/4"}
+    baselines = [EXAMPLES / name / file for file in files if Path(file).match("generic/*/*.json")]
+    assert {json.loads(file.read_text())["schema"] for file in baselines} == {"precreg-baseline/4"}
     assert f"]({name}/README.md)" in (EXAMPLES / "README.md").read_text()
 
 
