@@ -16,6 +16,7 @@ import yaml
 from tests.e2e.command import ROOT, environ, git, started
 from tests.e2e.test_escalation import disabled_features
 from tests.e2e.test_readme import BLOCK, pattern
+from tests.pipeline.local import component_with
 
 EXAMPLES = ROOT / "examples"
 # numpy and OpenBLAS compute with fewer instructions, and so does torch: many results have other last bits.
@@ -119,6 +120,23 @@ def pushes(name, folder, then=()):
 def _push(project):
     command = ["git", "push", "-q", "origin", "main"]
     return subprocess.run(command, cwd=project, env=environ(), capture_output=True, text=True, check=False)
+
+
+def run_jobs(shell, name, folder):
+    """Run the scripts of the component's jobs in a project, as the server of its pipeline does; return its folder."""
+    project = copy(name, folder)
+    git(project, "init", "-q", "-b", "main")
+    inputs = component_inputs(name)
+    jobs = component_with(**inputs)
+    shell(f"cd {project}")
+    for tier in inputs["tiers"].split():
+        variables = f"export CI=true INSTALL=true PRECREG=precreg TIER={tier} CI_JOB_NAME_SLUG=precreg-{tier}\n"
+        script = [*jobs[".precreg-job"]["before_script"], *jobs[".precreg-tier"]["script"]]
+        done = shell(variables + "set -e\n" + "\n".join(script))
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = shell("export CI=true PRECREG=precreg\n" + "\n".join(jobs["precreg-report"]["script"]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return project
 
 
 def component_inputs(name):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.command import ROOT
-from tests.e2e.examples import EXAMPLES, component_inputs, follow, pushes, tracked
+from tests.e2e.command import ROOT, git, repository
+from tests.e2e.examples import EXAMPLES, add_tools, component_inputs, copy, follow, pushes, run_jobs, tracked
 from tests.e2e.test_readme import shell as shell
 
 NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
@@ -32,6 +32,26 @@ def test_the_hook_refuses_the_planted_change(name, tmp_path):
     assert first.returncode == 0, first.stdout + first.stderr
     assert second.returncode == 1
     assert "regressed" in second.stdout + second.stderr
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_the_jobs_of_the_pipeline_pass(name, shell, tmp_path):
+    project = run_jobs(shell, name, tmp_path)
+    assert json.loads((project / "reports" / "codequality.json").read_text()) == []
+    assert (project / "records" / "precreg-unit" / "junit.xml").exists()
+
+
+def test_the_steps_of_the_workflow_pass(shell, tmp_path):
+    project = repository(copy("numerical_library", tmp_path))
+    add_tools(shell)
+    workflow = yaml.safe_load((project / ".github" / "workflows" / "precreg.yml").read_text())
+    steps = [step for step in workflow["jobs"]["precision"]["steps"] if "run" in step]
+    assert [step["run"].split()[0] for step in steps] == ["pip", "pytest", "precreg"]
+    shell(f"cd {project}")
+    for step in steps[1:]:
+        for base in ("", git(project, "rev-parse", "HEAD")):
+            done = shell(f"export CI=true GITHUB_ACTIONS=true BASE={base}\n{step['run']}")
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)

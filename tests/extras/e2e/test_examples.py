@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.examples import OTHER_MACHINE, copy, follow, pushes
+from tests.e2e.examples import OTHER_MACHINE, copy, follow, pushes, run_jobs
 from tests.e2e.test_readme import shell as shell
 from tests.other_machine.test_planted import was_accepted_elsewhere
 
@@ -24,6 +24,12 @@ def test_another_machine_gives_the_same_verdicts(name, shell, tmp_path):
     record = json.loads((project / "reports" / "record.json").read_text())
     assert record["results"]
     assert all(was_accepted_elsewhere(result) for result in record["results"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_jobs_of_the_pipeline_pass(name, shell, tmp_path):
+    project = run_jobs(shell, name, tmp_path)
+    assert json.loads((project / "reports" / "codequality.json").read_text()) == []
 
 
 @pytest.mark.parametrize(("name", "then"), [("onnx_model", (sys.executable, "make_model.py")), ("torch_model", ())])
