@@ -6,7 +6,7 @@ FEATURES, WIDTH, CLASSES = 32, 48, 10
 
 
 def weights():
-    """Return the weights in float32 by name; uniform values that keep activations near 1 stand for trained ones."""
+    """Return the weights in float32 by name; uniform values in place of trained ones."""
     rng = np.random.default_rng(0)
     shapes = {"w1": (FEATURES, WIDTH), "b1": (WIDTH,), "w2": (WIDTH, CLASSES), "b2": (CLASSES,)}
     return {name: np.float32(rng.uniform(-1, 1, shape) * np.sqrt(3 / shape[0])) for name, shape in shapes.items()}

@@ -66,11 +66,23 @@ def patch(name):
     return text
 
 
-def follow(shell, name, folder, **variables):
-    """Run the commands of a page of examples/ in a shell, and compare what each prints with the page."""
+def follow(shell, name, folder, part="", **variables):
+    """Run the commands of a page of examples/ in a shell, and compare the lines of each with the page.
+
+    Args:
+        shell: the shell, whose folder then is that of the project.
+        name: the project.
+        folder: the folder of the shell.
+        part: the heading of the last part to run; all of them by default.
+        variables: the environment of the commands.
+    """
     copy(name, folder)
     add_tools(shell)
     page = (EXAMPLES / name / "README.md").read_text()
+    if part:
+        before, heading, after = page.partition(f"## {part}\n")
+        assert heading
+        page = before + after.partition("\n## ")[0]
     diagnose = {"PRECREG_DIAGNOSE": "60"} if " cause: " in page else {}
     exports = "".join(f"export {key}='{value}'\n" for key, value in {**diagnose, **variables}.items())
     for kind, what, then in steps(page):

@@ -1,4 +1,4 @@
-"""examples/: the commands of each page print what it shows, a push is checked, and servers accept the pipelines.
+"""examples/: commands print the lines of their pages, the hook checks a push, and servers accept the pipelines.
 
 Projects of torch and ONNX run in tests/extras/e2e/test_examples.py, and tests/other_machine runs all others on another
 machine.

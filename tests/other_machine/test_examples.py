@@ -1,4 +1,4 @@
-"""examples/: another machine than that of the baselines gives the verdicts that the pages show."""
+"""examples/: another machine gives the verdicts of the pages."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.other_machine.test_planted import was_accepted_elsewhere
 
 @pytest.mark.parametrize("name", HERE)
 def test_the_commands_print_what_the_page_shows(name, shell, tmp_path):
-    project = follow(shell, name, tmp_path, **OTHER_MACHINE)
+    project = follow(shell, name, tmp_path, "Break it", **OTHER_MACHINE)
     results = json.loads((project / "reports" / "record.json").read_text())["results"]
     assert results
     assert all(was_accepted_elsewhere(result) for result in results)

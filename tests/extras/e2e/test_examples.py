@@ -1,4 +1,4 @@
-"""examples/: the commands of the pages of torch and ONNX print what they show, and a push is checked."""
+"""examples/: the projects of torch and ONNX. Commands print the lines of their pages, and the hook checks a push."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def test_the_commands_print_what_the_page_shows(name, shell, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_another_machine_gives_the_same_verdicts(name, shell, tmp_path):
-    project = follow(shell, name, tmp_path, **OTHER_MACHINE)
+    project = follow(shell, name, tmp_path, "Break it", **OTHER_MACHINE)
     record = json.loads((project / "reports" / "record.json").read_text())
     assert record["results"]
     assert all(was_accepted_elsewhere(result) for result in record["results"])
