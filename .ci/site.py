@@ -17,7 +17,13 @@ import click
 
 ROOT = Path(__file__).resolve().parents[1]
 # Pages of the site that lie outside docs/: a clone shows them at its top.
-OUTSIDE = {"README.md": "tutorial.md", "CONTRIBUTING.md": "contributing.md"}
+_PROJECTS = ("numerical_library", "torch_model", "onnx_model", "c_kernel")
+OUTSIDE = {
+    "README.md": "tutorial.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/README.md": "examples/index.md",
+    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in _PROJECTS},
+}
 _LINK = re.compile(r"\]\(([^)#\s:]+)((?:#[^)]*)?)\)")
 _FENCE = re.compile(r"^(```\w+) (.+)$", re.MULTILINE)
 

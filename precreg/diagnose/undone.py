@@ -49,8 +49,11 @@ class Undone(NamedTuple):
 def undo_changes(case: Case, task: DiagnosisTask, accepted: str, seconds: float) -> Undone:
     """Return the smallest changed parts that restore the accepted version's bits, at most MAX_UNDONE of them.
 
-    Return none if all Python changes together do not restore them, or the time is up. Raises UserError (no-checkout).
+    Return none if all Python changes together do not restore them, if the accepted version has no stored results, or if
+    the time is up. Raises UserError (no-checkout).
     """
+    if not (task.folder / ACCEPTED_FILE).exists():
+        return Undone()
     present = snapshot(task.project)
     with checked_out_version(task.project, present, present) as version:
         search = _Undoing(case, task, version, monotonic() + seconds)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -46,3 +47,9 @@ def test_the_pipeline_of_a_tag_builds_one_wheel_for_each_target(system, processo
         command += ["--archs", processor]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(shown.stdout.split()) == TARGETS[system, processor]
+
+
+def test_the_sdist_has_neither_tests_nor_projects_to_copy(sdist):
+    with tarfile.open(sdist) as archive:
+        folders = {Path(name).parts[1] for name in archive.getnames() if len(Path(name).parts) > 2}
+    assert folders == {"precreg", "precreg.egg-info"}

@@ -47,22 +47,26 @@ class OnnxRewriting:
 
     def record(self, inputs: Arrays, params: Params) -> tuple[Arrays, Mapping[PlaceKey, ComputedPlace]]:
         """Return the outputs and the places."""
-        note_model_use()
+        file = self._load()
+        numbers = {name: number for number, node in enumerate(model_nodes(self.path), 1) for name in node.output[:1]}
         with SurroundingsRestored():
-            self._file, self._inner = deployed_model(self._spec, self._call)
-            numbers = {
-                name: number for number, node in enumerate(model_nodes(self.path), 1) for name in node.output[:1]
-            }
-            self._placed = placed_model(self._file, str(self.path), numbers, inputs)
+            self._placed = placed_model(file, str(self.path), numbers, inputs)
         return self.run(inputs, params, ()), self._placed.places
 
+    def _load(self) -> ModelFile:
+        """Return the model, which the first call reads."""
+        if self._file is None:
+            note_model_use()
+            with SurroundingsRestored():
+                self._file, self._inner = deployed_model(self._spec, self._call)
+        return self._file
+
     def run(self, inputs: Arrays, params: Params, hypotheses: Sequence[Hypothesis]) -> Arrays:
-        """Return the outputs of the altered model."""
-        assert self._file is not None
-        assert self._placed is not None
+        """Return the outputs of the altered model. Without hypotheses it needs no record."""
         alter = [each.alter for each in hypotheses if each.alter is not None]
-        file = self._file
+        file = self._load()
         if alter:
+            assert self._placed is not None
             edit = GraphEdit(self._placed.model, self._placed.kinds)
             for each in alter:
                 each(edit)

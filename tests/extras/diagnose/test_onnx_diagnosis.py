@@ -71,3 +71,12 @@ def test_a_file_that_is_no_model_is_said_plainly(accepted, tmp_path):
     done, found = diagnosed(accepted, tmp_path, made)
     assert (done.returncode, found["status"]) == (2, "failed")
     assert "Unheard" in found["problem"]
+
+
+def test_an_operator_that_no_rewrite_gives_has_an_answer(accepted, tmp_path):
+    made = block()
+    (size,) = (node for node in made.graph.node if node.op_type == "Abs")
+    size.op_type = "Softplus"
+    _, found = diagnosed(accepted, tmp_path, made)
+    assert found["status"] in ("partial", "unknown"), found
+    assert "accepted" in {base["base"] for base in found["bases"]}
