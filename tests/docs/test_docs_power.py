@@ -30,7 +30,7 @@ def test_the_commands_print_what_the_page_shows(tmp_path):
 
 
 def test_every_column_is_explained():
-    assert {row["column"].strip("`") for row in table(PAGE, "column", "what it says")} == {*HEADINGS} - {
+    assert {row["column"].strip("`") for row in table(PAGE, "column", "meaning")} == {*HEADINGS} - {
         "case",
         "output",
     }
@@ -38,7 +38,7 @@ def test_every_column_is_explained():
 
 def test_the_figures_of_the_page():
     assert f"a power of {100 * POWER:g} %" in PAGE
-    assert f"material ratio, {1 + DEFAULT_GROWTHS[STATISTIC]}" in PAGE
+    assert f"minimum relevant ratio, {1 + DEFAULT_GROWTHS[STATISTIC]}" in PAGE
     narrow, wide = elsewhere.other_environment_growth("float16"), elsewhere.other_environment_growth("float32")
     assert (
         f"growth by {1 + narrow} times in a format of at most {elsewhere.MAX_NARROW_PRECISION} significant bits" in PAGE
