@@ -119,7 +119,7 @@ class _EntryDecoder:
         self._sums: dict[str, Plain] | None = None
 
     def __call__(self, value: Any) -> BaselineEntry:
-        """Return an entry. Raises DataError for one without sums, or with those of another entry."""
+        """Return an entry. Raises DataError if it has no sums, or the sums of another entry."""
         checksum = value.get(CHECKSUM) if isinstance(value, dict) else None
         if not isinstance(checksum, str):
             raise DataError(MIXED, f"expected an entry with a checksum but got {CHECKSUM}={checksum!r}")
@@ -132,7 +132,7 @@ class _EntryDecoder:
 
     def _read_sums(self) -> dict[str, Plain]:
         found = parse_sums(self._read(self._file), self._environment, self._suite)
-        # The names keep a file in order; the checksum alone identifies sums, also those of a case with another name.
+        # The names keep a file in order; the checksum alone identifies sums, even if the case has another name.
         return {checksum: sums for of_case in found.values() for checksum, sums in of_case.items()}
 
 
@@ -225,9 +225,9 @@ def check_entry(entry: BaselineEntry) -> None:
 
 
 def _check_figures(path: str, metric: str, values: Sequence[float | None]) -> None:
-    """Check that values of a metric are possible; those of analyzers may be anything. Raises DataError."""
+    """Check that values of a metric are possible; analyzers may have any values. Raises DataError."""
     described = METRICS.get(metric)
-    # The range of a signed metric is that of its bounds, and bounds apply to the absolute value.
+    # A signed metric has the range of its bounds, and bounds apply to the absolute value.
     if described is None or described.scale == "signed":
         return
     least, greatest, words = described.range

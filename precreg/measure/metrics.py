@@ -260,7 +260,7 @@ def view_metrics(view: View) -> tuple[Metric, ...]:
 
 
 def metrics_to_keep(described: Iterable[MetricDescription]) -> tuple[str, ...]:
-    """Return the metrics of an output that a baseline keeps; `described` are those of its analyzers."""
+    """Return the metrics of an output that a baseline keeps; `described` are its analyzers' metrics."""
     return (*baseline_metrics(), *(description.name for description in described))
 
 

@@ -1,6 +1,6 @@
 """Do the inputs and params of a suite fit the arguments of its Python functions?
 
-The source shows the arguments, and no code runs. What the source does not show for certain is not checked: decorated
+The source shows the arguments, and no code runs. Uncertain arguments are not checked: decorated
 functions, classes, functions of installed packages, names that are bound twice.
 """
 

@@ -12,7 +12,7 @@ MAX_FINGERPRINTS = 3
 NEAR_ZERO_TIMES = 100
 # Beyond this share of the mean size, errors are large wherever they are.
 SMALL_ERROR = 0.01
-# Finite pairs below which a percentile is no evidence.
+# Finite pairs below which a percentile is not evidence.
 MIN_PAIRS = 100
 
 _ROUNDED = {

@@ -13,7 +13,7 @@ import msgspec
 from precreg.report.trace import format_site
 from precreg.types import BoundaryTensor, KeptOperation, ReducedPart, Reduction, format_distinct
 
-# A part with more operations is no small case, and the file has them all.
+# A part with more operations is not a small case, and the file has them all.
 _SHOWN = 20
 # ULP of a correctly rounded result. The exact one is rounded itself, by much less.
 _CORRECT = 0.5001

@@ -29,7 +29,7 @@ from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
 # One place for these words: the terminal, JUnit and the page finish different sentences with them.
-# Noise of independent runs has correlations and ratios up to about these by chance, over 60 runs.
+# Independent noise reaches correlations and ratios up to about these, over 60 runs.
 MIN_TOLD_CORRELATION = 0.25
 MIN_TOLD_GROWTH = 1.5
 _THAN: dict[DriftReference, str] = {

@@ -37,7 +37,7 @@ from precreg.types import (
 
 # A shadow whose own error exceeds this part of the measured error does not measure it.
 MAX_SHADOW_ERROR = 0.1
-# Below this, a share is noise beside those of the largest operations.
+# Below this, a share is noise beside the shares of the largest operations.
 MIN_SHARE_IN_WORDS = 0.005
 
 
@@ -304,7 +304,7 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
     known = [(name, size.relative) for name, size in sizes if size is not None]
     if not known:
         return f"{output.name}: error not known: the trace lost this output"
-    # The unit stands once, behind the first number.
+    # The unit appears once, behind the first number.
     first = f"{known[0][0]} {error_words(known[0][1], trace, unit)}"
     # An elementwise tolerance of 0 gives no measure: such an output is judged by another metric.
     is_known = output.tolerances is not None and isfinite(output.tolerances)
@@ -363,7 +363,7 @@ def describe_coverage(trace: Trace) -> str:
 
 
 def _sum_words(output: TracedOutput, coverage: Coverage) -> str:
-    """Write the sum of an output's shares, or the reason why there is none; empty if it is not known."""
+    """Write the sum of an output's shares, or the reason for its absence; empty if unknown."""
     name, gap = output.name, coverage.no_sums.get(output.name)
     special = _non_finite(output)
     if gap is None:
