@@ -126,7 +126,7 @@ class _EntryDecoder:
         if self._sums is None:
             self._sums = self._read_sums()
         if checksum not in self._sums:
-            got = "it has those of other entries" if self._sums else "there are none"
+            got = "it has the sums of other entries" if self._sums else "there are none"
             raise DataError(UNPAIRED, f"expected the sums of checksum={checksum} in {self._file}, but {got}")
         return decode_entry(join_entry(value, self._sums[checksum]))
 
@@ -199,7 +199,7 @@ def decode_entry(value: Any) -> BaselineEntry:
     check_entry(entry)
     # After the other checks: their messages say more about an entry that somebody edited.
     if CHECKSUM in value and value[CHECKSUM] != (found := entry_checksum(plain)):
-        message = f"expected the content of checksum={value[CHECKSUM]} but got that of {found}"
+        message = f"expected the content of checksum={value[CHECKSUM]} but got the content of {found}"
         raise DataError(MIXED, f"{message}: the entry was edited, or merged from two sides")
     return entry
 

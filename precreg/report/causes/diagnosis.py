@@ -149,7 +149,7 @@ _ERROR_KINDS = {
 }
 
 _REMARKS = {
-    "several": "no single cause explains the errors; each figure is that of a cause and all before it",
+    "several": "no single cause explains the errors; each figure covers a cause and all before it",
     "partial": "the best cause explains a part of the errors only",
     "nondeterministic": "repeats differ, so no rewrite can reproduce the errors",
 }

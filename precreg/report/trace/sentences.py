@@ -84,7 +84,7 @@ def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
 def _no_loss_reason(trace: Trace) -> str:
     normal = normal_error(trace.dtype)
     if any(each.own is not None and each.own.relative > normal for each in trace.operations):
-        return "the losses inside reach no output, whose errors are those of a last rounding"
+        return "the losses inside reach no output: its errors come from a last rounding"
     return f"no known own error exceeds {normal / unit_of(trace.dtype):g} ULP of {trace.dtype}"
 
 
@@ -468,14 +468,14 @@ def describe_event(event: TraceEvent) -> str:
 def describe_size_of_ulp(trace: Trace) -> str:
     """Explain the unit of the columns."""
     eps = format_number(unit_of(trace.dtype), 3)
-    return f"errors in ULP of {trace.dtype}: the 2-norm of the errors over that of the exact values, over {eps}"
+    return f"errors in ULP of {trace.dtype}: the 2-norm of the errors over the norm of the exact values, over {eps}"
 
 
 def legend_of(columns: Sequence[str]) -> list[str]:
     """Explain the columns of a table of operations."""
     meanings = {
         "own": "own: the operation against the exact one on the same inputs",
-        "inherited": "inherited: what the errors of its inputs become",
+        "inherited": "inherited: the errors of its inputs after the operation",
         "total": "total: against the whole computation in higher precision",
         "amplified": "amplified: inherited error over the largest total error of the inputs",
         "max ULP": "max ULP: largest own error of an element, in ULP of the operation's dtype",
