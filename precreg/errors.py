@@ -23,7 +23,7 @@ _SUITES = {
     "cyclic-reference": "give one of the keys a value: params: {axis: 0, dim: $axis}",
     "bad-study": "name a parameter of the matrix, such as study: {growth: {over: depth}} (docs/studies.md)",
     "empty-matrix": "give each parameter a value, such as dtype: [float32], or exclude fewer combinations",
-    "duplicate-case": "remove the value that stands twice, or use its parameter: params: {order: $order}",
+    "duplicate-case": "remove the duplicate value, or use its parameter: params: {order: $order}",
     "duplicate-suite": "rename one of the two, such as suite: mean_rows, and its baselines with it",
     "outside-project": "copy the file into the project, and name it relative to the suite: path: data/x.npy",
     "nothing-selected": "name one of these, a part of one, or a pattern: precreg list 'unit/*/float16*'",
@@ -164,7 +164,7 @@ HINTS: dict[str, dict[str, str]] = {
 ADVICE: dict[str, str] = {slug: hint for hints in HINTS.values() for slug, hint in hints.items()}
 _PAGES = {slug: page for page, hints in HINTS.items() for slug in hints}
 
-# What to write for a key of YAML: an example that a reader can paste. A test loads each of them.
+# An example of each key of YAML that a reader can paste. A test loads each of them.
 EXAMPLES: dict[str, str] = {
     "suite": "suite: layer_norm",
     "about": "about: sum of a row in float32",

@@ -27,7 +27,7 @@ _get.argtypes = _set.argtypes = [ctypes.c_void_p]
 
 
 def _default_environment() -> int:
-    """Return the address that FE_DFL_ENV of <fenv.h> stands for."""
+    """Return the address of FE_DFL_ENV in <fenv.h>."""
     try:
         return ctypes.addressof(ctypes.c_byte.in_dll(_library, "_FE_DFL_ENV"))  # macOS
     except ValueError:
@@ -93,7 +93,7 @@ _ARM_ROUNDINGS = ("nearest", "up", "down", "toward zero")
 
 
 def describe_floating_point_mode(mode: int) -> tuple[str, ...]:
-    """Name what a mode does differently from the ordinary mode, such as "FTZ" and "rounding up"."""
+    """Name the differences of a mode from the ordinary mode, such as "FTZ" and "rounding up"."""
     if mode == ORDINARY_MODE:
         return ()
     named = _describe_x86(mode) if _IS_X86 else _describe_arm(mode) if _IS_ARM else []

@@ -2,7 +2,7 @@
 
 A baseline is committed together with the code that gave it, or soon after. So it is the oldest commit, on the way back
 from HEAD, up to which the values of the entry are unchanged. The way goes through merges, moves and other formatting.
-Another reason, author or date of the same values is no other baseline.
+Another reason, author or date of the same values makes the same baseline.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _bytes_at(project: Path, commit: str, file: str) -> bytes | None:
 @lru_cache(maxsize=64)
 def _history(project: Path, commit: str, file: str) -> Mapping[str, Sequence[str]]:
     """Return the commits that changed a file, from a commit back, each with those before it; the newest is first."""
-    # Without a revision, because git then says that there is no commit yet.
+    # Without a revision, because git then reports that the branch has no commit yet.
     revision = () if commit == "HEAD" else (commit,)
     lines = run_git_bytes(project, "log", "--parents", "--format=%H %P", *revision, "--", file).decode().splitlines()
     return {first: parents for first, *parents in map(str.split, lines)}
@@ -125,7 +125,7 @@ def _cases_in(data: bytes) -> Mapping[str, Any]:
 
 
 def _name(case: str) -> str:
-    """Return the name of a case in its file, which stands for tier and suite."""
+    """Return the name of a case in its file, without tier and suite."""
     return case.split("/", 2)[2]
 
 

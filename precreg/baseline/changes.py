@@ -63,7 +63,7 @@ class BaselineChange(NamedTuple):
 
 
 def _size(metric: MetricChange) -> float:
-    """Return the size of a loss as a ratio above 1, and that of a gain as its inverse, negative."""
+    """Return the ratio of a loss, above 1, or the negative inverse ratio of a gain."""
     if metric.kind == "gone":
         return inf
     ratio = metric.ratio

@@ -15,7 +15,7 @@ from precreg.tolerance import resolve_tolerance
 from precreg.types import CUMULATIVE_LOSS, BaselineEntry, Case, CaseResult, Layer, Location, RunFinding, RunRecord
 from precreg.verdict import CUMULATIVE_BUDGET, cumulative_loss_finding
 
-# Layers of the tolerance pyramid by the id under which a case's baseline is looked up.
+# Layers of the tolerance pyramid by the id of the case whose baseline applies.
 LayersByCase = Mapping[str, tuple[Layer, ...]]
 # Only entries with earlier accepted values contain this, as baseline/text.py writes it.
 ACCEPTED_MARKER = b'\n      "accepted": ['
@@ -83,7 +83,7 @@ def cumulative_budgets(
 
 
 def group_layers_by_case(every: Iterable[Case]) -> dict[str, tuple[Layer, ...]]:
-    """Return the layers of cases by the id under which their baseline is looked up."""
+    """Return the layers of cases by the id of the case whose baseline applies."""
     cases = list(every)
     # Several cases may share one baseline. The layers of the case that owns it take precedence.
     return {case.baseline_id: case.layers for case in cases} | {case.id: case.layers for case in cases}

@@ -130,7 +130,7 @@ def succeed_entry(entry: BaselineEntry, former: BaselineEntry | None) -> Baselin
     if _same_value(entry, former):
         return replace(entry, accepted=former.accepted, reach=former.reach, seen=former.seen)
     if has_more_of_the_same(entry, former):
-        # Only more of it was measured, so the time and the environments of the bits stay what they were.
+        # The run only measured more of it, so the time and the environments of the bits stay.
         seen = sorted({former.fingerprint, *former.seen} - {entry.fingerprint})
         entry = replace(entry, duration_s=former.duration_s, processor=former.processor, seen=seen)
     # Late, because statistics need numpy, and a review that accepts nothing does not.

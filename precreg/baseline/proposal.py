@@ -325,7 +325,7 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
     try:
         with lock_baselines(project):
             before = seen_again(project)
-            # Cases that did not run keep theirs: what was seen of an entry stays true.
+            # Cases that did not run keep theirs: earlier observations of an entry stay true.
             after = {id: waiting for id, waiting in before.items() if id not in gone and id not in stored}
             for id, baseline in stored.items():
                 new = [found[id]] if id in found else []

@@ -127,7 +127,7 @@ class ProposalChange(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Return whether the figures are worse or better than those of an entry of the same definition."""
+        """Return whether the figures are worse or better than the figures of an entry of the same definition."""
         # Later runs are compared with this entry, so it must not be a lucky or an unlucky run. Without an entry of the
         # same definition, the case has neither lost nor gained.
         if self.old is None or self.old.definition != self.new.definition:
@@ -445,7 +445,7 @@ def diff_environments(project: Path) -> list[SeenEnvironment]:
 def reject_proposals(
     project: Path, patterns: Sequence[str], within: Collection[str] | None = None, known: Collection[str] = ()
 ) -> list[str]:
-    """Remove the matching proposals, and return their ids. Only those of the ids in `within` match, if it is given.
+    """Remove the matching proposals, and return their ids. If `within` is given, only its ids match.
 
     `known` are the ids of the suites' cases.
 

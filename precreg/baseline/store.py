@@ -132,7 +132,7 @@ class Baselines:
 
         Raises UserError as `read_project_bytes` does.
         """
-        # Counting bytes is much faster than decoding all entries, of which a run may need a few.
+        # Counting bytes is much faster than decoding all entries, and a run may need only a few.
         files = (file for environment in chain for file in baseline_files(self._project, environment))
         return sum((read_project_bytes(self._project, file) or b"").count(CASE_MARKER) for file in files)
 

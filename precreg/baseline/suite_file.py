@@ -119,20 +119,20 @@ class _EntryDecoder:
         self._sums: dict[str, Plain] | None = None
 
     def __call__(self, value: Any) -> BaselineEntry:
-        """Return an entry. Raises DataError for one without sums, or with those of another entry."""
+        """Return an entry. Raises DataError if it has no sums, or the sums of another entry."""
         checksum = value.get(CHECKSUM) if isinstance(value, dict) else None
         if not isinstance(checksum, str):
             raise DataError(MIXED, f"expected an entry with a checksum but got {CHECKSUM}={checksum!r}")
         if self._sums is None:
             self._sums = self._read_sums()
         if checksum not in self._sums:
-            got = "it has those of other entries" if self._sums else "there are none"
+            got = "it has the sums of other entries" if self._sums else "there are none"
             raise DataError(UNPAIRED, f"expected the sums of checksum={checksum} in {self._file}, but {got}")
         return decode_entry(join_entry(value, self._sums[checksum]))
 
     def _read_sums(self) -> dict[str, Plain]:
         found = parse_sums(self._read(self._file), self._environment, self._suite)
-        # The names keep a file in order; the checksum alone identifies sums, also those of a case with another name.
+        # The names keep a file in order; the checksum alone identifies sums, even if the case has another name.
         return {checksum: sums for of_case in found.values() for checksum, sums in of_case.items()}
 
 
@@ -199,7 +199,7 @@ def decode_entry(value: Any) -> BaselineEntry:
     check_entry(entry)
     # After the other checks: their messages say more about an entry that somebody edited.
     if CHECKSUM in value and value[CHECKSUM] != (found := entry_checksum(plain)):
-        message = f"expected the content of checksum={value[CHECKSUM]} but got that of {found}"
+        message = f"expected the content of checksum={value[CHECKSUM]} but got the content of {found}"
         raise DataError(MIXED, f"{message}: the entry was edited, or merged from two sides")
     return entry
 
@@ -225,9 +225,9 @@ def check_entry(entry: BaselineEntry) -> None:
 
 
 def _check_figures(path: str, metric: str, values: Sequence[float | None]) -> None:
-    """Check that values of a metric are possible; those of analyzers may be anything. Raises DataError."""
+    """Check that values of a metric are possible; analyzers may have any values. Raises DataError."""
     described = METRICS.get(metric)
-    # The range of a signed metric is that of its bounds, and bounds apply to the absolute value.
+    # A signed metric has the range of its bounds, and bounds apply to the absolute value.
     if described is None or described.scale == "signed":
         return
     least, greatest, words = described.range

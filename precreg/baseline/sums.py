@@ -121,7 +121,7 @@ def _mapping(value: Any, path: str) -> Plain:
 
 
 def _restore(shown: Any, exact: Any, path: str) -> Any:
-    """Return shown figures with all their digits. Raises DataError (MIXED) for those of other figures."""
+    """Return shown figures with all their digits. Raises DataError (MIXED) for digits of other figures."""
     if isinstance(exact, dict):
         known = _mapping(shown, path)
         found = {name: _restore(known.get(name), digits, f"{path}.{name}") for name, digits in exact.items()}

@@ -29,7 +29,7 @@ _RARE_OF_KNOWN_BAD = {"known", "bounds", "nans", "infinities"}
 _RARE_OF_ENVIRONMENTS = {"processor", "seen"}
 _RARE = {"described", "groups", "reach", "confirmation", "accepted", "findings"}
 _RARE |= _RARE_OF_KNOWN_BAD | _RARE_OF_ENVIRONMENTS | {"oracle", "oracle_files"}
-# Fields that stand above the figures. At the end, a change would also touch the comma of a line that nobody reads.
+# Fields above the figures. At the end, a change would also touch the comma of a line that nobody reads.
 _EARLY, _FIGURES = ("processor", "seen", "oracle", "oracle_files"), "duration_s"
 # Stands above the figures, too: every change of an entry then has this line in its first hunk.
 CHECKSUM = "checksum"

@@ -31,7 +31,7 @@ MAX_LISTED_FINDINGS = 10
 @click.option(
     "--against", metavar="REVISION", help="Take the findings of a comparison with this commit, without a run."
 )
-@click.option("--record", type=click.Path(path_type=Path), help="Take those of this run; reports/record.json.")
+@click.option("--record", type=click.Path(path_type=Path), help="Take the findings of this run; reports/record.json.")
 @click.option("--prune", is_flag=True, help="Remove the entries whose change is merged into the default branch.")
 @click.pass_obj
 def allow_command(
@@ -214,7 +214,7 @@ def _prune(project: Path, patterns: Sequence[str], kind: str | None, reason: str
     if patterns or kind or reason:
         raise UserError(
             "bad-value",
-            "expected --prune alone, or with --against: it removes what is merged",
+            "expected --prune alone, or with --against: it removes merged entries",
             hint="write precreg allow --prune, or precreg allow --prune --against main",
         )
     base = merge_target(project, against or "auto")

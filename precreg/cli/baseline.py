@@ -38,7 +38,7 @@ def baseline_command() -> None:
 @click.option(
     "--against",
     metavar="REVISION",
-    help="Compare the baselines with those of a commit instead: auto is the merge base with the default branch.",
+    help="Compare with the baselines of a commit instead: auto is the merge base with the default branch.",
 )
 @click.pass_obj
 def baseline_diff_command(

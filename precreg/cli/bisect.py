@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from precreg.diagnose.bisection import SearchRequest
     from precreg.types import Bisection, BisectionRule, BisectionStep
 
-# Exit codes. Those of --step are those of `git bisect run`; it gives up at 128.
+# Exit codes. --step has the codes of `git bisect run`, which gives up at 128.
 _FOUND, _NOT_FOUND, _NOT_JUDGED = 0, 1, 2
 _STEP_CODES = {"good": 0, "bad": 1, "cannot_run": 125, "unclear": 125}
 _GIVE_UP = 128

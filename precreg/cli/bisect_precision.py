@@ -60,7 +60,7 @@ def run_precision_bisection(
     write: Path | None,
     json: Path | None,
 ) -> int:
-    """Bisect the precision of one case, print what was found, and return the exit code.
+    """Bisect the precision of one case, print the result, and return the exit code.
 
     Raises UserError: bad-value for a bound, the errors of choosing a case, not-writable, and as `bisect_precision`.
     """

@@ -61,12 +61,12 @@ def capture_command(
     require_free_suite(capture.project, capture.name, force=force)
     code = _run(capture, command)
     report = capture.finish()
-    # A program that succeeded and gave no suite has not done what the user asked for.
+    # A program that succeeded without a suite is a failure for the user.
     sys.exit(code or (0 if report is not None else 2))
 
 
 def _run(capture: Capture, command: tuple[str, ...]) -> int:
-    """Run the program with the hook, and return its exit code; that of a shell if a signal ended it."""
+    """Run the program with the hook, and return its exit code, or a shell's code if a signal ended it."""
     from precreg.suite.capture import captured_environment
 
     capture.spool.mkdir(mode=0o700)

@@ -97,7 +97,7 @@ def _explain(project: Path, case: Case, here: Environment) -> Iterator[str]:
 
 
 def _computation(computation: Computation) -> str:
-    """Write a function as it stands in a suite, and any other computation with its kind."""
+    """Write a function as a suite names it, and any other computation with its kind."""
     from precreg.storage import format_value
 
     # A Python function is the only kind that a suite names without its key.

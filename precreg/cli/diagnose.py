@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _STDOUT = Path("-")
 
-# 0: the cause is known, or there is none. 1: no cause explains most of the errors. 2: there was nothing to explain,
+# 0: the cause is known, or no cause exists. 1: no cause explains most of the errors. 2: the case had no error,
 # because the case itself failed.
 _EXIT_CODES: dict[DiagnosisStatus, int] = {
     "found": 0,

@@ -71,7 +71,7 @@ def examine_installation(given: Path | None, place: str | None) -> list[DoctorFi
     from precreg.environment import limit_blas_threads
     from precreg.storage import find_project
 
-    # First, because numpy reads the number of threads once, and the environment must be that of runs.
+    # First, because numpy reads the number of threads once, and the environment must equal a run's.
     limit_blas_threads()
     found = [*_measuring(), *_arithmetic(), *_versions()]
     try:

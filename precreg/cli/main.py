@@ -161,7 +161,7 @@ def _print_usage_error(mistake: click.UsageError) -> None:
     """Print the usage of the command, and a mistake in its arguments as every other error of a user."""
     command = mistake.ctx.command_path if mistake.ctx else "precreg"
     write = _what_to_write(mistake)
-    hint = f"{write}{'; ' if write else ''}{command} --help lists what it takes"
+    hint = f"{write}{'; ' if write else ''}{command} --help lists its options"
     if mistake.ctx:
         click.echo(mistake.ctx.get_usage(), err=True)
     show_report(f"{UserError('bad-option', mistake.format_message().rstrip('.'), hint=hint)}\n", err=True)

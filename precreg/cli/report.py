@@ -89,7 +89,7 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     """
     from precreg.environment import detect_environment, limit_blas_threads
 
-    limit_blas_threads()  # before anything imports numpy: the environment must be that of runs
+    limit_blas_threads()  # before anything imports numpy: the environment must equal a run's
     from precreg.baseline import Baselines, read_environment_facts
     from precreg.report import power_json, render_power
     from precreg.suite import load_cases, no_case_error
@@ -134,7 +134,7 @@ def _case_power(
 def entry_power(
     case: Case, entry: BaselineEntry, chain: tuple[str, ...], alpha: float, *, same_environment: bool
 ) -> CasePower:
-    """Return the detectable losses of a case by an entry of its definition; tolerances are those of the chain."""
+    """Return the detectable losses of a case by an entry of its definition, with the tolerances of the chain."""
     from precreg.tolerance import resolve_tolerance
     from precreg.verdict import CasePower, detectable_losses
 

@@ -64,7 +64,7 @@ class AcceptTerms(NamedTuple):
     environment: str | None
     # Reruns of a case whose figures moved; 0 accepts without.
     reruns: int
-    # The proposals by origin: only those of this branch can be accepted.
+    # The proposals by origin: only proposals of this branch can be accepted.
     waiting: WaitingProposals
 
 
@@ -210,7 +210,7 @@ def seen_environment_values(seen: SeenEnvironment) -> dict[str, Any]:
 
 
 def cumulative_loss_of_change(terms: AcceptTerms, change: ProposalChange) -> RunFinding | None:
-    """Return the finding that later runs will have if the change is accepted; None if there is none."""
+    """Return the finding that later runs will have if the change is accepted, or None."""
     from precreg.baseline import cumulative_loss_of_entry
 
     return cumulative_loss_of_entry(change.place, change.new, terms.layers, terms.here.chain)

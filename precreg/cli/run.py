@@ -73,8 +73,8 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
     "--against",
     metavar="REVISION",
     default="auto",
-    help="Judge by the baselines and bounds of this commit; of a branch, and of REVISION..., by those of the merge base"
-    " with HEAD; or off. Default: auto, the base of the merge request in its pipeline, and off in any other place.",
+    help="Judge by the baselines and bounds of this commit. A branch, and REVISION..., mean the merge base with HEAD."
+    " Or off. Default: auto, the base of the merge request in its pipeline, and off in any other place.",
 )
 @click.option(
     "--pair",
@@ -293,7 +293,9 @@ class _PairMessages:
             text = _announced(event)
         elif isinstance(event, OracleAnnouncement):
             number = "1 case" if event.cases == 1 else f"{event.cases} cases"
-            text = f"comparing references of {number} with those of {event.commit[:8]}, at most {event.seconds:g} s"
+            text = (
+                f"comparing references of {number} with references of {event.commit[:8]}, at most {event.seconds:g} s"
+            )
         elif isinstance(event, DiagnosisAnnouncement):
             number = "1 failed case" if event.cases == 1 else f"{event.cases} failed cases"
             text = f"searching for the causes of {number}, at most {event.seconds:g} s"

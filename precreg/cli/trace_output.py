@@ -45,7 +45,7 @@ class TraceOutput(NamedTuple):
     report: Path | None
 
     def show(self, trace: Trace) -> None:
-        """Write the files that were asked for, and print the trace; to stderr if its JSON goes to stdout.
+        """Write the requested files, and print the trace; to stderr if its JSON goes to stdout.
 
         Raises:
             UserError: not-writable.

@@ -157,7 +157,7 @@ def _row(points: Sequence[PairError]) -> CourseRow:
 
 
 class BenchmarkCounts(NamedTuple):
-    """Count the pairs of a comparison with a benchmark by what the rule of regressions could do with it.
+    """Count the pairs of a comparison with a benchmark by the result of the rule of regressions.
 
     The rule judged, or the pair has no benchmark, an unreadable one, or one of another dtype. Pairs that were not
     measured themselves are `unmeasured`.

@@ -240,7 +240,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
 
 
 def _course(record: ComparisonRecord) -> dict[str, Any]:
-    """Return what the page shows along the order of execution; one pair has no course."""
+    """Return the chart along the order of execution; one pair has no course."""
     if len(record.pairs) < 2:
         return {"course": None}
     points = pair_errors(record.pairs)

@@ -109,7 +109,7 @@ def _listed(data: Any, shown: str) -> list[tuple[str, int | None]]:
 
 
 def _different(names: Sequence[tuple[str, int | None]], shown: str) -> list[str]:
-    """Return the names. Raises UserError (bad-order) if there is none, or one comes twice."""
+    """Return the names. Raises UserError (bad-order) for an empty list, or for a duplicate."""
     if not names:
         raise _bad(shown, "names in the order of execution but there is none")
     seen: set[str] = set()

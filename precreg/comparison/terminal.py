@@ -219,7 +219,7 @@ def _many(record: ComparisonRecord, width: int | None) -> Iterator[list[str]]:
 
 
 def _failures(record: ComparisonRecord, width: int | None) -> list[str]:
-    """List the failing pairs worst first, but for unmeasured ones of a group, which stand there."""
+    """List the failing pairs worst first, without the unmeasured pairs of a group, which the group lists."""
     # Passed pairs are counted in the last lines. Thousands of them would push the failures out of the log.
     grouped = {id(pair) for group in group_failed_pairs(record.pairs) if _stands_for(group) for pair in group.pairs}
     bad = [pair for pair in sort_pairs(record.pairs) if is_bad(pair) and id(pair) not in grouped]

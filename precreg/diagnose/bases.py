@@ -88,7 +88,7 @@ def subject_base(name: DiagnosisBase, case: Case, call: Call) -> Base:
     return Base(name, _engine(case, call), call.inputs, call.params, os.path.realpath(call.project) + os.sep)
 
 
-# Rewrites that the shape of the error suggests come first, apart from those of places that a change touched.
+# Rewrites that the shape of the error suggests come first, after the rewrites of places that a change touched.
 _SUGGESTED = -5
 
 

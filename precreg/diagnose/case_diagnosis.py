@@ -118,7 +118,7 @@ def _explained(
 
 
 def _shapes(task: DiagnosisTask, measured: SearchAnswer) -> tuple[Fingerprint, ...]:
-    """Return the shapes of the errors; within the tolerance, those of the change since the accepted version."""
+    """Return the shapes of the errors or, within the tolerance, of the change since the accepted version."""
     if not measured.is_accurate or not (task.folder / ACCEPTED_FILE).exists():
         return measured.fingerprints
     return error_shapes(*(read_npz(task.folder / name, name) for name in (ACTUAL_FILE, ACCEPTED_FILE)))

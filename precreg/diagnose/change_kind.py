@@ -12,7 +12,7 @@ from typing import Literal
 # - operator: another arithmetic operator or comparison
 # - function: another function is called
 # - index: other indices, slices or bounds of a loop
-# - operand: another name stands in the place of a name
+# - operand: another name replaces a name
 # - dropped, added: a part is gone, or new
 # - expression: several of these at once
 ChangeKind = Literal[

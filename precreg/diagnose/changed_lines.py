@@ -32,7 +32,7 @@ class ChangedLines:
         self.of = cache(self._compare)
 
     def _compare(self, file: str) -> FileChange:
-        """Compare one file; a file that one side lacks, or that lies elsewhere, has no changed line."""
+        """Compare one file; a file that one side lacks, or that moved, has no changed line."""
         path = Path(file)
         other = self.counterpart(path)
         if other is None:
@@ -53,7 +53,7 @@ class ChangedLines:
         return any(line in changed for line in range(first, last + 1))
 
     def present_site(self, file: str, line: int, root: Path) -> Site | None:
-        """Return the place in the present version; None for a line that is gone. `root` is that of its project."""
+        """Return the place in the present version; None for a line that is gone. `root` belongs to its project."""
         found = self.of(file).present.get(line)
         if found is None:
             return None

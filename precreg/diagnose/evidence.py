@@ -42,7 +42,7 @@ class ErrorToExplain(NamedTuple):
         return all(error <= _CORRECT_PART * self.ordinary.get(name, 0.0) for name, error in errors.items())
 
     def size(self, name: str) -> float:
-        """Return the 2-norm of an output's error, at least that of ordinary rounding."""
+        """Return the 2-norm of an output's error, at least the norm of ordinary rounding."""
         return max(_norm(_errors(self.target[name], self.base[name])), self.ordinary.get(name, 0.0))
 
     @property
@@ -177,7 +177,7 @@ def _rest_of(ordinary: float, target: NDArray[Any], base: NDArray[Any], made: ND
 
 
 def _remaining(rests: list[_OutputRest]) -> float:
-    """Return the root mean square of what is left over that of what there was, over outputs."""
+    """Return the ratio of the remaining to the original error, by root mean squares over outputs."""
     before = sum(each.before**2 for each in rests)
     left = sum(each.rest**2 for each in rests)
     if before == 0:

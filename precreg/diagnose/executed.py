@@ -35,7 +35,7 @@ def note_functions(root: Path, files: Sequence[str]) -> Iterator[set[str]]:
         if name is not None:
             found.add(f"{name}:{code.co_qualname.partition('.<locals>')[0]}")
 
-    # A trace that gives no function for the lines is called for calls of Python alone, and a profile for those of C.
+    # A trace that gives no function for the lines sees calls of Python alone, and a profile also sees calls of C.
     before, of_threads = sys.gettrace(), threading.gettrace()
     threading.settrace(note)
     sys.settrace(note)

@@ -36,7 +36,7 @@ class ErrorLocation(NamedTuple):
 
 
 def error_locations(error: ErrorToExplain) -> tuple[ErrorLocation, ...]:
-    """Return the parts of axes outside of which no output has an error; none for errors everywhere."""
+    """Return the parts of axes that contain all errors of the outputs; none for errors everywhere."""
     return tuple(dict.fromkeys(_locations(error)))
 
 

@@ -1,6 +1,6 @@
 """Where do two runs of one computation on equal inputs begin to differ?
 
-The second run in a process may find what the first one left behind: a buffer that nobody cleared, or a counter. The
+The second run in a process may find state of the first one: an uncleared buffer, or a counter. The
 first operation with other operands or another result shows it.
 """
 

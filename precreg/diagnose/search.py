@@ -36,7 +36,7 @@ from precreg.types import Cause, DiagnosisBase, Evidence, RewrittenPlace
 _LEAST = 0.95
 # Single rewrites on which further ones are tried: errors of two causes of one size make the right one the second best.
 _BEAM = 4
-# Causes that act together; more of them are no longer told from noise.
+# Causes that act together; more of them look like noise.
 _MOST_CAUSES = 3
 # A further cause must leave at most this part of the errors that the causes before it left.
 _NEXT = 0.5
@@ -134,7 +134,7 @@ class CauseSearch:
     ) -> list[Tried]:
         """Return what each rewrite explains of an error, the best first.
 
-        Once a rewrite is exact, those of its rank still run: an equally good rewrite is a runner-up.
+        Once a rewrite is exact, the others of its rank still run: an equally good rewrite is a runner-up.
         """
         found: list[Tried] = []
         exact_rank: int | None = None
@@ -162,7 +162,7 @@ class CauseSearch:
         made = self._outputs((*before, hypothesis))
         if made is None or not changes_something(error, made):
             return None
-        # A fitted number on top of another cause would fit what is left of it.
+        # A fitted number on top of another cause would fit its remaining error.
         if not before and hypothesis.number is None:
             self._effective.append(hypothesis)
         return Tried((*before, hypothesis), measure_evidence(error, made))
@@ -223,7 +223,7 @@ class CauseSearch:
         return self._try_all(others, tried.hypotheses, self.error)[:1]
 
     def _causes(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[Cause, ...]:
-        """Return causes with the evidence of all rewrites up to each, in the order of what they explain."""
+        """Return causes with the evidence of all rewrites up to each, the most explained error first."""
         return tuple(
             self._cause(each, self._evidence_of(hypotheses[: place + 1])) for place, each in enumerate(hypotheses)
         )
@@ -256,7 +256,7 @@ class CauseSearch:
         return tuple(self._cause(each.hypotheses[-1], each.evidence) for each in others[:_SHOWN])
 
     def _cleared(self, singles: list[Tried], found: tuple[Hypothesis, ...]) -> tuple[RewrittenPlace, ...]:
-        """Return the places of approximated functions whose rewrites explain nothing, if the cause lies elsewhere."""
+        """Return the places of approximated functions whose rewrites explain nothing, if the cause is at another."""
         if not found:
             return ()
         guilty = {key for each in found for key in each.keys}
@@ -275,7 +275,7 @@ _SUSPICIONS = frozenset({"exact", "another_library", "fewer_terms", "fewer_newto
 
 
 def _is_far_better(longer: Tried, best: Tried) -> bool:
-    """Return whether a further cause is worth naming: it explains all bits, or most of what was left."""
+    """Return whether a further cause is worth naming: it explains all bits, or most of the remaining error."""
     return is_exact(longer.evidence) or longer.evidence.remaining <= _NEXT * best.evidence.remaining
 
 

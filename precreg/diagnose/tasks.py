@@ -52,7 +52,7 @@ ACCEPTED_FILE = "accepted.npz"
 
 
 class BaseResult(Struct, frozen=True):
-    """The search of one base: its causes, and what was tried."""
+    """The search of one base: its causes and its tried rewrites."""
 
     tried: TriedBase
     found: SearchResult = SearchResult()
@@ -107,7 +107,7 @@ class DiagnosisTask(NamedTuple):
             redirect_imports(self.trees)
 
     def run(self, case: Case, printed: Callable[[], str]) -> SearchAnswer:
-        """Return what the worker found about a case."""
+        """Return the worker's result for a case."""
         try:
             with np.errstate(all="ignore"):
                 if self.traces:

@@ -99,7 +99,7 @@ class EditedTree:
 
     def _write(self, path: Path, content: bytes) -> None:
         path.write_bytes(content)
-        # Python takes cached bytecode for that of a file of the same size and second, so each content gets a second.
+        # Python reuses cached bytecode for a file of the same size and second, so each content gets a second.
         self._writes += 1
         os.utime(path, (self._writes, self._writes))
 
@@ -126,7 +126,7 @@ class _Undoing:
             finer = [part for each in kept for part in (divide(each) or [each])]
             if finer != kept and self._restores(finer):
                 kept = smallest_set(finer, self._restores)
-        # The last run of a search may be that of parts which restore nothing.
+        # The last run of a search may have parts that restore nothing.
         self._restores(kept)
         return kept
 

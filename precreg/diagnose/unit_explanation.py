@@ -143,7 +143,7 @@ class _Version:
 
 
 class _Explaining:
-    """Replace changed kernels in the present version, and measure what is left of the loss of a case."""
+    """Replace changed kernels in the present version, and measure the remaining loss of a case."""
 
     def __init__(self, case: Case, seed: int, version: _Version, accepted: Arrays) -> None:
         self._case, self._seed, self._version = case, seed, version
@@ -205,7 +205,7 @@ class _Explaining:
             self._found.append(_Carrier(tuple(kernels), removed_share(self._error, made)))
 
     def _with_shares(self, found: Sequence[_Carrier]) -> list[_Carrier]:
-        """Return carriers whose shares count what they remove first, and what they remove last."""
+        """Return carriers whose shares count their effect when removed first, and when removed last."""
         whole = self._removed(found)
         rests = [self._removed([each for each in found if each is not one]) for one in found]
         return [

@@ -66,7 +66,7 @@ _COMMIT_URL = "https://git.example.org/group/project/-/commit/{commit}"
 
 
 def source_links(environ: Mapping[str, str]) -> SourceLinks | None:
-    """Return the templates of links to lines and commits: those of the variables, or those of GitLab or GitHub in CI.
+    """Return the templates of links to lines and commits, from variables, or from GitLab or GitHub in CI.
 
     Return None if neither is known. Raises UserError (bad-value) for a template of another scheme than http and https.
     """
@@ -215,7 +215,7 @@ def _loaded_openblas() -> _LoadedBlas | None:
     import ctypes
 
     # threadpoolctl reads the same of more libraries, and takes 30 ms where this takes 0.2 ms.
-    # Symbols are looked up in numpy's module and in the libraries that it links to. So this finds numpy's own BLAS,
+    # The search covers numpy's module and the libraries that it links to. So this finds numpy's own BLAS,
     # even if a project has loaded scipy's or torch's, too.
     try:
         library = ctypes.CDLL(_numpy_core().__file__)

@@ -167,7 +167,7 @@ def _file_database(path: Path, create: bool, wait_s: float) -> Database:
 def _unopened(path: Path, problem: OSError, *, create: bool) -> UserError:
     if isinstance(problem, FileNotFoundError):
         return UserError("missing-history", "expected a history, but there is no such file", file=str(path))
-    # A folder or a pipe at this place is no file to write, and has no permission that would help.
+    # precreg cannot write to a folder or a pipe at this place, and no permission would help.
     slug = "not-writable" if create and problem.errno != EINVAL else "history-unavailable"
     return UserError(slug, f"expected a file, but: {problem.strerror}", file=str(path))
 

@@ -321,8 +321,8 @@ def share_of_tolerance(actual: Array, reference: Array, rtol: float, atol: float
     """Return the largest |a - r| / (atol + rtol |r|) over the elements; 0 without an element.
 
     The share is infinite if a shape, a NaN or an infinity has no counterpart, or if a tolerance of zero meets an error.
-    It is above 1 if an element does not match (docs/metrics.md); within a few units of roundoff of 1 it may fall on
-    either side. A reference beyond the output dtype counts as the infinity to which it rounds.
+    It is above 1 if an element does not match (docs/metric-definitions.md). Within a few units of roundoff of 1 it may
+    fall on either side. A reference beyond the output dtype counts as the infinity to which it rounds.
     """
     if actual.shape != reference.shape:
         return inf

@@ -242,7 +242,7 @@ def _cosine(tally: Tally, sums: _Products) -> Figures:
     actuals = fsum((references, product, product, errors)) if isfinite(product) else nan
     if not sums.references > 0 or not actuals > _LEAST_VARIANCE * references:
         return {}
-    # With d = a - r, sum a r = sum r^2 + sum r d, and the part of a across r is that of d: no cancellation for small d.
+    # With d = a - r, sum a r = sum r^2 + sum r d, and a and d have the same part across r: no cancellation for small d.
     along = sums.references * of_references + sums.product * of_errors
     across = errors - sums.product / sums.references * sums.product * of_errors * of_errors
     # Exact sums take fractions, so they are the exception: only where rounded sums cancel.

@@ -21,7 +21,7 @@ ZERO = 2**11
 GROUP_SUMS = ("absolute", "signed", "outward", "squared", "ulps", "squared_ulps", "logs")
 # Large cases keep no others: finer groups of these show more than coarser groups of all.
 MAIN_GROUP_SUMS = ("absolute", "signed", "squared", "ulps", "logs")
-# Layouts from long to short: the number of neighbouring groups that are joined, that of axes, longest first (None:
+# Layouts from long to short: the number of joined neighbouring groups, the number of axes, longest first (None:
 # all), and the sums. A baseline takes the first layout that fits into its line.
 GROUP_LAYOUTS = (
     (1, None, GROUP_SUMS),

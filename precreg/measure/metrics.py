@@ -260,7 +260,7 @@ def view_metrics(view: View) -> tuple[Metric, ...]:
 
 
 def metrics_to_keep(described: Iterable[MetricDescription]) -> tuple[str, ...]:
-    """Return the metrics of an output that a baseline keeps; `described` are those of its analyzers."""
+    """Return the metrics of an output that a baseline keeps; `described` are its analyzers' metrics."""
     return (*baseline_metrics(), *(description.name for description in described))
 
 
@@ -322,56 +322,11 @@ def mean_over_seeds(values: Sequence[float | None]) -> float | None:
 _INTRODUCTION = """\
 # Metrics
 
-Made from `precreg/measure/metrics.py` by `python -m precreg.measure.metrics`; a test holds the two together.
+Each metric is one number made from the errors of an output. [Definitions of metrics](metric-definitions.md) defines the
+symbols: `a` is the actual value, `r` the reference, `d = a - r`, `RE = |d| / |r|`, and `U = |d| / ulp(r)`. Errors are
+measured over the finite pairs.
 
-a is the actual value, r the reference. Errors are taken over the *finite pairs*: those where a is finite, and so is
-r once it is rounded to the output dtype. A reference of 7e4 against a float16 infinity is correct rounding: a matched
-infinity. A metric that is not defined on the data, or is infinite, is absent; a bound on an absent metric is broken.
-
-- d = a - r, rounded to float64 once: integers are subtracted exactly before, long doubles as long doubles (a difference
-  that is not 0 never becomes 0). Booleans are 0 and 1. Where d is beyond float64 it is infinite.
-- RE = |d| / |r|. References of zero have none, and are counted apart. Where long doubles or complex numbers leave
-  infinite by infinite, that counts as infinite.
-- U = |d| / ulp(r), with the ulp of the output dtype at r: the distance of the two numbers around r, the smallest
-  subnormal at and near zero, and 1 for integers. It is a fraction where r is wider than the output dtype.
-- d, RE, |d| / (|r| + 1e-7), U, U^2 (of the rounded U), and the products d^2, r^2, r*d and |r|*|d| are rounded to
-  float64 once each (of long doubles: from what long double arithmetic gives), the products as if exponents had no
-  bounds. Every sum is the exact sum of such terms, so it does not depend on how arrays are cut up, or on the number of
-  threads; a mean is that sum, rounded, over the number of terms.
-- Errors are counted by size, in bins that end at the numbers of 8 significant bits: a bin holds what is above the end
-  before it, up to its own end. Zero is a bin of its own, and infinity is counted with the largest float64.
-- A percentile is the nearest rank, the smallest error that at least that share of the errors does not exceed, *rounded
-  up*: the end of its bin, or the largest error where that is less. So it is never below the true one, and above it by
-  less than 1/128 of it (where it is a normal float64); an error of up to 8 significant bits is exact. U* is the end of
-  the bin of U. Shares above a number of ULP are exact, because such a number ends a bin. The histogram of a record has
-  four bins an octave, made of these.
-- An element matches if |d| <= atol + rtol*|r|. A NaN matches a NaN, an infinity one of the same sign.
-- An element is bit-identical if a is r rounded to the output dtype (half to even), the sign of zero included. A NaN
-  equals any NaN: its sign and payload are the platform's choice. A format that has no infinity and no NaN holds its
-  largest number for anything beyond it, so such a reference is finite.
-- Regions: Ascend's small values, cancellation region and absolute threshold have bounds for float16, bfloat16, float32
-  and some float8; their shares are absent for other dtypes. EPS of diff3 is 1e-6 for float32, 1e-4 for float16, else 0.
-- error_magnitude_correlation is absent where |d| or |r| varies by less than a millionth (2^-20) of its root mean
-  square; cosine and its distance where r is all zeros, or the root mean square of a is less than a millionth of r's.
-  snr and psnr are 9999 where every d is 0.
-- A *benchmark* is the output of a second implementation, measured against the same reference. A plain ratio divides by
-  the benchmark's own error, in every dtype. It is 1 where both errors are 0. Where the benchmark's alone is 0 the ratio
-  is infinite, and so absent. In a `floored_` ratio an error of the benchmark counts as at least 2^-11 (float16),
-  2^-8 (bfloat16) or 2^-14 (float32); it is absent for other dtypes. Only msprobe's standards bound floored ratios.
-- *Significant digits* are measured in a case with `stochastic:` ([significant_digits.md](significant_digits.md)). An
-  element without a finite value in some sample has 0 of them.
-- Complex numbers: |d|, |r| and |a| are sqrt(re^2 + im^2), each operation rounded, and the ulp is that of the real
-  component's format at |r|. Where a sign is asked for (bias, outward_bias, above, below) it is that of |a| - |r|, and
-  no other sign counts; r*d is the real
-  part of conj(r)*d, a product for each component. A number with a NaN component is NaN, else one with an infinite
-  component is infinite; infinities match if the same components are infinite with the same signs, and count by the
-  sign of the first of them.
-- sign(r) is -1, 0 or 1: an error at a reference of zero points nowhere, and adds nothing to outward_bias.
-- Of equal values the first in C order is named: where a maximum stands, among the worst positions.
-- Every axis of length L has G = min(L, 16) groups; group g begins at index g*L//G. For each of them are added up, over
-  its finite pairs, |d|, d, d sign(r), d^2, U, U^2 and log2(U* + 1/4): so the sums of groups, over the number of pairs,
-  are the means of
-  the whole. They are ordinary sums: cutting arrays elsewhere may change their last bits.
+`python -m precreg.measure.metrics` writes this page from `precreg/measure/metrics.py`, and a test compares the two.
 """
 
 
@@ -379,7 +334,7 @@ def metrics_markdown() -> str:
     """Return docs/metrics.md."""
     lines = [_INTRODUCTION, "| metric | unit | formula | better | source |", "|---|---|---|---|---|"]
     lines += [_row(f"`{m.name}`", m.unit, m.formula, m.better, m.source) for m in METRICS.values()]
-    lines += ["", "## Counts", "", "| count | of what |", "|---|---|"]
+    lines += ["", "## Counts", "", "| count | counts |", "|---|---|"]
     lines += [_row(f"`{name}`", meaning) for name, meaning in COUNT_DESCRIPTIONS.items()]
     return "\n".join(lines) + "\n"
 

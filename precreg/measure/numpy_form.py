@@ -292,7 +292,7 @@ class _Measuring(NamedTuple):
         pairs, counts = block.pairs, self.running.counts
         same = bits_equal(pairs.actual, round_references(pairs.reference, self.pairing))
         if self.pairing.format is None:
-            same &= pairs.error <= 0.5  # float64 rounds 64-bit integers, of which errors are exact
+            same &= pairs.error <= 0.5  # float64 rounds 64-bit integers, but their errors are exact
         counts["equal"] += count_true(same)
         counts["zero_sign_differences"] += count_true((pairs.error == 0) & ~same)
 

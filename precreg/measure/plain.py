@@ -125,7 +125,7 @@ def _kind(a: tuple[Number, ...], rounded: tuple[Number, ...]) -> str:
     if any(nans):
         return "nan_matched" if all(nans) else "nan_mismatched"
     infinities = [tuple(part if isinf(part) else 0.0 for part in side) for side in (a, rounded)]
-    # docs/metrics.md: the sign of the reference's infinity counts first.
+    # docs/metric-definitions.md: the sign of the reference's infinity counts first.
     first = next(part for part in (*infinities[1], *infinities[0]) if part)
     matched = "matched" if infinities[0] == infinities[1] else "mismatched"
     return f"{'plus' if first > 0 else 'minus'}_inf_{matched}"

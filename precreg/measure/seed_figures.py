@@ -27,7 +27,7 @@ from precreg.measure.pairing import (
 from precreg.storage import Array
 from precreg.types import SeedFigures
 
-# The largest errors are those of 1 of so many elements, at least of one.
+# 1 of so many elements counts among the largest errors, at least one.
 TOP_SHARE = 64
 
 # Elements at a time: the temporary arrays of a chunk stay below 100 MB. The grid is fixed, so that sums are the same
@@ -94,7 +94,7 @@ def _measure(actual: Array, reference: Array, pairing: Pairing) -> _Chunk:
     if not finite.all():
         mismatched = count_non_finite(pairs.actual[~finite], rounded[~finite]).mismatched.size
         pairs = pairs.take(finite)
-    # Of complex numbers, signed errors are those of the sizes, so that they are outward as they are.
+    # Complex numbers have the signed errors of their sizes, which are outward already.
     sign = np.ones(1) if pairing.is_complex else np.sign(longdouble_to_float64(pairs.reference))
     return _Chunk((pairs.error, _in_ulps(pairs, pairing), pairs.signed, pairs.signed * sign), mismatched, correct)
 

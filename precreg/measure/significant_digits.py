@@ -1,6 +1,6 @@
 """How many digits of a result are significant under random noise, with which probability and confidence?
 
-The formulas are those of Sohier, Castro, Févotte, Lathuilière, Petit and Jamond, Confidence intervals for stochastic
+The formulas come from Sohier, Castro, Févotte, Lathuilière, Petit and Jamond, Confidence intervals for stochastic
 arithmetic, ACM TOMS 47(2), 2021. With Z the errors of n samples, in the unit of the digits:
 
 - normal: s = -log2(std Z) - [log2((n - 1) / chi2) / 2 + log2(F^-1((p + 1) / 2))], for errors with a normal distribution
@@ -163,7 +163,7 @@ class MeasuredDigits(NamedTuple):
 def measure_digits(actual: Array, samples: Sequence[Array], oracle: Array, settings: Stochastic) -> MeasuredDigits:
     """Return the significant decimal digits of each element of an output of a real floating dtype, in C order.
 
-    Digits are at least 0. They end at those of the output's format, because no sample shows a smaller error.
+    Digits are at least 0. They end at the digits of the output's format, because no sample shows a smaller error.
     """
     flat, references = actual.ravel(), oracle.ravel()
     columns = [sample.ravel() for sample in samples]
@@ -225,7 +225,7 @@ def add_digits(
     if known.size:
         metrics |= {MIN_DIGITS: float(known.min()), MEDIAN_DIGITS: float(np.median(known))}
     counts = tuple(np.bincount(known.astype(np.int64)).tolist())
-    # Stable, so that of equal elements the first in C order is named.
+    # Stable, so that the first of equal elements in C order is named.
     order = np.argsort(digits, kind="stable")[: min(_NAMED_ELEMENTS, known.size)]
     worst = tuple(_element(int(index), float(digits[index]), samples) for index in order)
     found = SignificantDigits(settings, counts, worst, int(measured.non_finite.sum()))

@@ -22,7 +22,7 @@ class SessionCaptures:
 
     @contextmanager
     def of_test(self) -> Iterator[Callable[..., Capture]]:
-        """Give the function that begins a capture, and stop those of the test at its end."""
+        """Give the function that begins a capture, and stop the captures of the test at its end."""
         begun: list[Capture] = []
 
         def capture_calls(what: str | Callable[..., Any], **options: Any) -> Capture:

@@ -375,7 +375,7 @@ def count_by_quality(found: Iterable[CaseCalibration]) -> dict[str, int]:
 
 def calibration_exit_code(found: Iterable[CaseCalibration]) -> int:
     """Return 1 if a bound is broken or flaky, 0 otherwise."""
-    # A vacuous bound fails no run by accident, so it is no reason to stop a pipeline.
+    # A vacuous bound fails no run by accident, so it does not stop a pipeline.
     doubtful = {BoundQuality.BROKEN, BoundQuality.FLAKY}
     return 1 if any(bound.quality in doubtful for case in found for bound in case.bounds) else 0
 

@@ -57,7 +57,7 @@ def make_variant(case: Case, name: str, **changes: Any) -> CaseVariant:
 
 
 def run_variant(case: Case, project: Path, chain: tuple[str, ...]) -> Outcome:
-    """Run a variant as `run_case` runs a case; a case that is no variant runs plainly."""
+    """Run a variant as `run_case` runs a case; any other case runs plainly."""
     if not isinstance(case, CaseVariant):
         return run_case(case, project, chain)
     computation = VariantComputation(case, project, chain)

@@ -30,7 +30,7 @@ _NO_LINKS = SourceLinks()
 
 
 class CaseContext(NamedTuple):
-    """The facts of a run that the panel of a case needs; the defaults are those of a run outside a repository."""
+    """The facts of a run that the panel of a case needs; the defaults fit a run outside a repository."""
 
     commit: str = ""
     folder: str = ""

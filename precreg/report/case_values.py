@@ -26,7 +26,7 @@ def position_rows(comparison: Comparison, positions: Positions | None) -> Iterat
 
 
 def worst_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
-    """Return the worst positions over all seeds: those of `position_rows` with ULP distance and the bits of both."""
+    """Return the worst positions over all seeds: `position_rows` with ULP distance and the bits of both."""
     found = [row for comparison in comparisons for row in bit_rows(comparison, comparison.worst)]
     # Each seed has its own worst positions. The sort makes them one list, so that one bad seed fills it.
     found.sort(key=lambda row: -float(row[4] or 0))
@@ -78,7 +78,7 @@ def _complex_distance(actual: Scalar, reference: Scalar, dtype: str) -> float | 
 
 
 def _complex(value: Scalar, dtype: str) -> complex | None:
-    """Return a complex number of a dtype; None for a text that is none.
+    """Return a complex number of a dtype; None for any other text.
 
     numpy writes as few digits as tell the numbers of a dtype apart, so that reading them needs a rounding to it.
     """

@@ -78,7 +78,7 @@ _TOTALS = ("errors", "failures", "tests")
 MAX_TEXT_BYTES = 15_000_000
 # One traceback must not take the room of other failures.
 MAX_BODY_CHARACTERS = 20_000
-# The attribute shows in lists; the body has the whole message, unless there is no room for bodies.
+# The attribute shows in lists; the body has the whole message, if the file has room for bodies.
 MAX_MESSAGE_CHARACTERS = 1_000
 MAX_SHORT_MESSAGE_CHARACTERS = 100
 

@@ -194,5 +194,5 @@ def _limit(finding: Finding, result: CaseResult) -> float | None:
     if growth is None or finding.baseline is None:
         return None
     metric = metric_named(finding.metric, result.outcome.described)
-    # The allowed ratio of other scales, such as decibels, is no factor of the value.
+    # The allowed ratio of other scales, such as decibels, is not a factor of the value.
     return finding.baseline * allowed_ratio(metric, growth) if metric.scale == "linear" else None

@@ -375,7 +375,7 @@ class UnseenNote(NamedTuple):
     # The number of cases and the reason.
     text: str
     ids: list[str]
-    # What helps, with the command.
+    # The remedy, with the command.
     advice: str
 
 

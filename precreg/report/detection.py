@@ -60,7 +60,7 @@ def _message(score: Score) -> str:
 def _tally(row: ScoreTally) -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(row)
     return {
-        # A property is no field, so msgspec leaves the ratio out.
+        # A property is not a field, so msgspec leaves the ratio out.
         key: {**value, "ratio": getattr(row, key).ratio} if isinstance(value, dict) else value
         for key, value in plain.items()
     }

@@ -158,7 +158,7 @@ def describe_pair_fact(fact: PairFact, finding: Finding) -> str:
         case NonFiniteOnFreshInputs(commit, seed, before, now):
             return f"{now} elements differ in NaN or infinity on fresh seed {seed}, where {commit[:8]} has {before}"
         case ClearOnFreshInputs(commit, seeds, same_bits=True):
-            return f"bits changed against the baseline, and on {_count(seeds)} they are those of {commit[:8]}"
+            return f"bits changed against the baseline, and on {_count(seeds)} they equal the bits of {commit[:8]}"
         case ClearOnFreshInputs(commit, seeds, _, output, metric, upper):
             bound = f"{output}: {metric} grew at most {format_number(upper)}x (95 %)"
             return f"bits changed, and no relevant loss on {_count(seeds)} beside {commit[:8]}: {bound}"

@@ -52,7 +52,7 @@ def describe_state_change(change: StateChange) -> str:
 
 
 def describe_process_changes(results: Iterable[CaseResult]) -> list[ProcessNote]:
-    """Return each change of a process with its cases; changes without a remedy first, then those of most cases."""
+    """Return each change of a process with its cases; changes without a remedy first, then by the number of cases."""
     found: dict[StateChange, list[str]] = {}
     for result in results:
         for change in result.outcome.execution.left:

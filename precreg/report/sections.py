@@ -285,7 +285,7 @@ def _describe_reference(warning: NarrowReference | NarrowPart | EmptyPasses) -> 
         "kind": "because its kind computes in float64 at most; name a reference: of another kind for a wider one",
         "platform": "because longdouble is float64 on this platform; reference_dtype: mpmath gives a wider one",
     }
-    narrow = "the reference is no wider than the float64 outputs, so errors include its own"
+    narrow = "the reference is not wider than the float64 outputs, so errors include its own"
     return f"{warning.case}{others}: {narrow}, {causes[warning.cause]}"
 
 

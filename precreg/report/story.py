@@ -48,7 +48,7 @@ class Story(NamedTuple):
 
 
 class EnvironmentNote(NamedTuple):
-    """A difference between the environment of a run and that of baselines, and the ids of their cases."""
+    """A difference between the environments of a run and of baselines, and the ids of their cases."""
 
     text: str
     ids: list[str]
@@ -128,7 +128,7 @@ def _describe_loss(result: CaseResult, loss: LossSize) -> str:
 
 
 def _since(result: CaseResult, loss: LossSize) -> str:
-    """Write the commit of the result that is better: the other version's of a pair, or that of the baseline."""
+    """Write the commit of the better result: the other version of a pair, or the baseline."""
     if loss.unit not in ("baseline", "baseline time") or result.baseline is None:
         return ""
     entry = result.baseline.entry
@@ -147,7 +147,7 @@ def _short_cause(cause: Cause) -> str:
 
 
 def describe_environments(results: Iterable[CaseResult]) -> list[EnvironmentNote]:
-    """Return each difference from the environment of a baseline with its cases; that of most cases first."""
+    """Return each difference from the environment of a baseline with its cases; most cases first."""
     found: dict[str, list[str]] = {}
     for result in results:
         baseline = result.stored

@@ -94,7 +94,7 @@ def render_run_markdown(record: RunRecord) -> str:
 
 
 def _equal_errors(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
-    """Return the cases with an equal error, each group by the id of its first case; a case alone is no group.
+    """Return the cases with an equal error, each group by the id of its first case; a single case makes no group.
 
     Errors are equal if suite, reason and message are. Cases keep their order.
     """

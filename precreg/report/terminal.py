@@ -194,7 +194,7 @@ def _first_line(group: ResultGroup, *, sized: bool = False) -> str:
     number = len(group.results)
     if _is_count(group):
         return f"{label} {count_cases(number)} of {group.key.suite}   {reason}"
-    # Errors have no size, so the first by its id stands for all.
+    # Errors have no size, so the first by its id represents all.
     place = "first" if group.key.status is Status.ERROR else "worst"
     place = f"the {place} of {count_cases(number)}" if number > 1 else ""
     size = describe_loss_size(group.loss) if sized or place else ""
@@ -232,7 +232,7 @@ def _other_cases(group: ResultGroup) -> Iterator[str]:
 
 
 def _unavailable_together(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
-    """Group the cases that are skipped for the same missing requirement; a case alone is no group."""
+    """Group the cases that are skipped for the same missing requirement; a single case makes no group."""
     groups: dict[str, list[CaseResult]] = {}
     for result in results:
         if result.verdict.status is Status.SKIPPED and result.verdict.reason is Reason.UNAVAILABLE:

@@ -65,7 +65,7 @@ def _has_changed(case: Case, result: CaseResult) -> bool:
 
 
 def _with_same_code(cases: Sequence[Case], commit: str, plan: Plan) -> frozenset[str]:
-    """Return the ids of cases that need not repeat and whose files are those of the commit.
+    """Return the ids of cases that need not repeat and whose files equal the commit's.
 
     Such a case has other bits in every run, so its bits show no change of the code.
     """

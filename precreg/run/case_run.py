@@ -134,7 +134,7 @@ def run_case(case: Case, project: Path, chain: tuple[str, ...], computation: Cas
 
 
 def _recorded_outcome(case: Case, project: Path) -> Outcome:
-    """Return the figures of a table's row as the comparison of one output, whose bits are those of its figures."""
+    """Return the figures of a table's row as the comparison of one output, with the bits of its figures."""
     with blame_failures(Reason.SUBJECT_ERROR):
         enter_stage(Activity.SUBJECT, 0)
         row = find_row(case.subject.spec, project)
@@ -232,7 +232,7 @@ def _finish_seed(
     compute_oracle: Callable[[], _Judge],
 ) -> _Sample:
     seed, call, actual, actual_digest, samples = started
-    # Tolerances name the match that is measured, and those of an accelerator differ.
+    # Tolerances name the measured match, and accelerators have other tolerances.
     chain = case_chain(chain, actual.facts)
     with blame_failures(Reason.REFERENCE_ERROR):
         judge = computation.reuse("oracle", seed, compute_oracle)

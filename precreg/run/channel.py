@@ -10,7 +10,7 @@ import os
 from socket import socket
 from struct import Struct
 
-# The mark's first byte never begins a message of msgpack, so an answer written twice over is no header.
+# The mark's first byte never begins a message of msgpack, so an answer written twice over is not a header.
 _HEADER = Struct("<4sI")
 _MARK = b"\xc1prc"
 
@@ -118,7 +118,7 @@ class ParentConnection:
         self.send_rest()
 
     def send_rest(self) -> None:
-        """Send what the worker takes now."""
+        """Send as many bytes as the worker takes now."""
         try:
             while self._unsent:
                 del self._unsent[: self._end.send(self._unsent)]

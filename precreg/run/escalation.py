@@ -161,7 +161,7 @@ class CaseTest:
 def paired_output(
     name: str, result: CaseResult, tolerance: Tolerance, figures: Sequence[Mapping[str, PairOfFigures]]
 ) -> PairedOutput:
-    """Return one output with the figures of each seed; `result` is that of the case's own seeds."""
+    """Return one output with the figures of each seed; `result` has the case's own seeds."""
     dtype = next(each.dtype for each in result.outcome.comparisons if each.output == name)
     # A subject may give an output for some inputs only.
     found = [of_seed[name] for of_seed in figures if name in of_seed]

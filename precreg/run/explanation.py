@@ -92,7 +92,7 @@ class DiagnosisPlan(NamedTuple):
 
 
 class FailedCase(NamedTuple):
-    """A case to diagnose at a seed. Its accepted version is the commit that judged it, or that of the baseline."""
+    """A case to diagnose at a seed. Its accepted version is the commit that judged it, or the baseline's commit."""
 
     case: Case
     seed: int

@@ -51,7 +51,7 @@ def _files(opened: frozenset[str], project: Path) -> tuple[str, ...]:
     return inside_project(opened, project)
 
 
-# The process of a worker's oracles. None in a process that is no worker: oracles run beside the subject there.
+# The process of a worker's oracles. None outside workers: oracles run beside the subject there.
 _process: OracleProcess | None = None
 
 

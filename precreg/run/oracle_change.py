@@ -148,7 +148,7 @@ def leave_oracle(item: OracleSeed, project: Path, trees: TreePair | None) -> Ora
 
 
 def compare_oracle(item: OracleSeed, project: Path, trees: TreePair | None) -> OracleAnswer:
-    """Run the oracle of the working tree on a seed, and compare its outputs with those of the base's."""
+    """Run the oracle of the working tree on a seed, and compare its outputs with the base's."""
     from precreg.run.case_run import array_digests
 
     left = msgpack.decode(item.file.read_bytes(), type=list[PackedArray])

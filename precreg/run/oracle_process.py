@@ -86,7 +86,7 @@ class OracleCall(NamedTuple):
 
     @property
     def import_keys(self) -> tuple[ImportKey, ...]:
-        """Return the keys of what the call imports."""
+        """Return the keys of the modules that the call imports."""
         return import_keys(self.oracle, self.directory)
 
 
@@ -150,7 +150,7 @@ class OracleProcess:
                 ended.register(self._control, POLLIN)
             except ValueError:  # it is closed
                 return True
-            # The process writes only if it is asked, so anything to read is its end, or the bytes of somebody else.
+            # The process writes only on request, so anything to read is its end, or bytes of another writer.
             self._is_lost = bool(ended.poll(0))
         return self._is_lost
 
@@ -212,7 +212,7 @@ class OracleProcess:
         return self._answer()
 
     def _describe_loss(self, key: tuple[str, str, Path, Path], child: _Child, error: Exception) -> str:
-        """Return how a child ended, and what it was doing, in the words of the pool."""
+        """Return the end and the last stage of a child, in the words of the pool."""
         stage = present_stage()
         doing = "" if stage is None else f" while {describe_stage(stage)}"
         code = os.waitstatus_to_exitcode(self._end(key))
@@ -327,7 +327,7 @@ def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> No
 
 
 def _kind(axes: list[int], array: NDArray[Any], large: list[NDArray[np.uint8]]) -> tuple[Any, ...]:
-    """Return dtype, shape, order of the axes, and the bytes of a small array; add those of another one to `large`."""
+    """Return dtype, shape, order of the axes, and the bytes of a small array; add a large one to `large`."""
     data = array.reshape(-1).view(np.uint8)
     if data.nbytes <= _SMALL_BYTES:
         return array.dtype, array.shape, axes, data.tobytes()

@@ -30,7 +30,7 @@ class OtherVersion(NamedTuple):
 
 
 def other_commit(project: Path, revision: str) -> NamedCommit:
-    """Return the commit for the revision. Raises UserError (bad-pair) and those of `named_commit`."""
+    """Return the commit for the revision. Raises UserError: bad-pair, and the errors of `named_commit`."""
     unset_hook_variables()
     named, root = named_commit(project, revision), worktree_root(project)
     suites = (_folder_in(root, project) / "suites").as_posix()

@@ -19,7 +19,7 @@ from precreg.types import Case, Failure, Reason, SeedFigures
 if TYPE_CHECKING:
     from precreg.run.computation import Arrays
 
-# Seconds beyond the timeout of a case that a batch of many short seeds may take: some thirty times what it needs.
+# Seconds beyond the timeout of a case that a batch of many short seeds may take: some thirty times its need.
 BATCH_PATIENCE_S = 30.0
 
 # Name, dtype, shape and bytes of one output.
@@ -224,7 +224,7 @@ def _digest(arrays: Arrays) -> str:
 
 def pack_array(name: str, array: Any) -> PackedArray:
     """Return the name, dtype, shape and bytes of an output."""
-    # numpy's own text names every dtype of numpy's, but calls those of ml_dtypes raw bytes.
+    # numpy's own text names numpy's dtypes, but calls the dtypes of ml_dtypes raw bytes.
     dtype = array.dtype.str if array.dtype.isbuiltin == 1 else array.dtype.name
     return name, dtype, array.shape, array.tobytes()
 

@@ -130,7 +130,7 @@ class AcceptedBaselines:
         self._numbers: dict[tuple[str, ...], int] = {}
 
     def read(self, cases: Iterable[Case]) -> AcceptedBaselines:
-        """Read those of the run's environment, so that a file that cannot be read stops a run that has not begun."""
+        """Read the baselines of the run's environment, so that an unreadable file stops a run before it begins."""
         for case in cases:
             self.of(case, self._environment)
         return self

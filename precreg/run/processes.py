@@ -49,7 +49,7 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def end_orphans(workers: Set[int]) -> None:
-    """Kill every child of this process that is no worker, and all processes below it; return when they ended."""
+    """Kill every child of this process except workers, and all processes below it; return when they ended."""
     end = monotonic() + _END_PATIENCE_S
     # A killed process leaves its own children to this one, so the loop reaches all generations.
     while (orphans := set(child_ids()) - workers) and monotonic() < end:

@@ -15,7 +15,7 @@ from precreg.run.computation import Arrays
 from precreg.subject import CaseFailed, describe_failure, note_use, watch_import
 from precreg.types import Reason, ReferenceDtype
 
-# The key of the import of mpmath: changes by it are not those of a case.
+# The key of the import of mpmath: its changes do not belong to a case.
 _MPMATH = ("reference_dtype", "mpmath")
 
 

@@ -236,7 +236,7 @@ def serve_requests(descriptor: int) -> NoReturn:
 
 
 def _keep(server: int) -> NoReturn:
-    """Wait for the server, and end what it leaves: the orphans of a server that was killed come to its parent."""
+    """Wait for the server, and end its remaining processes: the orphans of a killed server come to its parent."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.kill(server, signal.SIGKILL))
     signal.signal(signal.SIGCONT, lambda _number, _frame: os.kill(server, signal.SIGCONT))
     os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)

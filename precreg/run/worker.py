@@ -151,7 +151,7 @@ class CaseTask(NamedTuple):
 
 
 def imported_modules(case: Case, project: Path) -> Iterator[tuple[str, str]]:
-    """Yield the keys of the modules that a case imports in its worker: not those of its oracle."""
+    """Yield the keys of the modules that a case imports in its worker, without its oracle's."""
     from precreg.subject import ANALYZER_IMPORT, import_keys
     from precreg.suite.inputs import PYTHON_KEY
 
@@ -204,7 +204,7 @@ class WorkerStart(NamedTuple):
 
 
 def serve_parent(descriptor: int, printed: int, stage: int) -> NoReturn:
-    """Receive a task, then run batches of items until the parent sends no more."""
+    """Receive a task, then run batches of items until the parent stops sending."""
     code = 1
     try:
         connection = WorkerConnection(descriptor)

@@ -99,7 +99,7 @@ class WorkerProcess(Generic[_Item]):
         self.deadline = self.began + self._task.timeout_s(self.batch[0]) if self.batch else inf
 
     def failure(self, reason: Reason, how: str) -> Failure:
-        """Return the failure of the running item: what it was doing, and the end of its printed text."""
+        """Return the failure of the running item: its stage, and the end of its printed text."""
         stage = read_stage(self._stage)
         return Failure(reason, how if stage is None else f"{how} while {describe_stage(stage)}", self._read_printed())
 
@@ -232,7 +232,7 @@ class WorkerPool(Generic[_Item, _Answer]):
         return None if deadline == inf else min(MAX_WAIT_S, max(0.0, deadline - monotonic()))
 
     def _exchange(self, worker: WorkerProcess[_Item], events: int) -> Iterator[_Answer]:
-        """Send and receive what is possible now, and handle the messages that are complete."""
+        """Send and receive as much as possible now, and handle the complete messages."""
         # The selector may report the connection and the status of one worker at once.
         if worker not in self._workers or worker.connection.closed:
             return

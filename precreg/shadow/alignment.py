@@ -76,7 +76,7 @@ def _norm(values: NDArray[Any]) -> float:
 def bits_of(values: Any) -> int | None:
     """Return a number of 64 bits of the elements' values, in any order, shape and dtype; None for other values.
 
-    Equal elements give equal numbers, and others differ but for a chance of 1 in 2^64. The zeros are one.
+    Equal elements give equal numbers, and others differ except with a probability of 1 in 2^64. The zeros are one.
     """
     array = tensor_to_array(values, "a value") if is_tensor(values) else np.asarray(values)
     # float64 holds all values of the others.
@@ -115,7 +115,7 @@ def match_tolerance(error: float) -> float:
 class SketchedTrace(Struct, frozen=True):
     """The operations of a computation and the sketches of their exact values and of their operands, in order.
 
-    The operands of an operation are those of its `sources`; views of them have the sketches of the views. `bits` has
+    The operands of an operation are its `sources`' operands; views of them have the sketches of the views. `bits` has
     the numbers of `bits_of` of the low-precision results; None where they are not known.
     """
 
@@ -126,7 +126,7 @@ class SketchedTrace(Struct, frozen=True):
 
 
 class SketchListener:
-    """ValueSketch the exact value of each operation, and those of its operands."""
+    """Sketch the exact value of each operation, and of its operands."""
 
     def __init__(self) -> None:
         self._sketches: list[ValueSketch | None] = []
@@ -246,7 +246,7 @@ def _rounds(operation: Operation) -> bool:
 
 
 class _Values:
-    """The values of a computation: those of its operations and of their operands, and those that it starts from."""
+    """The values of a computation: of its operations, of their operands, and its initial values."""
 
     def __init__(self, trace: SketchedTrace, known: Sequence[ValueSketch], tolerance: float) -> None:
         places = [(each.norm, number, each) for number, each in enumerate(trace.sketches, 1) if each is not None]
@@ -261,7 +261,7 @@ class _Values:
         self._tolerance = tolerance
 
     def partner(self, sketch: ValueSketch | None) -> int | None:
-        """Return the number of the operation that made an equal value; 0 for one from outside, None if there is none.
+        """Return the number of the operation that made an equal value; 0 for one from outside, None without one.
 
         A value that an engine does not know has no partner, so a search goes on to the operations before it.
         """
@@ -308,7 +308,7 @@ def _first_without_partner(own: SketchedTrace, partners: Sequence[int | None], v
 
 def _counterpart(free: Sequence[Operation], inputs: set[int]) -> int | None:
     """Return the first operation among `free` that uses one of the inputs, or that follows them."""
-    # 0 stands for a value that both computations start from.
+    # 0 means a value that both computations start from.
     inputs = inputs or {0}
     using = [each.number for each in free if each.sources is not None and not inputs.isdisjoint(each.sources)]
     after = [each.number for each in free if each.number > max(inputs)]

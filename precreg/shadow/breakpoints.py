@@ -49,12 +49,12 @@ class Condition(NamedTuple):
             return size
         if not self.in_ulp:
             return size.relative
-        # As the table of the trace: the largest of an element where it was measured, else that of the norm.
+        # As the table of the trace: the largest of an element where it was measured, else the norm.
         return size.max_ulp if size.max_ulp is not None else size.relative / unit_of(operation.dtype)
 
 
 class BreakSpec(NamedTuple):
-    """A breakpoint: its text, and what it waits for: `nan`, `inf`, a condition, or a place."""
+    """A breakpoint: its text, and its event: `nan`, `inf`, a condition, or a place."""
 
     text: str
     condition: Condition | None = None
@@ -62,7 +62,7 @@ class BreakSpec(NamedTuple):
 
     @property
     def needed_detail(self) -> Detail:
-        """Return the lowest level that measures what the breakpoint compares."""
+        """Return the lowest level that measures the figure of the breakpoint."""
         if self.condition is not None:
             return Detail.TOTALS if self.condition.figure == "total" else Detail.OWN
         return Detail.TOTALS if self.special else Detail.OUTPUTS

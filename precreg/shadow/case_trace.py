@@ -90,7 +90,7 @@ _Difference = TypeVar("_Difference", FormulaDifference, OrderDifference)
 
 
 class _TracedCall(NamedTuple):
-    """The call of a case, the outputs of a plain and of the traced run, and what the tracer kept."""
+    """The call of a case, the outputs of a plain and of the traced run, and the tracer's records."""
 
     call: Call
     plain: Outputs
@@ -281,7 +281,7 @@ def _own_dtype(case: Case, run: _TracedCall) -> str:
 
 
 def coarsest_dtype(names: list[str]) -> str:
-    """Return the name of a floating or complex dtype with the fewest bits of precision; float64 if there is none."""
+    """Return the name of a floating or complex dtype with the fewest bits of precision; float64 without one."""
     known = {name: FORMATS[part].precision for name in names if (part := COMPLEX_PARTS.get(name, name)) in FORMATS}
     return min(known, key=lambda name: known[name], default="float64")
 

@@ -94,7 +94,7 @@ class RunningEngines:
 
     @property
     def shadow_dtype(self) -> str:
-        """Return the dtype of shadows: that of torch, if torch computed."""
+        """Return the dtype of shadows: torch's dtype, if torch computed."""
         for each in self._engines:
             if getattr(each, "has_run", False) and hasattr(each, "shadow_dtype"):
                 return str(each.shadow_dtype)

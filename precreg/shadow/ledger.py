@@ -28,9 +28,9 @@ MIN_CHAIN = 8
 FIRST_LOSS_GROWTH = 4.0
 
 
-# A loss that reaches no output is none: compensated sums and centred variances compute differences of roundings, which
-# have large relative errors by design. The error of an output below this many eps is that of its last rounding. Chosen
-# on 262 of the shipped unit cases: harmless losses leave up to 0.8 eps in the output, and others 2.5 or more.
+# A loss that reaches no output does not count: compensated sums and centred variances compute differences of roundings,
+# which have large relative errors by design. An output with an error below this many eps has its last rounding only.
+# Chosen on 262 of the shipped unit cases: harmless losses leave up to 0.8 eps in the output, and others 2.5 or more.
 REACHED_EPS = 1.0
 # The sum of the shares of a complete ledger (measured in the prototypes: 0.993 to 1.0003).
 COMPLETE_SHARES = (0.95, 1.05)
@@ -133,7 +133,7 @@ def is_complete(sum_of_shares: float) -> bool:
 
 
 def unit_of(dtype: str) -> float:
-    """Return eps of a dtype, the distance from 1 to the next number; complex dtypes have that of their parts."""
+    """Return eps of a dtype, the distance from 1 to the next number; complex dtypes have the eps of their parts."""
     format = FORMATS.get(COMPLEX_PARTS.get(dtype, dtype))
     return 2.0 ** (1 - format.precision) if format is not None else 2.0**-52
 
@@ -293,7 +293,7 @@ def _group(key: str, operations: Sequence[Operation]) -> TraceGroup:
 
 
 def find_flip(trace: Trace, output: TracedOutput) -> Flip | None:
-    """Return the flip that an output of integers or truth values shows; None if there is none, or several fit."""
+    """Return the flip that an output of integers or truth values shows; None if no flip fits, or several."""
     flips = [each for each in trace.events if each.kind == "flip" and each.elements == prod(output.shape)]
     maker = next((each for each in trace.operations if each.number == output.number), None)
     if maker is not None and maker.dtype == output.dtype:
@@ -339,7 +339,7 @@ def maker_of(operations: Sequence[Operation], output: TracedOutput) -> int | Non
     A view of a result makes no operation, so the shapes may differ.
     """
     for operation in reversed(operations):
-        # A probe makes nothing: it marks what an operation before it made.
+        # A probe makes nothing: it marks the result of an earlier operation.
         is_like = (
             operation.note != "probe"
             and operation.dtype == output.dtype

@@ -23,7 +23,7 @@ from precreg.vcs import named_commit, unset_hook_variables
 
 
 class _Answer(Struct, frozen=True):
-    """The trace of a case with the sketches of its exact values, or the reason why there is none."""
+    """The trace of a case with the sketches of its exact values, or the reason for its absence."""
 
     case: str
     trace: Trace | None = None

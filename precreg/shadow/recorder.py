@@ -70,7 +70,7 @@ class Lookup(Protocol):
 
 @runtime_checkable
 class ValueListener(Protocol):
-    """Look up other values than those of an operation, too."""
+    """Look up values that no operation made, too."""
 
     def take_lookup(self, lookup: Lookup | None) -> None:
         """Find shadows by this from now on; None ends the computation."""

@@ -75,7 +75,7 @@ def _ordinary_size(actual: NDArray[Any], exact: NDArray[Any]) -> ErrorSize | Non
 
 
 def size_of_sums(squares: float, worst: float, largest: float, scale: float, rows: int) -> ErrorSize | None:
-    """Return the size of errors by their squares and those of the exact values; None if they need more care.
+    """Return the size of errors by their squares and the squares of the exact values; None if they need more care.
 
     `worst` is the largest sum of squares of one of the rows, and `largest` the largest absolute error.
     """
@@ -90,7 +90,7 @@ def size_of_sums(squares: float, worst: float, largest: float, scale: float, row
 
 
 def relative_error(actual: NDArray[Any], exact: NDArray[Any]) -> float:
-    """Return the 2-norm of the errors over that of the exact values, for callers that have turned warnings off."""
+    """Return the 2-norm of the errors over the exact values' 2-norm, for callers that have turned warnings off."""
     return size_of_errors(actual, exact).relative
 
 

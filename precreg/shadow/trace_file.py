@@ -25,7 +25,7 @@ _MAX_BYTES = 256 << 20
 
 
 def write_trace(trace: Trace, path: Path, limit: int = MAX_STORED_OPERATIONS) -> Trace:
-    """Write a trace in one step, with at most `limit` operations, and return what was written.
+    """Write a trace in one step, with at most `limit` operations, and return the written trace.
 
     Raises:
         UserError: not-writable.

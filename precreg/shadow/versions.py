@@ -78,7 +78,7 @@ def compare_versions(
 
 
 def pair_operations(own: SketchedTrace, other: SketchedTrace, tolerance: float) -> dict[int, int]:
-    """Return the numbers of the other version's operations by those of the own ones, in order of execution.
+    """Return the numbers of the other version's operations by the own numbers, in order of execution.
 
     Operations of one name and exact value come first. Others of one value fill the gaps between them.
     """

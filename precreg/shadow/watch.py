@@ -91,7 +91,7 @@ class Watch:
         self._spec, self._show = spec, show
         self._lanes = lanes
         self._place = PlacePattern(spec.name)
-        # A name with wildcards or dots is no variable.
+        # A name with wildcards or dots is not a variable.
         self._variable = (
             VariableWatch(spec.name, self._value, self._show_variable) if spec.name.isidentifier() else None
         )

@@ -91,7 +91,7 @@ Array = NDArray[Any]
 # Up to this size, reading a file is faster than mapping it: 256 KiB of numbers and a header. Half a megabyte is mapped
 # in less time (pairs of files of one size, compared 400 times each way).
 SMALL_BYTES = (1 << 18) + (1 << 12)
-# The largest alignment of a dtype, that of a longdouble. The content of a bytes object is aligned to it, too.
+# The largest alignment of a dtype, the alignment of longdouble. The content of a bytes object is aligned to it, too.
 _ALIGNMENT = 16
 
 

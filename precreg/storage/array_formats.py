@@ -48,7 +48,7 @@ def suffix_of(name: str) -> str:
 
 
 def is_array_file(name: str) -> bool:
-    """Return whether a file's name is that of a format of arrays."""
+    """Return whether a file's name belongs to a format of arrays."""
     return is_archive(name) or suffix_of(name) in ARRAY_SUFFIXES
 
 
@@ -89,7 +89,7 @@ def read_recorded(path: Path, shown: str) -> dict[str, Array]:
 def read_single(
     path: Path, shown: str, dtype: str | None = None, shape: tuple[int, ...] | None = None, byte_order: str = "little"
 ) -> Array:
-    """Return the array of a file of one array; dtype, shape and byte order are those of a raw file.
+    """Return the array of a file of one array; dtype, shape and byte order apply to raw files.
 
     Raises UserError as the reader of the format does.
     """

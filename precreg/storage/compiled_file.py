@@ -73,7 +73,7 @@ def _read_segments(file: IO[bytes], layout: _Layout) -> Iterator[_Segment]:
     for index in range(layout.number):
         file.seek(layout.place + index * layout.size)
         fields = form.unpack(file.read(form.size))
-        # The flags come second in files of 64 bits, and after the sizes in those of 32 bits.
+        # The flags come second in files of 64 bits, and after the sizes in files of 32 bits.
         offset, address = (fields[2], fields[3]) if layout.wide else (fields[1], fields[2])
         yield _Segment(fields[0], offset, address, fields[5] if layout.wide else fields[4])
 

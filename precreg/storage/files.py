@@ -68,7 +68,7 @@ def open_regular_file(path: Path | str, flags: int = os.O_RDONLY) -> IO[bytes]:
     Raises OSError, also for a folder, a pipe, a socket, a device, and a path with a NUL.
     """
     descriptor, _ = _open_regular(path, flags)
-    # What is appended must reach the system at once, so that a kill loses at most the last write.
+    # Appended bytes must reach the system at once, so that a kill loses at most the last write.
     return open(descriptor, "rb") if flags & os.O_ACCMODE == os.O_RDONLY else open(descriptor, "ab", buffering=0)
 
 

@@ -58,7 +58,7 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path, shown: str, delimiter: str | None = None) -> Table:
-    """Return the rows of a .csv, .tsv or .parquet file. `delimiter` is that of a text; None detects it.
+    """Return the rows of a .csv, .tsv or .parquet file. `delimiter` applies to texts; None detects it.
 
     Raises:
         UserError: missing-file; bad-table, for anything but a table of named columns.

@@ -147,7 +147,7 @@ class _StoragePlace(NamedTuple):
     is_big: bool
 
     def array(self, name: str, tensor: _Tensor) -> StoredArray:
-        """Return the array of a tensor; one that is no whole block of its storage is copied."""
+        """Return the array of a tensor; a copy unless it is a whole block of its storage."""
         shown = f"{self.shown}:{name}" if name else self.shown
         info = self.members.get(f"data/{tensor.storage.key}")
         dtype = stored_dtype(tensor.dtype)
@@ -230,7 +230,7 @@ def _first_argument(tensor: Any, *others: Any) -> Any:
 
 
 class _Callable(NamedTuple):
-    """A function that a pickle may call. It may set attributes of what it names, and a tuple has none to set."""
+    """A function that a pickle may call. It may set attributes of its objects, and a tuple has none to set."""
 
     function: Callable[..., Any]
 

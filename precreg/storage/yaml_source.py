@@ -23,7 +23,7 @@ from precreg.types import Location
 MAX_BYTES = 4 << 20
 # More values than this come from aliases of aliases ("a billion laughs"), not from a person.
 MAX_VALUES = 100_000
-# Deeper nesting is no suite, and `_Builder.value` recurses twice a level.
+# Deeper nesting is not a suite, and `_Builder.value` recurses twice a level.
 MAX_DEPTH = 32
 KeyPath = tuple[str | int, ...]
 # CSafeLoader is libyaml, written in C and faster than PyYAML's own scanner, but not in every build of PyYAML.
@@ -58,7 +58,7 @@ class Source(Struct, frozen=True):
         return Location(self.file, self.lines.get(path, 1))
 
     def error(self, slug: str, message: str, *path: str | int, hint: str = "") -> UserError:
-        """Make the error for the value at a path. Without a hint, that of a bad value has an example of its key."""
+        """Make the error for the value at a path. Without a hint, a bad value has an example of its key."""
         hint = hint or (example_hint(path) if slug == "bad-value" else "")
         return UserError(slug, message, file=self.file, line=self.where(*path).line, hint=hint)
 

@@ -73,7 +73,7 @@ class Outputs(NamedTuple):
 
 
 def gather_facts(computed: Iterable[Outputs]) -> dict[str, str]:
-    """Return the facts of several computations of one case; those of a later one win."""
+    """Return the facts of several computations of one case; later facts win."""
     return {name: fact for outputs in computed for name, fact in outputs.facts.items()}
 
 
@@ -133,7 +133,7 @@ def _leaves(place: str, value: object, members: list[tuple[str, object]], depth:
         raise UserError(
             "bad-outputs", f"expected at most {_MAX_DEPTH} levels of outputs but got output {place[:40]}..."
         )
-    # Modules return None in the place of what they were not asked for.
+    # Modules return None in the place of results that nobody requested.
     has_gaps = bool(place) or is_dataclass(value) or any(is_tensor(item) for _, item in members)
     for name, item in members:
         if item is None and has_gaps:

@@ -34,7 +34,7 @@ from precreg.subject.surroundings import (
 from precreg.types import StateChange, StateKind
 
 # A folder that has modules of its own, and the name of a module that a computation of a case names. In place of the
-# folder, a word for what an installed package provides.
+# folder, a word for the contents of an installed package.
 ImportKey = tuple[str, str]
 KIND_IMPORT, ANALYZER_IMPORT = "kind of subject", "analyzer"
 

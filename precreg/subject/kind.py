@@ -62,7 +62,7 @@ def find_entry_point(group: EntryPointGroup, name: str, ours: Iterable[str] = ()
 class Dependencies(NamedTuple):
     """Name what a specification computes with, beside the package of its kind: modules, and paths or patterns of files.
 
-    Modules are searched like those of a Python subject. Paths are relative to the suite's folder, or absolute.
+    Modules are searched like a Python subject's. Paths are relative to the suite's folder, or absolute.
     """
 
     modules: Sequence[str] = ()
@@ -74,7 +74,7 @@ SubjectKind = Callable[[Any, Call], Outputs]
 
 
 class SpecPlace(Protocol):
-    """The place of a specification in a suite: for checks of what it names, and for errors with a line."""
+    """The place of a specification in a suite: for checks of its names, and for errors with a line."""
 
     @property
     def directory(self) -> Path:
@@ -105,7 +105,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     """
 
     run: SubjectKind | str
-    # Checks what a suite gives, (value, options, place): the value of the kind's key, and the other keys beside it.
+    # Checks the values of a suite, (value, options, place): the value of the kind's key, and the other keys beside it.
     # Returns the specification, which JSON can store. The default takes the value as it is, and no options.
     read: Callable[[Any, Mapping[str, Any], SpecPlace], Any] | None = None
     # The Python function that a specification calls, as module:function; it is searched for dependencies.
@@ -113,11 +113,11 @@ class Kind(Struct, frozen=True, kw_only=True):
     # The modules and files that a specification computes with, (spec, folder of the suite). Without it a case of an
     # installed kind depends on every file.
     dependencies: Callable[[Any, Path], Dependencies] | None = None
-    # What must be installed, as in `requires:` of a suite. A case without it is skipped by name.
+    # Packages that must be installed, as in `requires:` of a suite. A case without it is skipped by name.
     requirements: Callable[[Any], Sequence[str]] | None = None
     # The specification of the reference of a suite that names none; None if it must name one.
     reference: Callable[[Any], Any] | None = None
-    # Whether precreg reads the outputs of a specification from files, so that no code of others runs.
+    # True if precreg reads the outputs of a specification from files, so that no code of others runs.
     is_recorded: Callable[[Any], bool] | None = None
     # Prepares a specification before the first case of a run, (spec, folder of the suite, project), as a build does. A
     # UserError of it is also the error of the cases. A text names it, as in `run`.
@@ -203,7 +203,7 @@ def _unread(value: Any, options: Mapping[str, Any], place: SpecPlace) -> Any:
 
 
 def refuse_options(options: Mapping[str, Any], place: SpecPlace) -> None:
-    """Refuse keys beside that of a kind that has no options. Raises UserError: unknown-key."""
+    """Refuse keys beside the key of a kind that has no options. Raises UserError: unknown-key."""
     for name in options:
         message = f"expected no key beside the kind of subject but got {name}"
         raise place.error(
@@ -322,7 +322,7 @@ def target_of(computation: Computation) -> str | None:
 
 
 def import_keys(computation: Computation, directory: Path) -> tuple[ImportKey, ...]:
-    """Return the keys of what a computation imports, its module and its kind; `directory` is that of its suite."""
+    """Return the keys of a computation's imports, module and kind; `directory` is its suite's folder."""
     from precreg.subject.health import KIND_IMPORT
 
     keys = [] if computation.kind == "python" else [(KIND_IMPORT, computation.kind)]

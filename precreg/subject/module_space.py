@@ -201,7 +201,7 @@ def _redirected(places: Iterable[str], trees: TreePair) -> list[str]:
 
 
 class _Finder(MetaPathFinder):
-    """Find modules with the finders after this one, and replace files of the working tree by those of the checkout."""
+    """Find modules with the finders after this one, and replace files of the working tree by files of the checkout."""
 
     def __init__(self, trees: TreePair) -> None:
         self._trees = trees

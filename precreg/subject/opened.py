@@ -95,7 +95,7 @@ def _named(arguments: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _started(arguments: tuple[Any, ...]) -> Iterator[Any]:
-    """Yield the program of a new process, and those of its arguments that are files."""
+    """Yield the program of a new process, and the arguments that are files."""
     words = arguments[1] if isinstance(arguments[1], list | tuple) else ()
     yield from (word for word in (arguments[0], *words) if isinstance(word, str) and os.path.isfile(word))
 
@@ -130,7 +130,7 @@ def _as_source(path: str) -> str:
 def inside_project(paths: Collection[str], project: Path) -> tuple[str, ...]:
     """Return paths relative to the project, sorted; a link counts by its own path and by its target.
 
-    Above MAX_OPENED paths, their folders stand for them.
+    Above MAX_OPENED paths, their folders replace them.
     """
     root = os.path.realpath(project)
     found = set(_relative(paths, root))

@@ -35,7 +35,7 @@ class ProcessSetting(NamedTuple):
     write: Callable[[int, Any], object]
 
     def changes(self, before: tuple[Any, ...]) -> list[int]:
-        """Return the places whose values are no longer those of `before`."""
+        """Return the places whose values differ from `before`."""
         now = self.read()
         return [] if now == before else [place for place, value in enumerate(before) if now[place] != value]
 
@@ -163,7 +163,7 @@ SETTINGS = (
     ),
     ProcessSetting("umask", ("umask",), _read_umask, lambda _, before: os.umask(before)),
     ProcessSetting("locale", ("locale",), lambda: (setlocale(LC_ALL),), lambda _, before: setlocale(LC_ALL, before)),
-    # The variable TZ is restored after each call, and the C library reads it only when it is asked to.
+    # The variable TZ is restored after each call, and the C library reads it only on request.
     ProcessSetting("time_zone", ("time zone",), lambda: (time.tzname,), lambda _, __: time.tzset()),
     ProcessSetting(
         "faulthandler", ("enable",), lambda: (faulthandler.is_enabled(),), lambda _, __: faulthandler.enable()
@@ -264,7 +264,7 @@ class SystemThreads:
         return self._fewest(threads - 1) < threads
 
     def _fewest(self, expected: int) -> int:
-        """Return the number of threads once there are no more than expected, or after some milliseconds."""
+        """Return the number of threads once it is at most the expected one, or after some milliseconds."""
         for _ in range(_STEPS):
             if self.count() <= expected:
                 break

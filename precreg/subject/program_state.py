@@ -36,7 +36,7 @@ from precreg.types import StateKind
 # Packages whose modules no user code may replace or remove.
 _GUARDED = sys.stdlib_module_names | {"ml_dtypes", "msgspec", "numpy", "precreg", "xxhash"}
 
-# Modules whose functions most results go through; the imports above load those of Python before any user code runs.
+# Modules whose functions most results go through; the imports above load Python's before any user code runs.
 # Each value costs some 10 ns a case, so modules of many constants, such as os, are left out.
 _WATCHED_MODULES = frozenset(
     {
@@ -152,7 +152,7 @@ class ProgramState:
         self._list_pairs()
 
     def _list_pairs(self) -> None:
-        """List what a check of most cases compares."""
+        """List the state that a check of most cases compares."""
         namespaces = [namespace.pair for namespace in self._namespaces.values()]
         self._pairs = [(self._modules_dict, self._identities), *namespaces]
 

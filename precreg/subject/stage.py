@@ -48,7 +48,7 @@ _ACTIVITIES = {
 
 
 def describe_stage(stage: Stage) -> str:
-    """Write what a case was doing: "running the subject, seed 3, repeat 2"."""
+    """Write the stage of a case: "running the subject, seed 3, repeat 2"."""
     doing = _ACTIVITIES[stage.activity]
     if stage.importing:
         doing = f"importing the module, before {doing}"

@@ -33,7 +33,7 @@ _left_modes: set[int] = set()
 
 
 class _Tools(NamedTuple):
-    """What the restoring of a call needs of numpy and of precreg's arithmetic."""
+    """The functions of numpy and of precreg's arithmetic that restoring a call needs."""
 
     errstate: Any
     ordinary_mode: int
@@ -152,7 +152,7 @@ DETAIL_LENGTH = 4000
 # The first words of a report of faulthandler.
 _CRASH = "Fatal Python error: "
 _MACHINERY = (*(f"{package.__path__[0]}{os.sep}" for package in (precreg, importlib)), "<frozen importlib")
-# Frames between those of precreg and the user's: precreg enters contexts before it calls user code.
+# Frames between precreg's and the user's: precreg enters contexts before it calls user code.
 _BEFORE_USER = (*_MACHINERY, contextlib.__file__)
 
 

@@ -89,7 +89,7 @@ def find_row(spec: Mapping[str, Any], project: Path) -> RowFigures:
 def row_figures(table: Table, row: TableRow, spec: Mapping[str, Any]) -> RowFigures:
     """Return the figures of a row.
 
-    Raises UserError: unknown-column, bad-table for a cell that is no number.
+    Raises UserError: unknown-column, bad-table for a cell that is not a number.
     """
     values: dict[str, float] = {}
     empty, non_finite = [], {}

@@ -15,8 +15,8 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# torch and precreg name these dtypes alike. torch lacks float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, the float6
-# formats and longdouble, and has float4_e2m1fn only as two numbers in a byte.
+# torch and precreg use the same names for these dtypes. torch lacks float8_e3m4, float8_e4m3, float8_e4m3b11fnuz,
+# the float6 formats and longdouble, and has float4_e2m1fn only as two numbers in a byte.
 TORCH_FLOATS = (
     "float16",
     "bfloat16",

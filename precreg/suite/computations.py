@@ -25,7 +25,7 @@ from precreg.types import Computation, Location
 
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(\.[^\W\d]\w*)*)")
 
-# The packages that precreg imports, those of extras included. They may be in sys.modules before a suite's module is
+# The packages that precreg imports, extras included. They may be in sys.modules before a suite's module is
 # imported, and Python would then take the package in place of a module with the same name.
 _INSTALLED = (
     "click git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes mpmath msgspec numpy onnx onnxruntime "
@@ -210,7 +210,7 @@ class SuitePlace(NamedTuple):
     def _path(self, keys: tuple[str | int, ...]) -> KeyPath:
         if not isinstance(self.value, dict):
             return (self.key,)
-        # An option stands beside the key of the kind, and anything else below it.
+        # Options are written beside the key of the kind, and anything else below it.
         is_option = bool(keys) and keys[0] != self.kind and keys[0] in self.value
         return (self.key, *keys) if is_option else (self.key, self.kind, *keys)
 

@@ -289,7 +289,7 @@ def _stochastic(
 
 
 def _requirements(given: tuple[str, ...], point: RecordedPoint, dtype: ReferenceDtype | None) -> tuple[str, ...]:
-    """Return what a case requires: what its suite names, and what the kinds of its computations need."""
+    """Return the requirements of a case: from its suite, and from the kinds of its computations."""
     computations = [each for each in (point.subject, point.oracle, point.benchmark) if each is not None]
     needed = (requirement for each in computations for requirement in requirements_of(each))
     numbers = ("mpmath",) if dtype is not None and dtype.name == "mpmath" else ()

@@ -16,7 +16,7 @@ from precreg.types import DEFAULT_SEEDS, DigitsCentre, DigitsError, DigitsMethod
 Text = Annotated[str, Meta(pattern=r"\S")]
 # Names become parts of case ids and file names, so they have no slash and no blank. In Python `$` also matches before
 # a final newline, and (?!\n) excludes it; editors read the same pattern in the JSON Schema, which has no \Z.
-# File systems allow 255 bytes, of which a temporary file adds about 20.
+# File systems allow 255 bytes, and a temporary file adds about 20.
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}$(?!\n)")]
 AnalyzerName = Annotated[str, Meta(pattern=rf"^{ANALYZER_NAME_PATTERN}$(?!\n)")]
 # The upper bound catches slips of the keyboard: 10,000 draws or runs of one case would take hours.
@@ -42,7 +42,7 @@ class FilesEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TableEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """Name a table of recorded figures, such as that of a sweep on hardware: every row is a case."""
+    """Name a table of recorded figures, such as a sweep on hardware: every row is a case."""
 
     file: Annotated[Text, Meta(description="CSV or Parquet file, relative to the suite's folder")]
     name: Annotated[

@@ -85,7 +85,7 @@ def read_ranges(
 ) -> dict[str, tuple[float, ...]]:
     """Return `ranges:` of a suite for one row, whose parameters and params are `known`.
 
-    Raises UserError: bad-value, unknown-key for a name that is no input, unknown-reference.
+    Raises UserError: bad-value, unknown-key for a name that is not an input, unknown-reference.
     """
     expect_mapping(source, ranges, "ranges")
     require_known(source, ranges, known, "ranges")

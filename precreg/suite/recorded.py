@@ -124,7 +124,7 @@ def _add_benchmarks(
 
 
 def _file_computation(suite: Suite, pattern: _Pattern, row: Parameters, key: str) -> Computation:
-    """Return the computation that reads the file of a row; `key` is that of the pattern."""
+    """Return the computation that reads the file of a row; `key` belongs to the pattern."""
     path, source = pattern.path(row), suite.source
 
     def error(slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
@@ -138,7 +138,7 @@ def _file_computation(suite: Suite, pattern: _Pattern, row: Parameters, key: str
 
 
 def _raw_options(suite: Suite, row: Parameters, *, is_oracle: bool) -> dict[str, Any]:
-    """Return how the raw files of a row are read; $name stands for a placeholder of the patterns."""
+    """Return how the raw files of a row are read; $name is a placeholder of the patterns."""
     entry = suite.file.files
     assert entry is not None
     dtype = entry.reference_dtype if is_oracle else entry.dtype

@@ -36,7 +36,7 @@ def table_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     duplicate-case.
     """
     spec = _read_spec(suite, project)
-    # No reference: the figures were measured against one elsewhere.
+    # No reference: another program measured the figures against one.
     oracle = Computation("table", {})
     if spec["file"].endswith(PARQUET) and find_spec("pyarrow") is None:
         return [RecordedPoint({}, Computation("table", {**spec, "row": {}}), oracle)]
@@ -54,7 +54,7 @@ def table_points(suite: Suite, project: Path) -> list[RecordedPoint]:
 
 
 def is_unread(case: Case) -> bool:
-    """Return whether a case stands for all rows of a table, because the package that reads it is not installed."""
+    """Return whether a case represents all rows of a table, because the package that reads it is not installed."""
     return case.subject.kind == "table" and case.subject.spec["row"] == {}
 
 
@@ -117,7 +117,7 @@ def _read_metrics(suite: Suite) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _metric_name(suite: Suite, name: str, options: Mapping[str, str]) -> str:
-    """Return the name of a metric: precreg's own, or that of the table."""
+    """Return the name of a metric: precreg's own, or the table's."""
     path, kept = ("table", "metrics", name), baseline_metrics()
     if name in kept:
         if "better" in options or "unit" in options:
@@ -158,7 +158,7 @@ def _require_columns(suite: Suite, table: Table, spec: Mapping[str, Any]) -> Non
 
 
 def _require_new_row(suite: Suite, table: Table, row: TableRow, first: dict[tuple[str, ...], TableRow]) -> None:
-    """Require a name for each row, and another one than that of every row before."""
+    """Require a name for each row, unlike the names of all rows before."""
     columns = _entry(suite).name
     cells = tuple(row.cells[column] for column in columns)
     for column, cell in zip(columns, cells, strict=True):

@@ -176,7 +176,7 @@ def is_tighter(metric: str, value: float, than: float) -> bool:
 
 
 def limit_problem(metric: str, value: Any) -> str | None:
-    """Return a description of valid limits on a metric (or rtol, atol) if a value is none, else None."""
+    """Return a description of valid limits on a metric (or rtol, atol) if a value is invalid, else None."""
     known = METRICS.get(metric)
     allowed = ANY_FINITE if analyzer_of(metric) is not None else NOT_NEGATIVE if known is None else known.range
     # The comparison is false for NaN.

@@ -69,7 +69,7 @@ class Standard(Struct, frozen=True):
 
     def given(self, values: Mapping[str, float]) -> Standard:
         """Return the standard with its limits scaled by values of its parameters, which must be valid."""
-        # The limits at hand are those of the default, so they scale by the ratio to it.
+        # The limits at hand belong to the default, so they scale by the ratio to it.
         made = self
         for name, value in values.items():
             names, factor = self.parameters[name].scales, value / self.parameters[name].default
@@ -113,7 +113,7 @@ def _value(standard: Standard, name: str, text: str, where: Location) -> float:
             line=where.line,
             hint=f"write the name with a parameter that it has, or without: standard: {standard.name}",
         )
-    # NaN is never valid, so a text that is no number has the same error.
+    # NaN is never valid, so a text that is not a number has the same error.
     try:
         value = float(text)
     except ValueError:

@@ -46,12 +46,12 @@ BisectionStatus = Literal[
 # Versions are bad if they lose precision against the good one, or if their bits differ from it.
 BisectionRule = Literal["loss", "bits"]
 
-# The parts of a commit that are undone, from coarse to fine. "lines" are those of a file that is not Python.
+# The parts of a commit that are undone, from coarse to fine. "lines" belong to a file that is not Python.
 ChangeLevel = Literal["file", "function", "statement", "operation", "lines"]
 
 
 class BisectionStep(Struct, frozen=True):
-    """The judgement of one version. `reason` is that of the verdict beside the good version, if there is one.
+    """The judgement of one version. `reason` comes from the verdict beside the good version, if it exists.
 
     `seeds` counts the fresh seeds of a paired test. `message` quotes the failure of a version that cannot run. `logged`
     says that the log of an interrupted search has the step.
@@ -68,7 +68,7 @@ class BisectionStep(Struct, frozen=True):
 
 
 class CodeChange(Struct, frozen=True):
-    """One part of the guilty change. `line` is that of the bad version; `bad` and `good` are the sources of both.
+    """One part of the guilty change. `line` belongs to the bad version; `bad` and `good` are the sources of both.
 
     A whole file has no sources, and neither has a part that one version lacks.
     """
@@ -126,7 +126,7 @@ class Bisection(Struct, frozen=True, kw_only=True):
     # The versions between the ends, the bad one included.
     versions: int = 0
     commit: GuiltyCommit | None = None
-    # The commits of which one is to blame, if steps had to be skipped.
+    # The commits that contain the guilty one, if steps had to be skipped.
     candidates: tuple[GuiltyCommit, ...] = ()
     releases: tuple[GuiltyRelease, ...] = ()
     # Variables as NAME=VALUE, and flags.

@@ -35,7 +35,7 @@ class SomeNames(Struct, frozen=True):
 
 
 class ExecutionOrder(Struct, frozen=True):
-    """The order of the pairs of a record, which is that of execution as far as `source` knows it.
+    """The order of the pairs of a record: the order of execution, as far as `source` knows it.
 
     `files` have the order, as the user named them; none if the names have it. `unused` are names of the order that no
     pair has. `unordered` are pairs that the order lacks: they come last, by name.

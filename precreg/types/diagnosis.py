@@ -28,7 +28,7 @@ RewriteTarget = Literal["operation", "operations", "input", "param", "output", "
 # - unknown: no rewrite explains the errors
 # - passed: the case has no error to explain
 # - nondeterministic: a second run differs; the cause is the operation at which it begins, if it is known
-# - failed: the subject or its oracle raised an error, so there is no result to explain
+# - failed: the subject or its oracle raised an error, so no result exists to explain
 DiagnosisStatus = Literal["found", "several", "partial", "unknown", "passed", "nondeterministic", "failed"]
 
 # The split of an output's error: most of it is rounding of the right formula, or another formula.
@@ -104,7 +104,7 @@ class RewrittenPlace(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """The agreement of a rewritten base with the result to explain, over all outputs.
 
-    Bits decide about the elements: `reproduced` elements of the rewritten base equal those of the result to explain,
+    Bits decide about the elements: `reproduced` elements of the rewritten base equal the result to explain,
     `differing` elements of the unaltered base do not, and `explained` of these do after the rewrite. For `nearer` of
     them at least a half of the error is explained.
     """

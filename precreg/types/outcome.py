@@ -141,7 +141,7 @@ MAP_EMPTY, MAP_MISMATCHED, MAP_EXACT = ".", "!", "0"
 class ErrorGrid(Struct, frozen=True):
     """Mean |actual - reference| in at most 32 x 32 cells of the last two axes, over the finite pairs of all others.
 
-    Cells are those of measure/heatmap.py. `rows` has a text for each row of cells, with a character for each cell: the
+    measure/heatmap.py makes the cells. `rows` has a text for each row of cells, with a character for each cell: the
     letter MAP_LEVELS[k] stands for means above largest * 2^(-(k + 1) / 4), and at most largest * 2^(-k / 4).
     """
 

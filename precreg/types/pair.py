@@ -57,7 +57,7 @@ class RoundingShare(Struct, frozen=True):
 
     @property
     def is_loss(self) -> bool:
-        """Return whether reports mention the share: it shrank relevantly, and not by chance."""
+        """Return whether reports mention the share: it shrank relevantly and significantly."""
         return self.before - self.now > MIN_SHARE_LOSS and self.p_value < SHARE_ALPHA
 
 
@@ -135,7 +135,7 @@ PairFact = (
 
 
 class AverageRatio(Struct, frozen=True):
-    """The average error of an output, that of the benchmark, and their ratio between confidence bounds.
+    """The average errors of an output and of the benchmark, and their ratio between confidence bounds.
 
     The bounds are None if there are too few samples. A number beyond float64 is None, too.
     """

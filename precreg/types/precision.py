@@ -94,7 +94,7 @@ class PrecisionBisection(Struct, frozen=True, kw_only=True):
     # All parts, by their share of the error.
     parts: tuple[PrecisionPart, ...] = ()
     kept: tuple[str, ...] = ()
-    # The first trial has no part in the wider dtype. The proof of the configuration is no trial of the search.
+    # The first trial has no part in the wider dtype. The proof of the configuration is not a trial of the search.
     trials: tuple[PrecisionTrial, ...] = ()
     proof: PrecisionTrial | None = None
     traces: int = 0

@@ -235,7 +235,7 @@ class Environment(Struct, frozen=True):
             return self
         facts = {**self.facts, **given}
         chain = case_chain(self.chain, given)
-        # A fact that only explains leaves the fingerprint as it is, which a stored record may have from elsewhere.
+        # A fact that only explains leaves the fingerprint as it is, which a stored record may have from others.
         decisive = decisive_facts(facts)
         if decisive == self.decisive:
             return replace(self, label=chain[0], chain=chain, facts=facts)
@@ -417,7 +417,7 @@ class CaseResult(Struct, frozen=True):
 
 
 class RunDiagnoses(Struct, frozen=True):
-    """The failed cases that a run diagnosed in its budget of `seconds`, of which it `used` some, and those left out.
+    """The failed cases that a run diagnosed in its budget of `seconds`, with the `used` seconds, and the skipped cases.
 
     `problem` is the reason why no worker could start.
     """
@@ -451,7 +451,7 @@ class RunRecord(Struct, frozen=True):
     studies: tuple[Study, ...] = ()
     # Findings on the whole run: looser acceptance criteria, combined and cumulative losses.
     findings: tuple[RunFinding, ...] = ()
-    # The commit whose baselines, tolerances and definitions judged; empty if those of the working tree judged.
+    # The commit whose baselines, tolerances and definitions judged; empty if the working tree judged.
     against: str = ""
     # The commit whose code ran beside the working tree's and judged it, case by case; empty if none did.
     pair: str = ""

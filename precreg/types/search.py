@@ -121,5 +121,5 @@ class Search(Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float | None:
-        """Return the error over that of the random trials; None where no ratio is defined."""
+        """Return the error over the random trials' error; None where no ratio is defined."""
         return self.error / self.random.error if 0 < self.random.error < float("inf") else None

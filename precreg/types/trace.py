@@ -28,7 +28,7 @@ Phase = Literal["forward", "backward", "optimizer"]
 # - random: the shadow takes the numbers that it drew;
 # - created: it made values of none, such as zeros();
 # - moved: it only moves numbers, so its own error is 0;
-# - opaque: one operation stands for code that the trace cannot enter, such as a compiled region;
+# - opaque: one operation replaces code that the trace cannot enter, such as a compiled region;
 # - probe: no operation: the user's code marked this value with `precreg.probe`, and `name` is the user's.
 OperationNote = Literal["", "not_shadowed", "random", "created", "moved", "opaque", "probe"]
 
@@ -271,7 +271,7 @@ class DumpComparison(Struct, frozen=True, kw_only=True):
 
     folder: str
     layers: tuple[DumpedLayer, ...] = ()
-    # Names of dumps that the trace has not, of layers that the dumps have not, and those of other shapes.
+    # Names of dumps that the trace lacks, of layers that the dumps lack, and of other shapes.
     only_dumped: tuple[str, ...] = ()
     only_traced: tuple[str, ...] = ()
     other_shapes: tuple[str, ...] = ()
@@ -299,7 +299,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     definition: str = ""
     seed: int = 0
     commit: str = ""
-    # The dtype whose rounding is normal in this computation: that of the model, or the one that the user declares.
+    # The dtype whose rounding is normal in this computation: the model's dtype, or the declared one.
     dtype: str
     # The dtype of the shadow: float64, longdouble, double-double.
     shadow: str = "float64"

@@ -255,7 +255,7 @@ class BitsNotExact(Fact, frozen=True, tag="bits_not_exact"):
     """A case that is declared exact, with other bits than the baseline's."""
 
 
-# The result that an output is compared with: the accepted one, or that of a second implementation.
+# The result that an output is compared with: the accepted one, or a second implementation's.
 Judge = Literal["baseline", "benchmark"]
 
 
@@ -397,7 +397,7 @@ class UnjudgedOutputs(Struct, frozen=True):
 
 
 class RoundingLost(Struct, frozen=True):
-    """Shares of correctly rounded elements: fewer than the baseline's at each of `seeds`, by chance with `p_value`."""
+    """Shares of correctly rounded elements: fewer than the baseline's at each of `seeds`, with `p_value`."""
 
     output: str
     baseline: float

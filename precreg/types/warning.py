@@ -260,7 +260,7 @@ class BaselineRemoved(Fact, frozen=True, tag="baseline_removed"):
 
 
 class BaselineChanged(Fact, frozen=True, tag="baseline_changed"):
-    """An entry of which parts changed, and the average that grew most: the factor of the finding is its growth."""
+    """An entry with changed parts, and the average that grew most: the factor of the finding is its growth."""
 
     file: str
     parts: tuple[str, ...]
@@ -322,7 +322,7 @@ class CaseIntroduced(Fact, frozen=True, tag="case_introduced"):
 
 
 class CaseRedefined(Fact, frozen=True, tag="case_redefined"):
-    """A case of which parts of the definition changed under the same id."""
+    """A case whose definition changed in part under the same id."""
 
     parts: tuple[str, ...]
 
@@ -351,7 +351,7 @@ class ExpectFailureAdded(Fact, frozen=True, tag="expect_failure_added"):
 
 
 class DeclarationDropped(Fact, frozen=True, tag="declaration_dropped"):
-    """A case that is no longer declared exact, or deterministic."""
+    """A case that lost `exact: true`, or became `deterministic: false`."""
 
     setting: Literal["exact", "deterministic"]
 

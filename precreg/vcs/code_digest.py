@@ -21,7 +21,7 @@ _LARGE_FILE = 64 << 20
 def code_digests(cases: Iterable[Case], project: Path) -> dict[str, str]:
     """Return, by the id of each case, a digest of the files that it depends on, apart from its suite and tolerances.
 
-    The digest of a case's definition stands for its suite.
+    The digest of a case's definition represents its suite.
     """
     found: dict[str, str] = {}
     known: dict[str, str] = {}

@@ -298,7 +298,7 @@ def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
 
 
 def _is_library(path: Path) -> bool:
-    """Return whether a name is that of a library of ELF: libop.so, libop.so.1."""
+    """Return whether a name belongs to a library of ELF: libop.so, libop.so.1."""
     return ".so" in path.name and ".so" in path.suffixes
 
 
@@ -336,7 +336,7 @@ def _search(module: str, directory: str, project: Path) -> _Search:
 
 
 class _Looked(NamedTuple):
-    """Hold the paths at which a module was looked for, and its files."""
+    """Hold the searched paths of a module, and its files."""
 
     paths: tuple[Path, ...]
     found: tuple[Path, ...]
@@ -355,7 +355,7 @@ def _find_module(name: str, folders: tuple[Path, ...]) -> _Looked:
         else:
             compiled = [path.with_name(path.stem + suffix) for suffix in EXTENSION_SUFFIXES]
             tried += (*compiled, path)
-        # Python stops at a compiled module. The source beside it may be what it is built from.
+        # Python stops at a compiled module. It may be built from the source beside it.
         found += (each for each in (*compiled, path) if isfile(each))
         if found:
             break

@@ -271,7 +271,7 @@ def resolve_commits(root: Path, revisions: Iterable[str]) -> dict[str, str]:
         try:
             commits[revision] = commit_of(root, revision)
         except UserError:
-            # An object that is no commit is a file or a folder, which a tag may name.
+            # An object that is not a commit is a file or a folder, which a tag may name.
             if run_git(root, "cat-file", "-e", revision).returncode != 0:
                 raise
     return commits

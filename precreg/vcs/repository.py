@@ -55,7 +55,7 @@ def git_state(project: Path) -> GitState | None:
         return None
     commit = run_git(project, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if commit.returncode != 0:
-        # A refused repository looks like one without a commit. This check tells them apart.
+        # A refused repository looks like one without a commit. This check distinguishes them.
         require_readable(project)
         return None
     from precreg.types import GitState

@@ -62,9 +62,9 @@ def judge_pair_by_benchmark(
 def _changes(
     comparison: Comparison, tolerance: Tolerance, role: Role, entry: BaselineEntry, alpha: float, *, improved: bool
 ) -> Iterator[Finding]:
-    """Yield the losses against the benchmark, or the improvements if `improved` and there is no loss."""
+    """Yield the losses against the benchmark, or the improvements if `improved` and without a loss."""
     other = entry.outputs[comparison.output].dtype
-    # Errors in ULP of two dtypes have different units, and a narrower dtype is no regression of the arithmetic.
+    # Errors in ULP of two dtypes have different units, and a narrower dtype is not a regression of the arithmetic.
     if other != comparison.dtype:
         yield Finding(Reason.DTYPE_MISMATCH, rule="hard", fact=OtherDtype(other, comparison.dtype, "benchmark"))
         return
@@ -76,7 +76,7 @@ def _changes(
 
 
 def _of_pair(finding: Finding) -> Finding:
-    """Return a finding on an output that stands alone, with the benchmark as its judge."""
+    """Return a finding on a single output, with the benchmark as its judge."""
     fact = finding.fact
     if isinstance(fact, _JUDGED):
         fact = replace(fact, judge="benchmark")

@@ -242,7 +242,7 @@ def _findings(
 
 
 def _measured(case: Case, outcome: Outcome) -> Iterator[Comparison]:
-    """Yield the comparisons that have metrics: those of wanted-empty outputs have none."""
+    """Yield the comparisons that have metrics: outputs that must be empty have none."""
     for comparison in outcome.comparisons:
         if comparison.counts.get("n", 0) or not case.empty_passes:
             yield comparison

@@ -171,7 +171,7 @@ def excused_gains(output: OutputEvidence, excused: Iterable[Finding], known: Kno
 
 
 class _ExcusedFigures(NamedTuple):
-    """Hold a metric of an excused bound now and at acceptance, and the growth that is no regression."""
+    """Hold a metric of an excused bound now and at acceptance, and the growth that is not a regression."""
 
     metric: Metric
     current: float
@@ -196,7 +196,7 @@ def _excused_figures(output: OutputEvidence, excused: Iterable[Finding], known: 
 
 
 def _allowed_growth(output: OutputEvidence, name: str, *, maximum: bool) -> float:
-    """Return the growth of an excused metric that is no regression, here or in another environment."""
+    """Return the growth of an excused metric that is not a regression, here or in another environment."""
     growth = output.tolerance.regression.get(name, _MAXIMUM_GROWTH if maximum else _OTHER_GROWTH)
     if output.same_environment:
         return growth

@@ -170,7 +170,7 @@ def _both_sides(pairs: Sequence[SeedPair], metric: str) -> tuple[list[float], li
 
 
 def _bias_units(pairs: Sequence[SeedPair]) -> list[float]:
-    """Return the mean |e| of both versions at each seed; of a few elements, which vary much, that of all seeds."""
+    """Return the mean |e| of both versions at each seed; for a few elements, which vary much, the mean of all seeds."""
     # Of both: in units of one version, whose error may be near 0 at a seed, the other has the larger mean.
     units = [(new + old) / 2 for new, old in zip(*_both_sides(pairs, "mean_abs_error"), strict=True)]
     return [fsum(units) / len(units)] * len(units) if pairs[0].present.size <= FEW_ELEMENTS else units
@@ -322,7 +322,7 @@ DETECTABLE_LOSS = 1.2
 def conclude_pair(first: Verdict, look: Look, outputs: Sequence[PairedOutput], commit: str) -> Verdict:
     """Return the verdict after a test on fresh inputs that ended; `first` is that on the case's own seeds.
 
-    Figures of the fresh inputs replace those of the few own seeds. An improvement that either shows stays one.
+    Figures of the fresh inputs replace figures of the few own seeds. An improvement in either stays one.
     """
     if look.end == "worse" or look.findings:
         return verdict_of([*look.findings], Policy(), ())

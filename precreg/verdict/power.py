@@ -227,7 +227,7 @@ def _has_enough_elements(accepted: BaselineOutput, terms: PowerTerms) -> bool:
 
 
 def _why_unknown(accepted: BaselineOutput, groups: Sequence[AxisSums], terms: PowerTerms) -> LossReason:
-    """Return why there is no figure."""
+    """Return the reason for a missing figure."""
     if terms.nondeterministic and terms.seeds < MIN_SAMPLES:
         return LossReason.FEW_SEEDS
     sets = [each for measure in SCALING_MEASURES for each in _sample_sets(measure, accepted, groups, terms)]

@@ -48,7 +48,7 @@ def is_row_gone(comparison: Comparison) -> bool:
 def moved_figures(
     comparison: Comparison, accepted: BaselineOutput, tolerance: Tolerance, *, improved: bool
 ) -> Iterator[Finding]:
-    """Yield each figure whose error grew beyond its allowed ratio, or shrank beyond that of gains."""
+    """Yield each figure whose error grew beyond its allowed ratio, or shrank beyond the ratio of gains."""
     for name, current in comparison.metrics.items():
         metric, before = metric_named(name, comparison.described), accepted.metrics.get(name, [])
         growth = _allowed_growth(tolerance, name, improved=improved)
@@ -77,7 +77,7 @@ def _error(metric: Metric, value: float) -> float:
     if metric.scale == "log2":
         return exp2(min(value, 1023.0))
     if metric.scale == "dB":
-        # 10^(v / 20) overflows beyond 6165 dB; 9999 stands for an exact result.
+        # 10^(v / 20) overflows beyond 6165 dB; 9999 means an exact result.
         return 10 ** (-value / 20) if abs(value) < 6000 else 0.0 if value > 0 else inf
     if metric.scale == "bit":
         return exp2(-max(min(value, 1023.0), -1023.0))

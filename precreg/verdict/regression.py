@@ -421,5 +421,5 @@ def largest_ratio(outputs: Sequence[OutputEvidence]) -> LargestRatio:
 
 
 def _error_ratios(output: OutputEvidence) -> list[ErrorRatio]:
-    """Return the ratios of an output apart from the biases, whose growth is no ratio."""
+    """Return the ratios of an output apart from the biases, whose growth is not a ratio."""
     return [ratio for ratio in output.ratios if METRICS[ratio.metric].scale != "signed"]

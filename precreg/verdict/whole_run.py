@@ -184,7 +184,7 @@ def combined_losses(results: Iterable[CaseResult], environment: Environment) -> 
     for pool, ratios in tested.items():
         # All pools that changed share the error level of the run (Bonferroni).
         found = _combined_loss(pool, ratios, RUN_ALPHA / len(tested))
-        # A suite is reported once: all its cases before those of one dtype.
+        # A suite is reported once: all its cases first, then the cases of one dtype.
         if found is not None and pool.suite not in reported:
             reported.add(pool.suite)
             yield found

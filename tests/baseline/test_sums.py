@@ -100,7 +100,7 @@ def test_sums_of_another_commit_are_refused(tmp_path):
     store_entries(tmp_path, {X: entry(error=2.0)})
     (tmp_path / SUMS).write_bytes(older)
     problem = refused(tmp_path)
-    assert (problem.slug, "it has those of other entries" in problem.message) == ("unpaired-baseline", True)
+    assert (problem.slug, "it has the sums of other entries" in problem.message) == ("unpaired-baseline", True)
 
 
 @pytest.mark.parametrize("place", ["metrics", "bounds", "duration_s", "sketch"])

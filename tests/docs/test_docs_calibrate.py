@@ -65,7 +65,7 @@ def test_every_option_is_in_the_table_with_its_default():
 
 
 def test_the_figures_of_the_page():
-    assert f"an estimated chance above {MIN_FLAKY_PROBABILITY:g}" in PAGE
-    assert f"exceeds with an estimated chance of {ESTIMATE_PROBABILITY:.0%}".replace("%", " %") in PAGE
+    assert f"its estimated probability to break exceeds {MIN_FLAKY_PROBABILITY:g}" in PAGE
+    assert f"exceeds with an estimated probability of {ESTIMATE_PROBABILITY:.0%}".replace("%", " %") in PAGE
     assert f"Below {MIN_REPLICATES} runs there is no estimate" in PAGE
     assert f"{max_unseen_probability(20):.0%} for 20 runs".replace("%", " %") in PAGE

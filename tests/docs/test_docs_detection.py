@@ -11,7 +11,7 @@ from tests.benchmarks.test_benchmarks import run
 from tests.docs.test_docs import names, page, sections, table
 from tests.e2e.command import PATIENCE_S, ROOT, environ
 
-PAGE = page("detection.md", "detection-method.md")
+PAGE = page("detection.md", "detection-tables.md", "detection-method.md")
 
 
 @pytest.fixture(autouse=True)

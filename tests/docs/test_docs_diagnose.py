@@ -118,7 +118,7 @@ def test_every_option_of_the_command():
 def test_numbers_of_the_page_are_those_of_the_program():
     said = " ".join(PAGE.split())
     assert f"if the rest is at most {NEARLY_ALL:.0%}".replace("%", " %") in said
-    assert f"if it is at most {MOST:.0%}".replace("%", " %") in said
+    assert f"the limit is {MOST:.0%}".replace("%", " %") in said
     assert f"must leave at most {FITTED_REST:.0%}".replace("%", " %") in said
     assert f"explains at least {1 - _LEAST:.0%} of the errors".replace("%", " %") in said
     assert (_ACCEPTED_SHARE, _UNDO_SHARE, _MOST_CAUSES) == (0.5, 0.3, 3)

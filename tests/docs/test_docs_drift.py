@@ -112,7 +112,7 @@ def test_the_figures_of_the_statistics():
         f"at least {changes.MIN_FLICKERS} times",
         f"more than {recent.MIN_LEVEL_CHANGES - 1} times",
         f"above {recent.LARGE_STEP:g} times is reported at its first run",
-        f"the limit is {detect.ORDER_ALPHA:g}",
+        f"The limit is {detect.ORDER_ALPHA:g}",
         f"{recent.MIN_EQUAL_RUNS} runs in a row",
         f"at least {detect.CLEAR_RISE_SIGMAS} standard deviations",
         f"Fewer than {detect.MIN_RUNS_FOR_CORRELATION} runs",

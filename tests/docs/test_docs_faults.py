@@ -30,7 +30,7 @@ def test_the_table_of_faults_is_that_of_the_code(faults, columns):
 
 
 def test_the_columns_are_explained():
-    assert tuple(row["column"] for row in table(PAGE, "column", "what it counts")) == TALLY_COLUMNS
+    assert tuple(row["column"] for row in table(PAGE, "column", "counts")) == TALLY_COLUMNS
 
 
 def test_the_figures_of_the_page():

@@ -64,7 +64,7 @@ def test_every_format_is_in_the_table_with_its_numbers():
 
 
 def test_what_may_stand_behind_a_name_is_told():
-    told = names(PARTS["Formats"].partition("Behind any name")[2].partition("A format of your own")[0])
+    told = names(PARTS["Formats"].partition("Any name may end in")[2].partition("A format of your own")[0])
     assert [name for name in told if name.startswith("_")] == list(FORMAT_SUFFIXES)
     assert all(format_named(name) for name in told if not name.startswith("_"))
     assert all(f"`{name}`" in PARTS["Formats"] for name in SIMULATED_FORMATS)

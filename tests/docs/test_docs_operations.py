@@ -63,7 +63,7 @@ def test_the_orders_give_the_figures_of_the_table():
 
 def test_the_indices_of_draws_are_those_of_the_table():
     """Element 1 of 2, with 3 terms: one rounding is watched at a time, half way between two numbers of float16."""
-    rows = table(PARTS["What is drawn"], "what is rounded", "seed", "index")
+    rows = table(PARTS["Random bits"], "rounded value", "seed", "index")
     assert [row["index"] for row in rows[1:4]] == ["i * K + k", "i * K + K + j", "i * K + k"]
     assert [row["seed"] for row in rows[1:]] == ["seed", "seed", "`seed` + 1", "`seed` + 2, + 3", "`seed` + 4"]
     halves, ones, seed = np.array([[0, 0, 0], [0, 1024.5, 0]]), np.ones((2, 3)), 77

@@ -147,7 +147,7 @@ def test_two_parts_are_two_suites_the_larger_loss_first(project):
     plant(project, "return centered * (1", "return centered.astype(np.float16).astype(x.dtype) * (1")
     one, text = reduced(project, "block/float32")
     assert one["parts"][0]["others"] > 1
-    assert "--parts 2 reduces what is left" in text
+    assert "--parts 2 reduces the other operations" in text
     found, _ = reduced(project, "block/float32", "--parts", "2")
     assert [part["kept"][0]["site"]["line"] for part in found["parts"]] == [7, 15]
     assert found["parts"][0]["alone"] > found["parts"][1]["alone"] > 1

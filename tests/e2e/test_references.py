@@ -53,7 +53,7 @@ def judge(project, base, *options):
     assert "Traceback" not in done.stderr, done.stderr
     record = json.loads((project / "reports/record.json").read_text())
     if any(each["kind"] == "same_oracles" for each in record.get("warnings", [])):
-        assert f"with those of {base[:8]}, at most 300 s" in done.stderr
+        assert f"with references of {base[:8]}, at most 300 s" in done.stderr
     return record
 
 

@@ -365,7 +365,7 @@ SENTENCES = [
     (
         ClearOnFreshInputs(COMMIT, 20, same_bits=True),
         {},
-        "bits changed against the baseline, and on 20 fresh seeds they are those of 1a2b3c4d",
+        "bits changed against the baseline, and on 20 fresh seeds they equal the bits of 1a2b3c4d",
     ),
     (
         ClearOnFreshInputs(COMMIT, 40, False, "y", "max_ulp", 1.083),

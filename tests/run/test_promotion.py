@@ -110,7 +110,7 @@ def test_a_reference_no_wider_than_float64_outputs_is_reported(run, case):
     assert [*narrow_references([plain], [ran], 16)] == []
     (fact,) = narrow_references([plain], [ran, ran], 8)
     assert fact == NarrowReference(plain.id, 2, "platform")
-    assert describe_warning(fact).startswith(f"{plain.id} and 1 more: the reference is no wider than the float64")
+    assert describe_warning(fact).startswith(f"{plain.id} and 1 more: the reference is not wider than the float64")
     wide = Ran(run(plain, f"{LINALG}    return x * 2\n"))
     if LONG.itemsize > 8:
         assert [*narrow_references([plain], [wide], 8)] == []

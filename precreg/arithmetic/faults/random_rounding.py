@@ -153,7 +153,7 @@ class RandomRounding(DeviceArithmetic):
         return replace(self._base, elementwise=drawing)
 
     def _constant(self, value: Any, dtype: np.dtype[Any]) -> Any:
-        """Return a Python number as the operation reads it: a constant of the source is no result of an operation."""
+        """Return a Python number as the operation reads it: a constant is not a result of an operation."""
         if isinstance(value, bool | int | float):
             entry = self._base.elementwise.get(dtype.name)
             return float(value) if entry is None else read_operand(value, entry, dtype).astype(dtype)

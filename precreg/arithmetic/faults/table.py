@@ -84,7 +84,7 @@ _FAULTS = (
         "misaligned_tail",
         "misaligned tail",
         "the last elements of each row of an input, beyond full blocks of 16, are read one element too early",
-        "inputs whose last axis is no multiple of 16, and longer",
+        "inputs whose last axis is longer than 16, and not a multiple of it",
         "inputs",
         "misaligned_tail",
         # The edge of the blocks that matrix units such as Ascend's multiply (16 x 16 x 16).

@@ -1,6 +1,6 @@
 """Did a change also change how it is judged?
 
-The baselines, bounds and definitions of a base commit are compared with those of the working tree.
+precreg compares the baselines, bounds and definitions of a base commit with the working tree.
 """
 
 import lazy_loader

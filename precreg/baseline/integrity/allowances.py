@@ -29,7 +29,7 @@ from precreg.types import FindingKind
 from precreg.vcs import run_git
 
 _KEY = "allow"
-# Texts that YAML reads as the same text without quotes, whatever stands around them.
+# Texts that YAML reads as the same text without quotes, in any context.
 _PLAIN = re.compile(r"[A-Za-z][\w./=()%+-]*( [\w./=()%+-]+)*", re.ASCII)
 # YAML 1.1 and 1.2 read these as other types.
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
@@ -164,7 +164,7 @@ class _List(NamedTuple):
 
     @property
     def flows(self) -> bool:
-        """Return whether the list stands in brackets."""
+        """Return whether the list is written in brackets."""
         return bool(self.node.flow_style)
 
 

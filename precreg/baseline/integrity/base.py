@@ -145,7 +145,7 @@ class AcceptanceCriteria(Struct, frozen=True):
         return find_false_extensions(self.extended, results, self.sides.allowances)
 
     def decided_findings(self, decided: Mapping[str, OracleFact | None]) -> tuple[RunFinding, ...]:
-        """Return the findings after the results of oracles decided, by the id of the case; None is no finding."""
+        """Return the findings by the id of the case, after the results of oracles decided; None without a finding."""
         if self.sides is None:
             return self.findings
         from precreg.baseline.integrity.findings import integrity_changes, integrity_findings

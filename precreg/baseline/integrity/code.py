@@ -1,6 +1,6 @@
 """Which code is behind a function of the project?
 
-The code of a name is the statements that define it, and those of every project name that it uses. A reference decides
+The code of a name is its defining statements, and the code of every project name that it uses. A reference decides
 the size of an error, and no definition digest covers its code, so its changes count as findings. Nothing is executed.
 So code that is made at run time is unseen: `setattr`, `exec`, `vars`, or a module that another one changes. Compiled
 modules count if git lists them as changed: builds leave others beside the text, and git ignores those.

@@ -60,7 +60,7 @@ class ProjectSide(Struct, frozen=True):
     accepted: dict[BaselineKey, BaselineEntry] = {}
     # All entries of each environment.
     numbers: dict[str, int] = {}
-    # Whether PRECISION_THRESHOLDS may replace bounds.
+    # True if PRECISION_THRESHOLDS may replace bounds.
     looser_thresholds: bool = False
     # Only of a base: an unreadable file in the working tree is an error.
     unreadable: tuple[UnreadableFile, ...] = ()
@@ -138,7 +138,7 @@ class _Looser(NamedTuple):
 
 
 def written_layers(layers: Sequence[Layer]) -> PyramidLayers:
-    """Return the layers from files, without those of PRECISION_THRESHOLDS."""
+    """Return the layers from files, without PRECISION_THRESHOLDS."""
     return tuple(layer for layer in layers if layer.override is None)
 
 
@@ -204,7 +204,7 @@ def _looser_growth(old: Tolerance, new: Tolerance) -> Iterator[_Looser]:
 
 
 def _growths_by_direction(tolerance: Tolerance, other: Tolerance) -> dict[str, float]:
-    """Return the allowed growths of one tolerance, with those of both directions where either tolerance has them.
+    """Return the allowed growths of one tolerance, in both directions where either tolerance has them.
 
     A threshold for gains allows no loss, whatever it is.
     """

@@ -138,7 +138,7 @@ def find_extensions(base: ProjectSide, head: ProjectSide, pairs: CasePairs) -> d
 def find_false_extensions(
     extended: Mapping[str, BaselineEntry], results: Iterable[CaseResult], allowances: Sequence[Allowance]
 ) -> tuple[RunFinding, ...]:
-    """Return a finding for each extended entry whose further seeds or metrics are not what the run measured."""
+    """Return a finding for each extended entry whose further seeds or metrics differ from the run's."""
     found = []
     for result in results:
         entry = extended.get(result.baseline_id or result.id)

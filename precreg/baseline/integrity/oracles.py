@@ -85,7 +85,7 @@ def oracle_changes(
     return OracleChanges(visible, recorded, lasting, frozenset(changed | built_libraries(now, changed)))
 
 
-# What compilers and builds read, and what they write.
+# Suffixes of files that compilers and builds read or write.
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".f", ".f90", ".rs", ".go", ".pyx", ".pxd", ".s")
 _BUILD_FILES = ("Makefile", "CMakeLists.txt", ".cmake", "meson.build", "setup.py", "pyproject.toml", "Cargo.toml")
 _LIBRARIES = ("*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd")

@@ -45,7 +45,7 @@ class CommitRange(NamedTuple):
 def commit_range(project: Path, good: str, bad: str) -> CommitRange:
     """Return the commits of both ends; `.` is the working tree.
 
-    Raises UserError: bad-bisection, if the good one is no ancestor of the bad one, or the same; no-git,
+    Raises UserError: bad-bisection, if the good one is not an ancestor of the bad one, or the same; no-git,
     unknown-revision, ambiguous-revision.
     """
     first = commit_of(project, good)

@@ -1,6 +1,6 @@
 """Is a version good or bad, beside the good one?
 
-The bits of the good version are good and those of the bad version are bad, without a further test. Other bits are
+The bits of the good version are good and the bits of the bad version are bad, without a further test. Other bits are
 judged on the seeds of the case first, and then on fresh seeds, as in a pair of versions (docs/pairs.md).
 """
 
@@ -98,7 +98,7 @@ class VersionJudge:
         self._baseline: Baseline | None = None
 
     def judge_good(self, good: CodeVersion, *, computes_oracle: bool = False) -> BisectionStep:
-        """Run the good version, and keep its result for all others. The verdict is bad if it is no measure for them.
+        """Run the good version, and keep its result for all others. The verdict is bad if it cannot be their measure.
 
         With `computes_oracle` it also draws inputs and computes the oracle, as it does if the present version cannot.
         """

@@ -1,6 +1,6 @@
 """Which release of which package made a case worse?
 
-The code is that of the working tree. pip lists the releases and installs each of them into a virtual environment, which
+The code comes from the working tree. pip lists the releases and installs each of them into a virtual environment, which
 has the packages of the present environment behind its own ones. Environments stay below .precreg for the next search.
 """
 
@@ -211,7 +211,7 @@ def _pins(pins: Mapping[str, str]) -> str:
 
 
 def environment_python(project: Path, pins: Mapping[str, str]) -> Path:
-    """Return the interpreter of the virtual environment with these releases; make it if there is none.
+    """Return the interpreter of the virtual environment with these releases; make it if it is missing.
 
     Raises _NotInstalled; UserError: not-writable.
     """
@@ -261,7 +261,7 @@ def _package_folders() -> list[str]:
 
 
 def _require_consistent(folder: Path) -> None:
-    """Check that the present packages satisfy what the releases depend on. Raises _NotInstalled."""
+    """Check that the present packages satisfy the dependencies of the releases. Raises _NotInstalled."""
     for need in _needs(folder):
         if not need.requirement.specifier.contains(need.installed or "0", prereleases=True):
             has = f"{need.requirement.name} {need.installed}"

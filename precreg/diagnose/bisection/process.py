@@ -161,7 +161,7 @@ def _run_to_end(
         except subprocess.TimeoutExpired:
             return Failure(Reason.TIMED_OUT, f"exceeded its timeout of {shown_s:g} s", _end_of(printed))
         finally:
-            # What the subject left behind ends with it.
+            # Processes that the subject left behind end with it.
             kill_group(process.pid)
             process.wait()
     return Failure(Reason.CRASHED, describe_exit(code), _end_of(printed)) if code else None

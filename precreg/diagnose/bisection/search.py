@@ -49,7 +49,7 @@ def first_bad(length: int, judge: Callable[[int], VersionVerdict]) -> FirstBad:
 
 
 def smallest_set(parts: Sequence[_Part], restores: Callable[[Sequence[_Part]], bool]) -> list[_Part]:
-    """Return a subset that restores the result, and of which no part can be left out.
+    """Return a minimal subset that restores the result: without any part it does not.
 
     All parts together must restore it. The number of runs is linear in the parts if one part is to blame, and quadratic
     at worst.

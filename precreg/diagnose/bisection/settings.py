@@ -25,7 +25,7 @@ _NONE = "no setting"
 
 
 def read_settings(case: Case, variables: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
-    """Return variables as NAME=VALUE, and flags, each of which begins with a dash. Raises UserError: bad-bisection."""
+    """Return variables as NAME=VALUE, and flags, which begin with a dash. Raises UserError: bad-bisection."""
     for text in variables:
         if _VARIABLE.fullmatch(text) is None:
             message = f"expected NAME=VALUE but got variable={text!r}"

@@ -49,7 +49,7 @@ class _Source:
             self._starts.append(self._starts[-1] + len(line))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return the offsets of a node; those of a function begin at its first decorator."""
+        """Return the offsets of a node; a function begins at its first decorator."""
         first = min((node, *getattr(node, "decorator_list", ())), key=lambda each: each.lineno)
         # A decorator's own offset is behind the @.
         column = node.col_offset  # type: ignore[attr-defined]
@@ -177,7 +177,7 @@ def _similarity(one: ast.AST, other: ast.AST) -> float:
 def _with_names_of(
     node: _Function, source: _Source, before: _Function, renamed: Mapping[str, str]
 ) -> tuple[_Source, _Function]:
-    """Return a former function with the names of the present one: its own, those of variables, and of functions."""
+    """Return a former function with the present names: its own, its variables' and its functions'."""
     own, former = _variables(node), _variables(before)
     names: dict[str, str] = {}
     # Names of both in the same order: a change of statements leaves no such order.

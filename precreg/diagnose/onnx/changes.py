@@ -39,7 +39,7 @@ def node_text(node: Any) -> str:
 
 
 def node_site(node: Any, root: str = "") -> Site:
-    """Return the module that made a node, or the name of the node, or that of its first result."""
+    """Return the module that made a node, or the name of the node or of its first result."""
     scopes = next((each.value for each in node.metadata_props if each.key == _SCOPES), "")
     name = module_path(scopes) or node.name or next((each for each in node.output if each), "")
     return Site(code=f"{', '.join(node.output)} = {node_text(node)}", module=name)
@@ -53,7 +53,7 @@ def loaded_model(path: Path) -> Any:
 
 
 def model_nodes(path: Path) -> list[Any]:
-    """Return the nodes of a model file in order; none of a file that is no model."""
+    """Return the nodes of a model file in order; none for a file that is not a model."""
     try:
         return list(loaded_model(path).graph.node)
     except (OSError, UserError, ValueError):

@@ -27,7 +27,7 @@ class GraphEdit:
     def __init__(self, model: Any, kinds: dict[str, int]) -> None:
         self.model = type(model)()
         self.model.CopyFrom(model)
-        # Types of values that were there before would contradict those of now.
+        # Types of earlier values would contradict the present types.
         self.model.graph.ClearField("value_info")
         self._kinds = kinds
         graph = self.model.graph

@@ -124,7 +124,7 @@ class _Bisection:
         return self._source.parts(trace, output)
 
     def _proved(self, kept: tuple[str, ...]) -> tuple[PrecisionConfiguration, PrecisionTrial]:
-        """Return the text of the configuration, and the trial of what is read from it."""
+        """Return the text of the configuration, and the trial of its parsed content."""
         setting = self._source.setting(self._members(kept))
         text = yaml.safe_dump(setting.keys, default_flow_style=None, sort_keys=False, width=100)
         proof = self._trials.run(self._source.altered(yaml.safe_load(text)), kept)

@@ -43,9 +43,9 @@ class PartSource(Protocol):
     kind: PartKind
     narrow: str
     wide: str
-    # Whether a trace can run with some parts in the wider dtype.
+    # True if a trace can run with some parts in the wider dtype.
     has_retrace: bool
-    # Whether the runtime computes chains of parts in a wider dtype by itself.
+    # True if the runtime computes chains of parts in a wider dtype by itself.
     widened_by_runtime: bool
 
     def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
@@ -201,7 +201,7 @@ class DeviceLines:
         self._is_own = own_device(device, project) is not None
 
     def parts(self, trace: Trace, output: str) -> list[PrecisionPart]:
-        """Return the lines that compute. Results keep their dtype, so that they take no more memory."""
+        """Return the lines that compute. Results keep their dtype and so their size in memory."""
         return group_parts(trace, output, _line, growth=0)
 
     def setting(self, members: Sequence[str]) -> KeepSetting:

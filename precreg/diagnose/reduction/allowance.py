@@ -25,14 +25,14 @@ Arrays = Mapping[str, NDArray[Any]]
 
 # Errors that grow or shrink by more are unbounded.
 _LARGEST = 1e8
-# A mean error that grew by less than a tenth is no loss to look for.
+# A mean error that grew by less than a tenth is not worth a search.
 _GROWTH = 1.1
 # The factor is printed with 3 digits.
 _PRECISION = 1.001
 
 
 class ErrorAllowance:
-    """The bounds of a case's outputs. `dtypes` are those of the subject's outputs, in which errors are judged."""
+    """The bounds of a case's outputs. `dtypes` belong to the subject's outputs and judge errors."""
 
     def __init__(self, case: Case, chain: tuple[str, ...], dtypes: Mapping[str, np.dtype[Any]]) -> None:
         self._case, self._chain, self._dtypes = case, chain, dtypes
@@ -61,7 +61,7 @@ class ErrorAllowance:
             atol=tolerance.atol.limit,
             regions=tolerance.regions,
         )
-        # As for a reference: what is exact has a wider dtype than a golden.
+        # As for a reference: exact values have a wider dtype than a golden.
         if any(True for _ in unmeasurable_findings(measured, "reference")):
             return True
         return any(True for _ in broken_bounds(measured, _measured_bounds(tolerance, measured)))
@@ -119,7 +119,7 @@ class AcceptedAllowance:
         return bool(self.broken_outputs(actual, expected))
 
     def factor(self, actual: Arrays, expected: Arrays, _precision: float = _PRECISION) -> float:
-        """Return the largest growth over what the baseline allows."""
+        """Return the largest growth over the limit of the baseline."""
         return max(self._ratios(actual, expected).values(), default=0.0)
 
     def _ratios(self, actual: Arrays, expected: Arrays) -> dict[str, float]:

@@ -38,7 +38,7 @@ class DifferingPart(NamedTuple):
 
 
 def record_oracle(case: Case, seed: int, call: Call, project: Path) -> NumpyChain | None:
-    """Return the recorded calls of a case's oracle; None if it is no function of numpy, or fails now."""
+    """Return the recorded calls of a case's oracle; None if it is not a function of numpy, or fails now."""
     recorder = CallRecorder()
     if case.oracle.kind != "python":
         return None
@@ -98,7 +98,7 @@ def _passes(test: Replacement, made: str, value: Plain) -> bool:
 def _candidates(subject: NumpyChain, oracle: NumpyChain, output: str, equal: _Equality) -> Iterator[tuple[str, str]]:
     """Yield values of the subject without a pair, in order of execution, each with values of the oracle of its shape.
 
-    The output itself is none: with the oracle's result in its place, any subject passes.
+    The output itself does not count: with the oracle's result in its place, any subject passes.
     """
     own = [name for step in oracle.steps for name in step.makes if not equal.has_pair(name)]
     for place in sorted(_behind(subject, output, equal.is_paired)):
@@ -108,7 +108,7 @@ def _candidates(subject: NumpyChain, oracle: NumpyChain, output: str, equal: _Eq
 
 
 class _Equality:
-    """Compares values of a subject with those of an oracle."""
+    """Compares values of a subject with an oracle's."""
 
     def __init__(self, subject: NumpyChain, values: Mapping[str, Plain], oracle: NumpyChain, *, by_bits: bool) -> None:
         self._subject, self._values, self._oracle, self._by_bits = subject, values, oracle, by_bits

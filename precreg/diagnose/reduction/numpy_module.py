@@ -40,7 +40,7 @@ _OPERATORS = {
 def record_numpy(case: Case, project: Path, observed: Callable[[Observer], Outputs], actual: Outputs) -> RecordedChain:
     """Record the calls of numpy that a case's subject makes. `observed` runs it with an observer.
 
-    Raises UserError: irreducible, and those of the run.
+    Raises UserError: irreducible, and the errors of the run.
     """
     recorder = CallRecorder()
     recorded = observed(recorder)

@@ -66,7 +66,7 @@ class OnnxChain:
         return to_wide(value, self.wide)
 
     def compute(self, place: int, wide: Mapping[str, Any]) -> list[Any]:
-        """Return the results of a node on wide values; random draws and indices are those of the run."""
+        """Return the results of a node on wide values; random draws and indices come from the run."""
         node = self.program.nodes[place]
         actual = [self.low.get(name) for name in node.proto.output]
         given = {name: self.low[name] for name in node.reads}

@@ -87,7 +87,7 @@ def _later_start(items: list[int], tries: _Tries) -> Iterator[list[int]]:
 
 
 def _halved(size: int, part: Callable[[int], list[int]], tries: _Tries) -> Iterator[list[int]]:
-    """Yield ever smaller parts that fail. `part` gives a part of a size, and that of the whole size fails."""
+    """Yield ever smaller parts that fail. `part` gives a part of a size, and the part of the whole size fails."""
     low, high = 0, size
     while high - low > 1:
         middle = (low + high) // 2
@@ -114,7 +114,7 @@ def _without_parts(items: list[int], tries: _Tries) -> Iterator[list[int]]:
 
 
 def _blocks(kept: list[int], count: int) -> Iterator[list[int]]:
-    """Yield the blocks of a set, and then what is left without each."""
+    """Yield the blocks of a set, and then the rest without each block."""
     cuts = [len(kept) * at // count for at in range(count + 1)]
     yield from (kept[start:stop] for start, stop in pairwise(cuts))
     if count > 2:

@@ -72,7 +72,7 @@ class ReduceSettings(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One run of a case: its call, the outputs of the subject and of its oracle, and what the case allows."""
+    """One run of a case: its call, the outputs of the subject and of its oracle, and its tolerance."""
 
     call: Call
     actual: Outputs

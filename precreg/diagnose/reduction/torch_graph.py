@@ -117,7 +117,7 @@ class _Values(torch.fx.Interpreter):  # type: ignore[misc]
 
 
 def _names_of(node: Any, count: int) -> list[str]:
-    """Return the names of a node's values: its own, or those of the parts of a tuple."""
+    """Return the names of a node's values: its own, or the names of a tuple's parts."""
     return [node.name] if count == 1 else [f"{node.name}__{place}" for place in range(count)]
 
 
@@ -139,7 +139,7 @@ class TorchChain:
         returned = dict(zip(recorder.names, last.args[0], strict=True))
         self.outputs: Mapping[str, str] = {name: self.name_of(node) for name, node in returned.items()}
         self.steps: Sequence[ChainStep] = [self._step(node, recorder.sites, root) for node in self.nodes]
-        # Weights, and what is made of them alone.
+        # Weights, and values made of weights alone.
         self.constants = self._constants({node.name for node in graph.nodes if node.op == "placeholder"})
         self._tensors: dict[str, Any] = {}
 
@@ -151,7 +151,7 @@ class TorchChain:
         return {*self.low} - varying
 
     def name_of(self, node: Any) -> str:
-        """Return the name of the value that stands for a node among arguments."""
+        """Return the name of a node's value among arguments."""
         if not _is_part(node):
             return str(node.name) if node.name in self.low else f"{node.name}__0"
         source, place = node.args
@@ -177,7 +177,7 @@ class TorchChain:
         return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
     def compute(self, place: int, wide: Mapping[str, Any]) -> list[Any]:
-        """Return the results of an operation on float64 values; random draws are those of the run."""
+        """Return the results of an operation on float64 values, with the random draws of the run."""
         node = self.nodes[place]
         facts, func = facts_of(node.target), node.target
         names = [self.name_of(each) for each in node.all_input_nodes]

@@ -26,7 +26,7 @@ from precreg.storage import Array
 
 
 def input_hypotheses(inputs: Arrays) -> Iterator[Hypothesis]:
-    """Yield the rewrites of each input, and those of all inputs at once."""
+    """Yield the rewrites of each input, and of all inputs at once."""
     for name, array in inputs.items():
         for rewrite, rank, options, alter in _array_rewrites(array):
             yield Hypothesis(rewrite, options, "input", rank, name=name, inputs=partial(alter_arrays, (name,), alter))

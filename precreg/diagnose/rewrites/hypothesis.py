@@ -99,5 +99,5 @@ class Hypothesis(NamedTuple):
     refit: Callable[[float], Hypothesis] | None = None
 
     def identity(self) -> tuple[Any, ...]:
-        """Return a key that equals that of the same hypothesis in another process."""
+        """Return a key that is the same for an equal hypothesis in another process."""
         return (self.rewrite, tuple(sorted(self.options.items())), self.target, self.name, self.keys)

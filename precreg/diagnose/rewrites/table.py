@@ -26,7 +26,7 @@ def all_hypotheses(
     *,
     is_changed: bool = False,
 ) -> list[Hypothesis]:
-    """Return the rewrites of places, inputs, params and outputs, those of the lowest rank first.
+    """Return the rewrites of places, inputs, params and outputs, the lowest rank first.
 
     `located` are those of the parts of arrays that errors touch. `is_changed` is true if the code of a place changed.
     Within a rank, places are in the order of execution.

@@ -17,7 +17,7 @@ from precreg.diagnose.worst_inputs.domain import Domain, Ordinals, Values
 from precreg.diagnose.worst_inputs.evaluation import Errors
 from precreg.diagnose.worst_inputs.strategies import Candidates, Parts, Scores, Space, Strategy
 
-# Steps without a larger error after which a climber starts elsewhere.
+# Steps without a larger error after which a climber starts again at another input.
 PATIENCE = 150
 
 
@@ -130,7 +130,7 @@ def _redraw(domain: Domain, values: Values, generator: np.random.Generator) -> O
 
 
 def _copy_other(domain: Domain, values: Values, generator: np.random.Generator) -> Ordinals:
-    """Take the number of another element: equal terms round alike."""
+    """Take the number of another element: equal terms round equally."""
     chosen = generator.integers(values.shape[1], size=values.shape)
     return np.take_along_axis(domain.ordinals(values), chosen, axis=1)
 

@@ -157,7 +157,7 @@ def _number(text: str, shown: str) -> float:
 def find_domains(case: Case, declared: Mapping[str, DeclaredRange], directory: Path, project: Path) -> list[Domain]:
     """Return the domains of the inputs that a search may change, in the order of the suite.
 
-    Raises UserError: bad-range for a name that is no floating input, and for a range without a number of the dtype;
+    Raises UserError: bad-range for a name that is not a floating input, and for a range without a number of the dtype;
     unsearchable if no input has a range.
     """
     floating = [name for name, mapping in case.inputs.items() if _is_searchable(mapping["dtype"])]

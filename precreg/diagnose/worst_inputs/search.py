@@ -245,7 +245,7 @@ class _Session:
         )
 
     def _random_inputs(self, seed: int) -> Arrays:
-        """Return what a run draws at a seed, or uniform numbers where the user declared the range."""
+        """Return the inputs of a run at a seed, or uniform numbers where the user declared the range."""
         drawn = {**self.evaluator.draw(seed), **{name: self.inputs[name] for name in self.held}}
         for domain in self.space.domains:
             if domain.origin in ("declared", "suite"):

@@ -248,7 +248,7 @@ def _cancel_within(domain: Domain, part: Values, generator: np.random.Generator)
 
 
 def _cancel_between(space: Space, parts: Parts, generator: np.random.Generator) -> None:
-    """Give the second of two inputs of one dtype and size values near those of the first, of either sign."""
+    """Give the second of two inputs of one dtype and size values near the first's, of either sign."""
     first, *others = zip(space.domains, space.sizes, strict=True)
     for domain, size in others:
         if (domain.dtype, size) == (first[0].dtype, first[1]):

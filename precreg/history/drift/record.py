@@ -80,7 +80,7 @@ class Worsening(Struct, frozen=True):
 
 
 class NoiseFact(Struct, frozen=True):
-    """Hold why noise hides a rise: the correlation of neighbouring runs, and the late noise over that of all runs."""
+    """Hold why noise hides a rise: the correlation of neighbouring runs, and the growth of late noise."""
 
     correlation: float
     growth: float
@@ -149,7 +149,7 @@ class DriftRecord(Struct, frozen=True):
 
 
 def drift_exit_code(states: Iterable[DriftState]) -> int:
-    """Return 1 if anything drifts, otherwise 2 if anything is no longer measured or nothing could be judged, else 0."""
+    """Return 1 if anything drifts, otherwise 2 if a series ended or nothing could be judged, else 0."""
     found = set(states)
     if DriftState.DRIFT in found:
         return 1

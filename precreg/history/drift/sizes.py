@@ -51,7 +51,7 @@ LARGE_STEP = 1.5
 # With more levels than MIN_LEVEL_CHANGES a large step exceeds this power of the usual change.
 USUAL_CHANGES = 3
 # So many equal values in a row come from code that repeats, not from noise on a coarse grid. The most frequent of two
-# values comes up 10 times in a row by chance in 1 of 512 rows.
+# values comes up 10 times in a row in 1 of 512 random rows.
 MIN_EQUAL_RUNS = 10
 # With fewer values a straight line fits as well as a step.
 MIN_LINE_VALUES = 5
@@ -184,7 +184,7 @@ def latest_large_step(sizes: Sequence[float], least: float) -> FoundWorsening | 
     lowest = inf
     for at in range(len(sizes) - 1, 0, -1):
         lowest = min(lowest, sizes[at])
-        # A gain of one or two runs that is lost again is no loss: the median of the runs before is the level.
+        # Losing a gain of one or two runs is not a loss: the median of the runs before is the level.
         before = max(sizes[at - 1], median_high(sizes[max(0, at - MEDIAN_RUNS) : at]))
         if 0 < factor * before < lowest:
             return FoundWorsening("step", at, before, sizes[-1])

@@ -155,14 +155,14 @@ def _own_rounding(output: str, sample: ErrorSample) -> Fingerprint | None:
         rounded = {rounding.value: round_to(sample.exact, sample.format, rounding) for rounding in ROUNDINGS[2:]}
     found = {name: float(np.mean(values == sample.actual)) for name, values in rounded.items()}
     best = max(found, key=lambda name: found[name])
-    # A rounding that explains no more than the nearest one explains nothing.
+    # A rounding explains something only if it explains more than the nearest one.
     if found[best] < threshold("on_grid") or sample.count < 0.05 * sample.error.size:
         return None
     return Fingerprint("grid", output, found[best], {"format": sample.dtype, "rounding": best})
 
 
 def _rounded_factor(output: str, sample: ErrorSample) -> Fingerprint | None:
-    """Find relative errors that are distributed as those of rounding to a narrower format.
+    """Find relative errors that have the distribution of rounding to a narrower format.
 
     A factor of the results was rounded then: an input of a product, or the result before a last exact step.
     """
@@ -196,7 +196,7 @@ def find_ties(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
     chosen = sample.differs
     share = float(np.mean(ties[chosen]))
     if share >= threshold("share"):
-        # The same number of elements, drawn by chance, would be ties once in a million outputs.
+        # The same number of random elements would be ties once in a million outputs.
         if float(np.mean(ties)) ** sample.count < 1e-6:
             values: dict[str, float | str] = {"elements": float(sample.count), "rule": _rule(sample, chosen)}
             yield Fingerprint("at_ties", output, share, values)

@@ -12,7 +12,7 @@ from precreg.measure.fingerprints.thresholds import threshold
 from precreg.storage import Array
 from precreg.types import Fingerprint
 
-# Wrong elements that candidates are tried on; a shape that holds for these holds for all, or is no shape.
+# Wrong elements that candidates are tried on; a shape must hold for these, and then for all.
 MAX_TRIED = 4096
 # Wrong elements whose value is searched among all exact ones.
 MAX_SEARCHED = 512
@@ -155,5 +155,5 @@ def _source(sample: ErrorSample, index: Array, move: Move) -> Array:
 def _is_permutation(sample: ErrorSample) -> bool:
     """Return whether the wrong results are the correctly rounded ones in another order, bit by bit."""
     actual, rounded = (np.sort(side[sample.differs]) for side in (sample.actual, sample.rounded))
-    # Few different values would agree by chance.
+    # Few different values would agree at random.
     return bool(np.array_equal(actual, rounded)) and len(np.unique(actual)) >= len(actual) // 2

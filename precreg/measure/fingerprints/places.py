@@ -22,7 +22,7 @@ PARTS = 16
 
 
 class AxisErrors(NamedTuple):
-    """The root mean square of errors at each index of an axis, over that of the median index.
+    """The root mean square of errors at each index of an axis, over the median index's.
 
     `times` is the smaller of the absolute and the relative ratio, so that large values alone make no place.
     """
@@ -64,7 +64,7 @@ def _along(sample: ErrorSample, axis: int) -> AxisErrors:
 
 
 def _ratios(sample: ErrorSample, group: Array, counts: Array) -> Array:
-    """Return each group's error over that of the median group: absolute or relative, the smaller."""
+    """Return each group's error over the median group's: absolute or relative, the smaller."""
     errors = np.sqrt(np.bincount(group, weights=sample.squares, minlength=len(counts)) / np.maximum(counts, 1))
     sizes = np.sqrt(np.bincount(group, weights=sample.powers, minlength=len(counts)) / np.maximum(counts, 1))
     with np.errstate(all="ignore"):
@@ -101,7 +101,7 @@ def _place(output: str, sample: ErrorSample, regions: list[_Region]) -> _Ranked 
         return None
     times = min(float(region.errors.times[region.start : region.stop].max()) for region in regions)
     figures: dict[str, float | str] = {"elements": float(np.count_nonzero(inside))}
-    # Without an error elsewhere there is no ratio.
+    # Without an error outside no ratio exists.
     figures |= {"ratio": times} if np.isfinite(times) else {}
     kind, place = _where(sample.shape, regions)
     return certainty * filled, Fingerprint(kind, output, certainty, place | figures)
@@ -140,7 +140,7 @@ def _block_sizes(start: int, length: int) -> list[int]:
 def _filled_share(sample: ErrorSample, inside: Array) -> tuple[float, float]:
     """Return the share of the squared errors at a place, and the share of its elements that are wrong.
 
-    They are 0 if few elements are there, if few of them are wrong, or if most errors are elsewhere.
+    They are 0 if few elements are there, if few of them are wrong, or if most errors are outside.
     """
     number = np.count_nonzero(inside)
     share = sample.share(inside)

@@ -16,7 +16,7 @@ MIN_COUNT, MAX_COUNT = 8, 65536
 
 
 def find_factor_or_offset(output: str, sample: ErrorSample) -> Iterator[Fingerprint]:
-    """Yield the common factor or offset that explains most, or else those of each row of an axis."""
+    """Yield the common factor or offset that explains most, or else one for each row of an axis."""
     if sample.is_bool or sample.error.size < threshold("elements"):
         return
     found = [_factor(output, sample), _offset(output, sample)]

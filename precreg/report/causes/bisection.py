@@ -28,7 +28,7 @@ _EVIDENCE: dict[VersionEvidence, str] = {
     "failure": "cannot run",
 }
 _STATUSES: dict[BisectionStatus, str] = {
-    "no_difference": "the good and the bad version give the same bits, so there is no change to find",
+    "no_difference": "the good and the bad version give the same bits, so no change made the case worse",
     "no_loss": "the bits differ, but no loss of the bad version is proven, and bits alone do not judge this case",
     "good_fails": "the case cannot run at the good version, so nothing can be compared with it",
     "bad_fails": "the case cannot run at the bad version, so its result cannot be searched for",
@@ -81,7 +81,7 @@ def _headline(found: Bisection) -> Iterator[str]:
     if found.settings:
         yield f"{name}: bad with these settings, and with no fewer: {', '.join(map(strip_controls, found.settings))}"
     if found.rule == "bits":
-        yield "  judged by bits: other bits than those of the good version count as bad"
+        yield "  judged by bits: any difference from the good version counts as bad"
 
 
 def _commit_line(commit: GuiltyCommit) -> str:

@@ -84,7 +84,7 @@ def diagnoses_of(record: RunRecord) -> dict[str, Diagnosis]:
 
 
 def cause_line(diagnosis: Diagnosis) -> str:
-    """Write the cause with its place and evidence in one line, or the reason why there is none."""
+    """Write the cause with its place and evidence in one line, or the reason why no cause is known."""
     label, text = _answer(diagnosis, MAX_CAUSE_LINE)
     return f"{label}: {text}"
 
@@ -149,7 +149,7 @@ _ERROR_KINDS = {
 }
 
 _REMARKS = {
-    "several": "no single cause explains the errors; each figure is that of a cause and all before it",
+    "several": "no single cause explains the errors; each figure covers a cause and all before it",
     "partial": "the best cause explains a part of the errors only",
     "nondeterministic": "repeats differ, so no rewrite can reproduce the errors",
 }
@@ -207,7 +207,7 @@ def _joined(cause: Cause, place: str) -> str:
         return f"{cause_phrase(cause)} at {place}: undone, it {evidence}"
     if cause.reverses:
         return f"{place}: {cause_phrase(cause)} there {evidence}"
-    # The accepted version has the same files. A line of a reference is no line of the subject.
+    # The accepted version has the same files. A line of a reference is not a line of the subject.
     of = f" of {_BASES[cause.base]}" if cause.base in ("reference", "golden") else ""
     return f"{cause_phrase(cause)} {'in' if cause.place.target in _NAMED else 'at'} {place}{of}: {evidence}"
 
@@ -276,7 +276,7 @@ def _evidence(cause: Cause) -> str:
     evidence, reverses = cause.evidence, cause.reverses
     if evidence.differing and evidence.explained >= _MIN_SHARE_OF_BITS * evidence.differing:
         verb = "restores" if reverses else "reproduces"
-        # The result of a statement is compared with that of the accepted version, too.
+        # The result of a statement is compared with the accepted version's, too.
         is_accepted = cause.base == "accepted" or cause.place.target == "statement"
         kind = "changed" if is_accepted else "differing"
         elements = "element" if evidence.differing == 1 else "elements"
@@ -356,7 +356,7 @@ def _tried(base: TriedBase) -> str:
 def cause_location(diagnosis: Diagnosis | None) -> Location | None:
     """Return the line of the cause in the present code of the project; None if it is not known."""
     causes: Sequence[Cause] = () if diagnosis is None else (*diagnosis.causes, *diagnosis.runners_up[:1])
-    # The place in a reference is no place of the cause, and neither is a line that is gone.
+    # A place in a reference, or a removed line, is not the place of the cause.
     sites = (cause.place.site if cause.reverses else cause.present for cause in causes)
     inside = (site for site in sites if site is not None and site.line and not site.file.startswith(("/", "..")))
     return next((Location(site.file, site.line) for site in inside if site.file), None)

@@ -12,7 +12,7 @@ MAX_FINGERPRINTS = 3
 NEAR_ZERO_TIMES = 100
 # Beyond this share of the mean size, errors are large wherever they are.
 SMALL_ERROR = 0.01
-# Finite pairs below which a percentile is no evidence.
+# Finite pairs below which a percentile is not evidence.
 MIN_PAIRS = 100
 
 _ROUNDED = {
@@ -106,7 +106,7 @@ def _channel(f: _Figures) -> tuple[str, str]:
 
 
 def _times(f: _Figures) -> str:
-    return f", {format_number(f.number('ratio'), 3)} times the error elsewhere" if "ratio" in f else ""
+    return f", {format_number(f.number('ratio'), 3)} times the error of the other places" if "ratio" in f else ""
 
 
 def _last_block(f: _Figures) -> tuple[str, str]:
@@ -131,7 +131,7 @@ def _grid(f: _Figures) -> tuple[str, str]:
     formats = f["formats"].replace(", ", " or ") if "formats" in f else f["format"]
     rounded = _ROUNDED.get(f["rounding"], "but are not the exact ones rounded to it")
     if f["rounding"] == "of_a_factor":
-        facts = f"the relative errors of {f.share} of the results are those of rounding to {formats}"
+        facts = f"the relative errors of {f.share} of the results fit rounding to {formats}"
         return facts, f"look for an input or a factor that passes through {formats}"
     if "step" in f and "fraction_bits" in f:
         facts = f"{f.share} of the results are multiples of {f['step']}, {rounded}"
@@ -180,7 +180,7 @@ def _at_large_values(f: _Figures) -> tuple[str, str]:
 
 def _at_ties(f: _Figures) -> tuple[str, str]:
     if "through" in f:
-        facts = f"{f.share} of the wrong results, {f['elements']} elements, are those of rounding twice"
+        facts = f"{f.share} of the wrong results, {f['elements']} elements, equal a result rounded twice"
         return facts, f"look for a conversion through {f['through']} before the last one"
     rule = f["rule"].replace("nearest_away", "away from zero").replace("_", " ")
     rounded = "" if rule == "unknown" else f", which went {rule}"
@@ -218,7 +218,7 @@ def _moved(f: _Figures) -> tuple[str, str]:
     steps = f"{abs(shift):,} {'before' if shift > 0 else 'after'}"
     round_ends = " (around its ends)" if what == "rotation" else ""
     facts = {
-        "flip": f"{elements} results are those of {f.axis} in reverse",
+        "flip": f"{elements} results equal the reference with {f.axis} reversed",
         "transposition": f"{elements} results are those with the axes {f['axes']} swapped",
         "layout": f"{elements} results were written with the axes {f['axes']} swapped, and read without",
         "permutation": f"{elements} results are the right ones in another order",

@@ -13,7 +13,7 @@ import msgspec
 from precreg.report.trace import format_site
 from precreg.types import BoundaryTensor, KeptOperation, ReducedPart, Reduction, format_distinct
 
-# A part with more operations is no small case, and the file has them all.
+# A part with more operations is not a small case, and the file has them all.
 _SHOWN = 20
 # ULP of a correctly rounded result. The exact one is rounded itself, by much less.
 _CORRECT = 0.5001
@@ -41,12 +41,12 @@ def _lines(found: Reduction) -> Iterator[str]:
     yield f"{found.case}  seed {found.seed}"
     yield ""
     if found.status == "passed":
-        yield f"nothing to reduce: the errors are {_times(found.factor)} what the bounds of the case allow"
+        yield f"nothing to reduce: the errors are {_times(found.factor)} the bounds of the case"
         return
     if found.limit == "baseline":
         yield f"the case keeps its bounds, but its errors are {_times(found.factor)} what its baseline allows"
     else:
-        yield f"the case fails: its errors are {_times(found.factor)} what its bounds allow"
+        yield f"the case fails: its errors are {_times(found.factor)} its bounds"
     if found.status == "nondeterministic":
         yield "cannot reduce: two runs of the subject on the same inputs gave other bits"
         return
@@ -83,8 +83,8 @@ def _part(part: ReducedPart, found: Reduction, number: int) -> Iterator[str]:
     if len(part.kept) > _SHOWN:
         yield f"  and {len(part.kept) - _SHOWN} more"
     if found.error_kind == "rounding":
-        limit = "bounds of the case allow" if found.limit == "tolerance" else "baseline allows"
-        yield f"alone they make errors {_times(part.alone)} what the {limit}"
+        limit = "bounds of the case" if found.limit == "tolerance" else "error of the baseline"
+        yield f"alone they make errors {_times(part.alone)} the {limit}"
         if number == len(found.parts) and part.others is not None:
             yield _others(part.others, len(found.parts), limit)
     if found.error_kind == "rounding" and part.max_ulp is not None and part.max_ulp <= _CORRECT:
@@ -95,9 +95,9 @@ def _part(part: ReducedPart, found: Reduction, number: int) -> Iterator[str]:
 
 def _others(others: float, parts: int, limit: str) -> str:
     if others <= 1:
-        return f"without them the case would pass: {_times(others)} what the {limit}"
-    again = f"--parts {parts + 1} reduces what is left"
-    return f"without them the case still fails: {_times(others)} what the {limit}; {again}"
+        return f"without them the case would pass: {_times(others)} the {limit}"
+    again = f"--parts {parts + 1} reduces the other operations"
+    return f"without them the case still fails: {_times(others)} the {limit}; {again}"
 
 
 def _proof(part: ReducedPart, folder: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _proof(part: ReducedPart, folder: str) -> Iterator[str]:
     if part.proof is None:
         yield f"not proven: {part.case} passes, so these operations lose precision inside the whole case only"
         return
-    yield f"proof: {part.case} fails, its errors are {_times(part.proof)} what its bounds allow"
+    yield f"proof: {part.case} fails, its errors are {_times(part.proof)} its bounds"
     yield f"run it with: precreg --project {quote(folder)} run {quote(part.case)}"
 
 

@@ -147,7 +147,7 @@ def _vertical(course: Course, axes: _Axes) -> Iterator[str]:
         yield svg_text(name, x + 4, COURSE_BOX.top + 10, "start")
     if course.loss is not None:
         x = axes.x(course.loss.number)
-        # Near the right end the label stands on the left of its line.
+        # Near the right end the label is on the left of its line.
         anchor, gap = ("end", -4) if x > (COURSE_BOX.left + COURSE_BOX.east) / 2 else ("start", 4)
         yield svg_line(x, COURSE_BOX.top - 8, x, south, "loss", svg_title(course.loss.label))
         yield svg_text(f"first loss: {_short_label(course.loss.label)}", x + gap, COURSE_BOX.top - 10, anchor, "value")

@@ -24,7 +24,7 @@ from precreg.report.charts.svg import (
 from precreg.types import format_number
 
 LAYERS_BOX = DrawingBox(960, 330, 64, 16, 16, 62)
-# Of more points the largest of each column is drawn: a screen has no more columns, and the page stays small.
+# Of more points, only the largest of each screen column is drawn, so the page stays small.
 MAX_LAYER_COLUMNS = 800
 # Marks with tooltips; the first ones are those that a reader looks for.
 MAX_LAYER_MARKS = 200

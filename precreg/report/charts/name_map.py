@@ -50,7 +50,7 @@ def draw_name_map(found: NameMap) -> str:
     bottom = 24.0 if found.own_scales else 46.0
     box = DrawingBox(_WIDTH, 26 + _ROW * len(joined.rows) + bottom, 14 + _LETTER * longest, 14, 26, bottom)
     parts = [*_headings(joined, box), *_name_cells(joined, scales, box)]
-    # Columns with colours of their own have no common sizes. Their numbers stand in the cells.
+    # Columns with colours of their own have no common sizes. Their cells have the numbers.
     legend = [] if found.own_scales else draw_legend(common, box)
     return svg_drawing(box, describe_name_map(found), *parts, *legend)
 

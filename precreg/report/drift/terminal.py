@@ -29,7 +29,7 @@ from precreg.report.summaries import escape_markdown, markdown_code
 from precreg.types import format_distinct, format_number
 
 # One place for these words: the terminal, JUnit and the page finish different sentences with them.
-# Noise of independent runs has correlations and ratios up to about these by chance, over 60 runs.
+# Independent noise reaches correlations and ratios up to about these, over 60 runs.
 MIN_TOLD_CORRELATION = 0.25
 MIN_TOLD_GROWTH = 1.5
 _THAN: dict[DriftReference, str] = {
@@ -87,7 +87,7 @@ def _noise_sentence(metric: MetricDrift) -> str:
     if metric.noise is not None and metric.noise.correlation >= MIN_TOLD_CORRELATION:
         reasons.append(f"neighbouring runs correlate by {metric.noise.correlation:.2g}")
     if metric.noise is not None and metric.noise.growth >= MIN_TOLD_GROWTH:
-        reasons.append(f"the latest noise is {metric.noise.growth:.2g} times that of all runs")
+        reasons.append(f"the latest noise is {metric.noise.growth:.2g} times the noise of all runs")
     if not reasons:
         reasons.append(f"{_count_runs(metric.runs)} do not separate a slope from correlated noise")
     return f"{metric.metric} is too noisy to judge: {', and '.join(reasons)}"

@@ -37,7 +37,7 @@ from precreg.types import (
 
 # A shadow whose own error exceeds this part of the measured error does not measure it.
 MAX_SHADOW_ERROR = 0.1
-# Below this, a share is noise beside those of the largest operations.
+# Below this, a share is noise beside the shares of the largest operations.
 MIN_SHARE_IN_WORDS = 0.005
 
 
@@ -84,7 +84,7 @@ def _loss_sentence(trace: Trace, unit: ErrorUnit) -> str:
 def _no_loss_reason(trace: Trace) -> str:
     normal = normal_error(trace.dtype)
     if any(each.own is not None and each.own.relative > normal for each in trace.operations):
-        return "the losses inside reach no output, whose errors are those of a last rounding"
+        return "the losses inside reach no output: its errors come from a last rounding"
     return f"no known own error exceeds {normal / unit_of(trace.dtype):g} ULP of {trace.dtype}"
 
 
@@ -304,7 +304,7 @@ def describe_output(output: TracedOutput, trace: Trace, unit: ErrorUnit = "ulp")
     known = [(name, size.relative) for name, size in sizes if size is not None]
     if not known:
         return f"{output.name}: error not known: the trace lost this output"
-    # The unit stands once, behind the first number.
+    # The unit appears once, behind the first number.
     first = f"{known[0][0]} {error_words(known[0][1], trace, unit)}"
     # An elementwise tolerance of 0 gives no measure: such an output is judged by another metric.
     is_known = output.tolerances is not None and isfinite(output.tolerances)
@@ -363,7 +363,7 @@ def describe_coverage(trace: Trace) -> str:
 
 
 def _sum_words(output: TracedOutput, coverage: Coverage) -> str:
-    """Write the sum of an output's shares, or the reason why there is none; empty if it is not known."""
+    """Write the sum of an output's shares, or the reason for its absence; empty if unknown."""
     name, gap = output.name, coverage.no_sums.get(output.name)
     special = _non_finite(output)
     if gap is None:
@@ -468,14 +468,14 @@ def describe_event(event: TraceEvent) -> str:
 def describe_size_of_ulp(trace: Trace) -> str:
     """Explain the unit of the columns."""
     eps = format_number(unit_of(trace.dtype), 3)
-    return f"errors in ULP of {trace.dtype}: the 2-norm of the errors over that of the exact values, over {eps}"
+    return f"errors in ULP of {trace.dtype}: the 2-norm of the errors over the norm of the exact values, over {eps}"
 
 
 def legend_of(columns: Sequence[str]) -> list[str]:
     """Explain the columns of a table of operations."""
     meanings = {
         "own": "own: the operation against the exact one on the same inputs",
-        "inherited": "inherited: what the errors of its inputs become",
+        "inherited": "inherited: the errors of its inputs after the operation",
         "total": "total: against the whole computation in higher precision",
         "amplified": "amplified: inherited error over the largest total error of the inputs",
         "max ULP": "max ULP: largest own error of an element, in ULP of the operation's dtype",

@@ -68,7 +68,7 @@ class Lockstep(TorchDispatchMode):  # type: ignore[misc]
         return self
 
     def is_elsewhere(self) -> bool:
-        """Return whether this thread is another one than that of the step: its operations have no shadow."""
+        """Return whether this thread is not the thread of the step: its operations have no shadow."""
         return threading.get_ident() != self._thread
 
     def leave(self) -> bool:

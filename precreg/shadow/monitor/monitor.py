@@ -175,7 +175,7 @@ class Monitor:
 
     @property
     def overhead(self) -> MonitorOverhead:
-        """Return the measured cost, from the beginning of each step to that of the next one."""
+        """Return the measured cost, from the beginning of each step to the beginning of the next."""
         sampled, others = (median(self._durations[each]) if self._durations[each] else None for each in (True, False))
         share = None
         if sampled is not None and others:

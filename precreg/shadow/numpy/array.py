@@ -152,8 +152,8 @@ class ShadowArray(np.ndarray[Any, np.dtype[Any]]):
 class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
     """Stand for a numpy scalar whose operations an engine watches.
 
-    It is no array: `total += x` gives a new number and changes no element, as for numpy's scalars. C code that converts
-    it has to ask it for a plain number, which is noted.
+    It is not an array: `total += x` gives a new number and changes no element, as for numpy's scalars. C code that
+    converts it has to ask it for a plain number, which is noted.
     """
 
     def __init__(self, array: ShadowArray) -> None:
@@ -165,7 +165,7 @@ class ShadowScalar(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        # isinstance(x, np.floating) and np.isscalar(x) answer as for the scalar that it stands for.
+        # isinstance(x, np.floating) and np.isscalar(x) answer as for the scalar that it represents.
         return self.array.dtype.type
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:

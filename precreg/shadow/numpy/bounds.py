@@ -104,7 +104,7 @@ def _constants_bound(step: Step, result: NDArray[Any], format: Format) -> Bound:
         if isinstance(value, float | int | np.floating) and float(value) != 0.0:
             lost = abs(exact_round(float(value), format) - float(value))
             by_size = np.abs(result.astype(np.float64)) * (lost / abs(float(value)))
-            # A factor moves the result in proportion, and a term by itself. The second order is that of two roundings.
+            # A factor moves the result in proportion, and a term by itself. The second order comes from two roundings.
             found += lost if step.name in ("add", "subtract") else by_size * (1.0 + 4.0 * format.unit_roundoff)
     return found
 

@@ -60,7 +60,7 @@ class SpelledCall(NamedTuple):
 
 
 class RecordedCall(NamedTuple):
-    """One call, its place in the code, and the names of its results; "" for a result that is no array."""
+    """One call, its place in the code, and the names of its results; "" for a result that is not an array."""
 
     spelled: SpelledCall
     site: Site
@@ -296,7 +296,7 @@ def _offsets(array: Plain) -> NDArray[np.int64]:
 
 
 def _key_of(numbers: NDArray[np.int64], places: NDArray[np.int64]) -> tuple[Any, ...] | None:
-    """Return the index of slices and integers that gives a view; None if there is none."""
+    """Return the index of slices and integers that gives a view, or None."""
     if not places.size or numbers.ndim < places.ndim:
         return None
     index = np.unravel_index(places, numbers.shape)

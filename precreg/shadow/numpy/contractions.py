@@ -198,7 +198,7 @@ def _fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
 
 
 def _real_fourier(derived: Derived, gradients: list[Plain]) -> list[Any]:
-    """Return the gradient of rfft: that of fft, whose other half of frequencies has no gradient."""
+    """Return the gradient of rfft: the gradient of fft, whose other half of frequencies has none."""
     (operand,) = derived.operands
     axis, norm = derived.argument(2, "axis", -1), derived.argument(3, "norm")
     length = operand.region.shape[axis]

@@ -190,7 +190,7 @@ class Creators:
 
     def _taker(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def take(value: Any, *arguments: Any, **options: Any) -> Any:
-            # Functions of numpy that no protocol sees take watched arrays, too, such as those of numpy.polynomial.
+            # Functions of numpy that no protocol sees, such as numpy.polynomial's, take watched arrays, too.
             is_numpy = self.engine.is_active and is_watched(value) and _is_in_numpy(sys._getframe(1))
             if not is_numpy and not self._is_watching():
                 return original(value, *arguments, **options)

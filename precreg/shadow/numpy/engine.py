@@ -35,8 +35,8 @@ _WIDE_INPUTS = frozenset(np.dtype(each).name for each in (np.float64, np.complex
 class NumpyEngine:
     """Compute shadows beside numpy arrays; an arithmetic computes the low-precision operations, if there is one.
 
-    Shadows are float64, and those of float64 are longdouble. All are longdouble if no floating-point input has a lower
-    precision than float64. `wide` is the dtype of all shadows.
+    Shadows are float64, and shadows of float64 are longdouble. All are longdouble if no floating-point input has a
+    lower precision than float64. `wide` is the dtype of all shadows.
     """
 
     def __init__(

@@ -242,5 +242,5 @@ def has_no_error(operation: Operation) -> bool:
 
 
 def _amplification(inherited: ErrorSize | None, input_error: float | None) -> float | None:
-    """Return the inherited error over that of the inputs; None where one is unknown, or the inputs have none."""
+    """Return the inherited error over the inputs' error; None where one is unknown, or the inputs have none."""
     return inherited.relative / input_error if inherited is not None and input_error else None

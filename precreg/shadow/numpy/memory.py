@@ -254,7 +254,7 @@ def owner_of(array: Plain) -> Plain:
         base = array.base
         if base is None:
             return array
-        # as_strided and memoryviews stand between two arrays.
+        # as_strided and memoryviews may lie between two arrays.
         if isinstance(base, np.ndarray):
             array = base
             continue

@@ -125,7 +125,7 @@ class Operations:
                 self.note_flips(name, site, array, other)
 
     def _needs_no_shadow(self, part: Any) -> bool:
-        """Return whether a part is no floating-point value, or is a view of memory that has a shadow."""
+        """Return whether a part is not a floating-point value, or is a view of memory that has a shadow."""
         array = plain_array_of(part)
         if array is None or self.values.wide_of(array.dtype) is None:
             return True
@@ -170,7 +170,7 @@ class Operations:
         found = _matching(_with_float64(wide, arguments, options), parts)
         narrow = self._too_narrow(parts, found)
         if narrow:
-            # A function may compute in float64 whatever is no longdouble, such as integers.
+            # A function may compute in float64 all inputs except longdouble, such as integers.
             arguments, options = in_widest(given, self.memories.widest)
             try:
                 again = _matching(wide(*arguments, **options), parts)
@@ -204,7 +204,7 @@ class Operations:
         return all(memory is None or memory.is_exact for memory in memories)
 
     def _rounded_parts(self, low: Function, arguments: Any, options: Any, parts: list[Any]) -> list[Any]:
-        """Return what the low-precision operation makes of the rounded shadows; its own values where that fails."""
+        """Return the result of the low-precision operation on the rounded shadows; its own values where that fails."""
         plain = [asarray(plain_array_of(part)) if plain_array_of(part) is not None else part for part in parts]
         try:
             rounded = low(*self.engine.rounded(arguments), **self.engine.rounded(options))
@@ -284,7 +284,7 @@ class Operations:
             self.recorder.note_event("flip", name, site, changed, exact.size)
 
     def take_element(self, array: ShadowArray, key: Any) -> Any:
-        """Return one element as a scalar with its shadow. It is no operation of its own."""
+        """Return one element as a scalar with its shadow. It is not an operation of its own."""
         given = array.view_plain()
         part = self.values.low(array)[key]
         element = asarray(plain_array_of(part))

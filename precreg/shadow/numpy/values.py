@@ -27,7 +27,7 @@ class Values:
         return self.memories.wide_of(dtype)
 
     def low(self, value: Any) -> Any:
-        """Return what a plain run has: an array, a numpy scalar, or a simulated array."""
+        """Return the value of a plain run: an array, a numpy scalar, or a simulated array."""
         kind = type(value)
         if kind is ShadowArray:
             return self._simulated(value) if value.is_simulated else value.view_plain()

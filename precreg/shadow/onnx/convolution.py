@@ -36,7 +36,7 @@ class Steps(NamedTuple):
             )
 
     def result_sizes(self, sizes: tuple[int, ...], *, ceil: bool = False) -> tuple[int, ...]:
-        """Return the spatial sizes of the result for those of the input."""
+        """Return the spatial sizes of the result for the input's."""
         return tuple(self._result_size(axis, size, ceil=ceil) for axis, size in enumerate(sizes))
 
     def _result_size(self, axis: int, size: int, *, ceil: bool) -> int:

@@ -189,7 +189,7 @@ class ExactNodes:
         return [to_wide(each, self._dtype) for each in found]
 
     def _taken(self, place: int, given: Mapping[str, Any], wide: Mapping[str, Wide]) -> list[Wide]:
-        """Compute a node that moves numbers from the places that it moves: 0 stands for a number that it creates."""
+        """Compute a node that moves numbers from the places that it moves: 0 means a number that it creates."""
         names = [name for name in wide if wide[name].value.dtype.kind == "f"]
         ends = np.cumsum([1, *(wide[name].value.size for name in names)])
         numbered = {

@@ -60,7 +60,7 @@ def _fused_matmul(attributes: Attributes, a: Wide, b: Wide) -> Wide:
 
 
 def _operand(attributes: Attributes, x: Wide, name: str) -> Wide:
-    """Return an operand of FusedMatMul. With transBatch its first axis is that of the rows, before those of stacks."""
+    """Return an operand of FusedMatMul. With transBatch the axis of the rows comes first, before the axes of stacks."""
     if attributes.get(f"transBatch{name}"):
         x = x.transpose([*range(1, x.ndim - 1), 0, x.ndim - 1])
     return x.swap_last() if attributes.get(f"trans{name}") and x.ndim > 1 else x
@@ -142,7 +142,7 @@ def _attend(q: Wide, k: Wide, v: Wide, scale: float, bias: Wide | Array | None, 
 
 
 def _mask(mask: Wide, value: float) -> Array:
-    """Return what a mask of 1 for known places adds to the scores (batch, heads, steps, known)."""
+    """Return the addend of the scores for a mask of 1 for known places (batch, heads, steps, known)."""
     if mask.ndim not in (2, 3):
         raise NotImplementedError(f"a mask of {mask.ndim} axes")
     given = mask.value[:, None, None, :] if mask.ndim == 2 else mask.value[:, None]

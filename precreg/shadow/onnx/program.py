@@ -37,7 +37,7 @@ _BLOCKS = "com.microsoft.nchwc"
 
 
 class ProgramNode(NamedTuple):
-    """One node of a program, its attributes, and all names that it reads, those of its subgraphs included."""
+    """One node of a program, its attributes, and all names that it reads, also in its subgraphs."""
 
     proto: Any
     attributes: dict[str, Any]
@@ -106,7 +106,7 @@ class Program:
         return self.run_nodes(nodes, {name: self.value(name, values) for name in self.needs(window)})
 
     def run_nodes(self, nodes: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all values that some nodes make from values by name; weights are those of the program."""
+        """Return all values that some nodes make from values by name, with the weights of the program."""
         session = self._session(nodes, given)
         return session_values(session, {name: value for name, value in given.items() if name not in self.weights})
 
@@ -181,12 +181,12 @@ def block_size() -> int:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_BLOCKS, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     made = session_values(window_session(model.SerializeToString(), {}, Path()), {"x": x})["y"]
-    # The second pixel of the first channel stands behind all first pixels of its block.
+    # The second pixel of the first channel follows all first pixels of its block.
     return int(np.flatnonzero(made.reshape(-1) == 1)[0])
 
 
 def _weight(tensor: Any, folder: Path) -> Any:
-    """Return a weight: one in the file beside the program is a map of the file, so that no copy is held."""
+    """Return a weight: one in the file beside the program is a map of the file, so that it needs no copy."""
     onnx = onnx_package()
     if tensor.data_location != _EXTERNAL:
         return onnx.numpy_helper.to_array(tensor)
@@ -206,7 +206,7 @@ def _attribute(attribute: Any) -> Any:
 
 
 class _Origins:
-    """The places of the nodes of a model as it was written, by their names and those of their outputs."""
+    """The places of the nodes of a model as it was written, by the names of nodes and outputs."""
 
     def __init__(self, original: Any) -> None:
         nodes = [*original.graph.node]
@@ -214,7 +214,7 @@ class _Origins:
         self._by_output = {name: node for node in nodes for name in node.output if name}
 
     def site(self, node: Any) -> Site:
-        """Return the place of a node of the program, from the node of the model that it stands for."""
+        """Return the place of a node of the program, from the node of the model that it represents."""
         name = node.name or next((name for name in node.output if name), "")
         origin = next((found for tensor in node.output if (found := self._by_output.get(tensor))), None)
         origin = origin or self._by_name.get(name) or self._by_prefix(name)

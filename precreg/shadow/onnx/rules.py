@@ -91,7 +91,7 @@ def _elu(attributes: Attributes, x: Wide) -> Wide:
 
 
 def _selu(attributes: Attributes, x: Wide) -> Wide:
-    # The defaults of the operator are the float32 numbers next to those of the paper.
+    # The defaults of the operator are the float32 numbers next to the paper's.
     alpha = float(attributes.get("alpha", np.float32(1.67326319217681884765625)))
     gamma = float(attributes.get("gamma", np.float32(1.05070102214813232421875)))
     return gamma * _leaky(x, alpha * (x.minimum(0.0).exp() - 1.0))

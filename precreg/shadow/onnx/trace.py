@@ -66,7 +66,7 @@ class _Deployed(NamedTuple):
     feeds: dict[str, Any]
     found: dict[str, Any]
     facts: dict[str, str]
-    # Turns the outputs into arrays with names: those of a backend test may be texts or absent.
+    # Turns the outputs into arrays with names: a backend test may have texts or absent outputs.
     name: Callable[[Mapping[str, Any]], dict[str, NDArray[Any]]]
 
 
@@ -310,7 +310,7 @@ class _Run:
         return [to_wide(found.get(name), self._dtype) for name in node.proto.output]
 
     def _keep(self, place: int, actual: Sequence[Any], exact: _Exact, number: int) -> None:
-        """Keep the shadows of the outputs. Integers and truth values are those of the run, and other ones are flips."""
+        """Keep the shadows of the outputs. Integers and truth values must equal the run's; different ones are flips."""
         node = self._program.nodes[place]
         outputs = [*node.proto.output]
         for name, value, shadow in zip(outputs, actual, [*exact.total, *[None] * len(outputs)], strict=False):

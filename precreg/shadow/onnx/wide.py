@@ -231,7 +231,7 @@ def wide(value: Operand) -> Wide:
 
 
 def choose(mask: Array, first: Operand, second: Operand) -> Wide:
-    """Return the elements of the first value where the mask is true, and of the second one elsewhere."""
+    """Return the elements of the first value where the mask is true, and of the second one otherwise."""
     a, b = wide(first), wide(second)
     found = np.where(mask, a.value, b.value)
     return _broadcast(found, (a, lambda g: np.where(mask, g, 0)), (b, lambda g: np.where(mask, 0, g)))

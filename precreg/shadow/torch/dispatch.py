@@ -342,7 +342,7 @@ class ShadowMode(TorchDispatchMode):  # type: ignore[misc]
         exact: Exact,
         noise: float,
     ) -> None:
-        """Measure the errors of the results, and record the operation with those of the worst one."""
+        """Measure the errors of the results, and record the operation with the errors of the worst one."""
         note: OperationNote = "not_shadowed" if exact.reason else "moved" if _moves(call, results) else ""
         if exact.reason:
             self._recorder.note_event("not_shadowed", call.facts.name, place.site, detail=exact.reason)

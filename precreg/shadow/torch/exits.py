@@ -49,7 +49,7 @@ class ArrayShadows(Protocol):
 class Exits:
     """Watch these ways out inside a `with` block. An array that becomes an output has the tensor's shadow.
 
-    With `arrays` shadows go along: those of tensors into arrays, and back.
+    With `arrays` shadows go along, from tensors into arrays and back.
     """
 
     def __init__(self, recorder: EventNotes, twins: Twins, arrays: ArrayShadows | None = None) -> None:

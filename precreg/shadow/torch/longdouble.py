@@ -66,7 +66,7 @@ def long_constant(facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def compute_long(form: Form, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], wide: dict[int, Any]) -> Any:
-    """Return the results of a form on longdouble values, which stand for the tensors of the call by id."""
+    """Return the results of a form on longdouble values, which replace the tensors of the call by id."""
 
     def widen(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
@@ -84,7 +84,7 @@ def _move(func: Any, facts: Facts) -> Form:
     def move(given: dict[str, Any]) -> Any:
         high = map_leaves(_high, given)
         low = map_leaves(_low, given)
-        # A number for the border is exact, and stands in one of both.
+        # A number for the border is exact, and is in one of both.
         low.update({"value": 0.0} if "value" in low else {})
         return func(**high).numpy().astype(np.longdouble) + func(**low).numpy()
 
@@ -229,7 +229,7 @@ def _count_of_windows(given: Mapping[str, Any]) -> float:
 
 def _convolution(given: dict[str, Any]) -> Any:
     x, weight, groups, count = given["input"], given["weight"], given["groups"], given["weight"].ndim - 2
-    # One number may stand for all directions.
+    # One number may apply to all directions.
     stride, padding, dilation = ((list(given[name]) * count)[:count] for name in ("stride", "padding", "dilation"))
     x = np.pad(x, [(0, 0)] * (x.ndim - count) + [(each, each) for each in padding])
     reach = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], dilation, strict=True)]
@@ -267,7 +267,7 @@ def _gauss(x: Any) -> Any:
 
 
 def _erfc(x: Any, gauss: Any = None) -> Any:
-    """Return 1 - erf(x) by a series near 0, and by a continued fraction elsewhere (Abramowitz & Stegun 7.1)."""
+    """Return 1 - erf(x) by a series near 0, and by a continued fraction otherwise (Abramowitz & Stegun 7.1)."""
     size = np.abs(x)
     far = np.maximum(size, _MIDDLE)
     fraction = far

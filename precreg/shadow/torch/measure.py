@@ -30,7 +30,7 @@ class OpResult(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The errors of one result. `own_errors` are the elements of the own error, if they were asked for.
+    """The errors of one result. `own_errors` are the elements of the own error, if requested.
 
     `range` is the range of the low-precision values, if it was measured with them, and `own_norm` the 2-norm of the own
     error.
@@ -233,7 +233,7 @@ def _limits(dtype: Any) -> tuple[float, float]:
 
 
 def _zeros_and_least(sizes: Any) -> tuple[int, float]:
-    """Return the number of zeros and the least other size; infinity if there is none."""
+    """Return the number of zeros and the least other size, or infinity."""
     # Sizes are in the order of their bits. Operations on floating numbers and masks take 15 times as long.
     bits = sizes.view(_BITS[sizes.element_size()])
     none = torch.iinfo(bits.dtype).max

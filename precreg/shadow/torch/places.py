@@ -20,7 +20,7 @@ from precreg.shadow.recorder import Recorder
 from precreg.shadow.site import user_site
 from precreg.types import Phase, Site
 
-# The frame of torch that starts a backward pass, and that of a function of torch.compile.
+# The frames of torch that start a backward pass, and a function of torch.compile.
 _BACKWARD = (os.path.join("torch", "autograd", "graph.py"), "_engine_run_backward")
 _COMPILED = (os.path.join("torch", "_dynamo", "eval_frame.py"), "compile_wrapper")
 

@@ -25,7 +25,7 @@ class Exact(NamedTuple):
 def compute_exact(
     func: Any, facts: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], wide: dict[int, Any], low: Any
 ) -> Exact:
-    """Return the results of an operation on float64 values, which stand for the tensors of the call by id.
+    """Return the results of an operation on float64 values, which replace the tensors of the call by id.
 
     Written arguments are written in their float64 values. `low` has the low-precision results, whose indices, masks and
     random draws apply here, too.
@@ -331,7 +331,7 @@ def _layer_norm_backward(given: dict[str, Any]) -> Any:
 
 
 def _batch_norm(given: dict[str, Any]) -> Any:
-    """Return batch_norm and the statistics of a batch, of which torch has no derivative."""
+    """Return batch_norm and the statistics of a batch, for which torch has no derivative."""
     x, training, momentum = given["input"], given["training"], given["momentum"]
     axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
     running = [given["running_mean"], given["running_var"]]

@@ -92,7 +92,7 @@ _KEEP_FOR_BACKWARD = {
     "native_group_norm",
     "native_layer_norm",
 }
-# Numbers that they write stand for a decision, which the shadow follows.
+# Numbers that they write represent a decision, which the shadow follows.
 _DECIDE = {"_amp_foreach_non_finite_check_and_unscale_": ("found_inf",)}
 # torch computes their second derivative with respect to the input, and counts the way through these statistics there.
 _STATISTICS = {"native_group_norm_backward": ("mean", "rstd")}

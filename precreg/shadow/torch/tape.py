@@ -60,7 +60,7 @@ class _Region(NamedTuple):
 
 
 class _Slot:
-    """The place of a tensor among the reads of an operation. Arguments are nested tuples, so it is none."""
+    """The place of a tensor among the reads of an operation. Arguments are nested tuples, so it is not a tuple."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -109,7 +109,7 @@ class Reads(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A result: its place among the results, or that of the input that was written; its own error if it is known."""
+    """A result: its place among the results, or the place of the written input; its own error if it is known."""
 
     region: _Region
     at: int | None
@@ -277,7 +277,7 @@ class _Back:
             region.view(flat).add_(gradient)
 
     def pass_entry(self, entry: _Entry) -> None:
-        """Take the gradients of an operation's results, and add those of its inputs."""
+        """Take the gradients of an operation's results, and add the gradients of its inputs."""
         gradients: list[Any] = []
         behind = False
         for made in entry.made:
@@ -355,7 +355,7 @@ class _Back:
                 self.add(read.region, self._finite(entry, gradient))
 
     def _finite(self, entry: _Entry, gradient: Any) -> Any:
-        """Leave out infinite derivatives, as that of a root at 0: they are the limit of no first order."""
+        """Leave out infinite derivatives, such as a root's at 0: they are the limit of no first order."""
         finite = gradient.isfinite()
         if bool(finite.all()):
             return gradient
@@ -372,7 +372,7 @@ def _product(gradient: Any, own: Any) -> Any:
 
 
 def _run(entry: _Entry, passed: Sequence[Any], *, is_first: bool) -> Any:
-    """Run an operation again on values that note its derivative; `is_first` asks for that of the first result alone."""
+    """Run an operation again on values that note its derivative; `is_first` limits it to the first result."""
 
     def leaf(value: Any) -> Any:
         if isinstance(value, _Slot):

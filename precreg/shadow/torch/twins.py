@@ -22,7 +22,7 @@ HAS_LONG = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 # The watch on ways out of the shadow replaces this method later, and costs time.
 _AS_ARRAY = torch.Tensor.numpy
 
-# Each dtype of floating or complex numbers, with that of its twin.
+# Each dtype of floating or complex numbers, with its twin's dtype.
 _TWIN_DTYPES = {
     each: torch.complex128 if each.is_complex else torch.float64
     for each in vars(torch).values()

@@ -139,14 +139,14 @@ def _open_end(pid: int) -> int | None:
 
 
 def _read_piece(descriptor: int, end: _End) -> bool:
-    """Read what a stream has now; return False at its end."""
+    """Read the present bytes of a stream; return False at its end."""
     piece = os.read(descriptor, _PIECE_BYTES)
     end.add(piece)
     return bool(piece)
 
 
 def _read_rest(streams: Mapping[int, _End]) -> None:
-    """Read what the pipes hold after the program's end: a child of it may keep them open, and go on writing."""
+    """Read the bytes in the pipes after the program's end: a child of it may keep them open, and go on writing."""
     for descriptor, end in streams.items():
         os.set_blocking(descriptor, False)
         try:

@@ -39,7 +39,7 @@ KEEP_VARIABLE = "PRECREG_KEEP_FILES"
 def run_on_files(spec: dict[str, Any], call: Call) -> Outputs:
     """Run a program on files of the inputs in a fresh folder, and return the arrays of the files that it wrote.
 
-    The duration is that of the program alone. Raises UserError (program-failed, build-failed, missing-program,
+    The duration covers the program alone. Raises UserError (program-failed, build-failed, missing-program,
     unknown-placeholder, bad-value, bad-program-output, bad-array-file, bad-safetensors-file, outside-project).
     """
     places = tree_values(call.directory, call.project)

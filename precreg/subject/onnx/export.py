@@ -41,6 +41,6 @@ def export_nodes(model: Path, names: Sequence[str], inputs: dict[str, NDArray[An
         project = folder
     spec: dict[str, Any] = {"model": relpath(model.resolve(), folder)}
     if names:
-        # A name may be that of an output, which is the tensor of a node, too.
+        # A name may belong to an output, which is the tensor of a node, too.
         spec |= {"nodes": list(names), "outputs": []}
     return run_model(spec, Call(inputs, {}, folder, project)).arrays

@@ -59,7 +59,7 @@ def with_mixed_nodes(model: ModelFile, spec: Mapping[str, Any]) -> ModelFile:
     nodes = _Mixed(parsed.graph, types, kept, rounds=spec.get(ROUND_NODES, False)).nodes()
     parsed.graph.ClearField("node")
     parsed.graph.node.extend(nodes)
-    # Inferred types of the values before would contradict those of now.
+    # Inferred types of earlier values would contradict the present types.
     parsed.graph.ClearField("value_info")
     return model._replace(content=parsed.SerializeToString())
 
@@ -93,7 +93,7 @@ def node_groups(model: ModelFile) -> dict[str, NodeGroup]:
 
 
 def node_name(node: Any) -> str:
-    """Return the name of a node, or that of its first result."""
+    """Return the name of a node, or of its first result."""
     return str(node.name or next((name for name in node.output if name), ""))
 
 

@@ -216,7 +216,7 @@ def _moved(value: Any, step: float, *, whole: bool = False) -> Any:
 
 
 def _is_rough(at: Any, near: Any, far: Any) -> bool:
-    """Return whether many results at three equal steps lie farther from a line than those of a smooth function."""
+    """Return whether many results at three equal steps lie farther from a line than a smooth function's."""
     arrays = [at, near, far]
     if any(isinstance(each, list) or _dtype(each) != np.float64 or np.shape(each) != np.shape(at) for each in arrays):
         return False

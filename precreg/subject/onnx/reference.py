@@ -146,7 +146,7 @@ def _bind_wide(reference: _Reference, call: Call) -> dict[str, Any]:
             raise UserError("bad-model-inputs", message, file=reference.file.name)
         array = np.asarray(given[name])
         dtype = element_dtype(BY_NUMBER[tensor.elem_type])
-        # What a longdouble has beyond float64 is no part of a float64 input.
+        # The extra bits of a longdouble are not part of a float64 input.
         array = array.astype(dtype) if array.dtype == np.longdouble else array
         bound[name] = convert_exactly(array, dtype, name, reference.file.name)
         require_shape(name, array.shape, _dimensions(tensor), reference.file.name, sizes)

@@ -139,7 +139,7 @@ def make_session(model: ModelFile, options: Mapping[str, Any], saved: Path | Non
     ort = runtime()
     providers = provider_list(options)
     settings = ort.SessionOptions()
-    # Errors are raised as well; what is printed would repeat them.
+    # Errors are raised as well; printed text would repeat them.
     settings.log_severity_level = _ONLY_FATAL
     settings.intra_op_num_threads = settings.inter_op_num_threads = options.get("threads", 1)
     # Threads that wait would spin, and take the processors of other workers.
@@ -353,7 +353,7 @@ def require_shape(
 
     Raises UserError: bad-model-inputs.
     """
-    # ONNX Runtime gives no dimensions for a scalar and for an unknown rank alike, and checks scalars itself.
+    # ONNX Runtime gives no dimensions for a scalar or for an unknown rank, and checks scalars itself.
     if not wanted:
         return
     expected = "×".join(str(size) if size is not None else "?" for size in wanted)
@@ -371,5 +371,5 @@ def require_shape(
 
 
 def note_model_use() -> None:
-    """Attribute what the import of ONNX Runtime changed to the present case."""
+    """Attribute the changes by the import of ONNX Runtime to the present case."""
     note_use(IMPORT_KEY)

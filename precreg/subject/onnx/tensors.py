@@ -135,7 +135,7 @@ def from_runtime(value: Any) -> NDArray[Any]:
 
 
 def pack_elements(array: NDArray[Any], bits: int) -> bytes:
-    """Return the elements of an array in C order; those of 4 or 2 bits share bytes, the first in the lowest bits."""
+    """Return the elements of an array in C order; elements of 4 or 2 bits share bytes, the first in the lowest bits."""
     content = np.ascontiguousarray(array)
     if bits >= 8:
         return content.tobytes()

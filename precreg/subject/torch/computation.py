@@ -65,7 +65,7 @@ def run_prepared(spec: dict[str, Any], call: Call) -> Iterator[tuple[Any, Callab
 
 @contextmanager
 def _place(spec: dict[str, Any], call: Call) -> Iterator[tuple[Built, Any]]:
-    """Give what a specification names and its device, with the settings of the specification inside."""
+    """Give the object of a specification and its device, with the settings of the specification inside."""
     space = enter_module_space(call.directory, call.project)
     try:
         with SurroundingsRestored(), settings_of(spec), _clear_errors(spec):

@@ -1,6 +1,6 @@
 """Which gradients does a backward pass give, and how are those of many parameters grouped?
 
-The gradients are those of sum(output * cotangent). The cotangents are fixed numbers that every format of torch holds
+The gradients belong to sum(output * cotangent). The cotangents are fixed numbers that every format of torch holds
 exactly, so that a float64 reference computes the same sum. A plain sum would hide faults: that of a softmax is 1.
 """
 

@@ -34,7 +34,7 @@ def _is_available(kind: str, backend: Any) -> bool:
 
 
 def wait_for(device: Any) -> None:
-    """Wait until the hardware has done all that was asked for: calls return before it."""
+    """Wait until the hardware has finished all work: calls return before it."""
     if device.type != "cpu":
         getattr(torch, device.type).synchronize()
 

@@ -118,7 +118,7 @@ class _Boundary:
 
 
 class _Conversion(NamedTuple):
-    """Convert floating tensors: narrower ones up, or those of the source's dtype down."""
+    """Convert floating tensors: narrower ones up, or tensors of the source's dtype down."""
 
     source: Any
     target: Any

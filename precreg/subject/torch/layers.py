@@ -21,7 +21,7 @@ from precreg.subject.torch.layer_names import (
 
 
 def run_layers(spec: dict[str, Any], call: Call, patterns: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the outputs of the layers that match the patterns, in the order of execution, and those of the module.
+    """Return the outputs of the layers that match the patterns, in the order of execution, and the module's outputs.
 
     An output has the name of its layer. A layer that runs several times has its calls counted from 0, and one that
     returns several tensors has their names after its own.

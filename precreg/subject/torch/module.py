@@ -29,7 +29,7 @@ from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.weights import load_weights
 from precreg.subject.torch.widening import widen_module
 
-# Modules that stay in memory: those of a suite's cases, and not those of a whole project.
+# Modules that stay in memory: enough for a suite's cases, not for a whole project.
 _KEPT = 4
 
 
@@ -57,7 +57,7 @@ _built: OrderedDict[str, Built] = OrderedDict()
 
 
 def built_module(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
-    """Return what a specification names; the names of the call's arguments distinguish functions and factories.
+    """Return the object of a specification; the names of the call's arguments distinguish functions and factories.
 
     Raises UserError: missing-module, missing-function, bad-outputs, bad-weights.
     """

@@ -55,7 +55,7 @@ _CUBLAS = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 @contextmanager
 def settings_of(spec: dict[str, Any]) -> Iterator[None]:
-    """Compute with the usual settings of torch and those of a specification inside, and put all back afterwards."""
+    """Compute with the usual settings of torch and of a specification inside, and put all back afterwards."""
     values = [switch.get() for switch in _SWITCHES]
     threads, device, states = torch.get_num_threads(), torch.get_default_device(), _random_states()
     try:
@@ -95,9 +95,9 @@ def _apply(spec: dict[str, Any]) -> None:
 
 
 def seed_generators(spec: dict[str, Any], seed: int | None = None) -> None:
-    """Seed the generators of torch, and those of Python and numpy, which modules use for weights.
+    """Seed the generators of torch, Python and numpy, which modules use for weights.
 
-    The seed is that of the specification, or the given one.
+    The seed comes from the specification, or is the given one.
     """
     seed = spec.get("seed", 0) if seed is None else seed
     if "on" in spec or torch.cuda.is_initialized():

@@ -50,7 +50,7 @@ class CallRange(NamedTuple):
     @property
     def scores(self) -> tuple[float, float, float, float]:
         """Return a number for each way to be extreme; more is more extreme."""
-        # Without a number that is not 0 there is no smallest one.
+        # Without a number that is not 0 no smallest one exists.
         return self.largest, -self.smallest if self.smallest else -np.inf, self.zeros, self.non_finite
 
 
@@ -142,7 +142,7 @@ class CallStore:
         return key
 
     def keep(self, key: tuple[Any, ...], call: CapturedCall) -> None:
-        """Keep a call under the key that `place_for` gave it, in place of another one if there is no room."""
+        """Keep a call under the key that `place_for` gave it, in place of another one if the store is full."""
         found = range_of([*call.inputs.values()])
         if key in self._kept:
             self.alike += 1
@@ -178,7 +178,7 @@ class CallStore:
         return key in self._best({**self._ranges, _NEW: found})
 
     def _place_of(self, key: tuple[Any, ...], found: CallRange) -> tuple[Any, ...] | None:
-        """Return the key of the kept call that a new one takes the place of when there is no room; None if it may not.
+        """Return the key of the kept call that a new one replaces when the store is full; None if it may not.
 
         An extreme call takes the place of the latest one that is not extreme. A call with other shapes, dtypes or
         parameters than all kept ones takes the place of the latest of those that differ in their ranges alone.

@@ -243,7 +243,7 @@ def _read_file(options: File, spec: InputSpec, directory: Path, project: Path) -
 
 def _read_array(path: Path, shown: str, key: str | None, spec: InputSpec) -> Array:
     if path.suffix == RAW:
-        # A raw file does not say what it holds, so it has the dtype and the shape of the input.
+        # A raw file has no header, so it has the dtype and the shape of the input.
         return read_single(path, shown, spec.dtype, spec.shape)
     if key is None:
         return read_single(path, shown)

@@ -227,7 +227,7 @@ def _parse_dtype(value: Any) -> str:
     raise UserError("unknown-dtype", message, hint=name_hint(str(value), DTYPE_NAMES, "dtype: "))
 
 
-# What to write for a distribution; docs/suites.md has all options.
+# Examples of distributions; docs/suites.md has all options.
 DISTRIBUTION_EXAMPLES: dict[str, str] = {
     "normal": "{mean: 0, std: 1}",
     "uniform": "{low: 0, high: 1}",

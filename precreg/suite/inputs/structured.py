@@ -69,7 +69,7 @@ class Sorted(RealArray, frozen=True):
 
 
 class Sparse(DistributionOptions, frozen=True):
-    """Draw normal numbers at a share of the positions, chosen at random, and zeros elsewhere."""
+    """Draw normal numbers at a share of the positions, chosen at random, and zeros at the others."""
 
     density: float = 0.1
     std: float = 1.0

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from precreg.subject import Argument, GraphInput, TargetFacts, TorchLayer
 
-# Two sizes of a dimension: an ordinary one, and one that is no multiple of a vector or a block. Dimensions differ, so
-# that a guess with exchanged axes fails. A guess takes milliseconds with these sizes in most functions.
+# Two sizes of a dimension: an ordinary one, and one that is not a multiple of a vector or a block. Dimensions differ,
+# so that a guess with exchanged axes fails. A guess takes milliseconds with these sizes in most functions.
 _SIZES = {
     "n": (256, 37),
     "rows": (48, 5),
@@ -148,7 +148,7 @@ def _split_arguments(arguments: Sequence[Argument], doc: str) -> tuple[list[str]
 
 
 def _number_of(argument: Argument) -> Any:
-    """Return a value for an argument that is no array; None for one that may be."""
+    """Return a value for an argument that is not an array; None if it may be an array."""
     note, name = argument.annotation.strip("'\""), argument.name.lower()
     if "rray" in note or "ensor" in note:
         return None
@@ -216,7 +216,7 @@ def _layer_guesses(layer: TorchLayer, arrays: list[str], params: dict[str, Any])
 
 
 def _patterns(arrays: list[str]) -> Iterator[list[tuple[str | int, ...]]]:
-    """Yield shapes for all arrays, from those of most functions to those of few."""
+    """Yield shapes for all arrays, the most common first."""
     n = len(arrays)
     matrix: tuple[str | int, ...] = ("rows", "columns")
     yield [matrix] * n

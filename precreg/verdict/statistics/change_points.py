@@ -47,7 +47,7 @@ STEP_BIAS = (2.5, 10.0)
 # The correction is limited to this factor, because its denominator is 0 for ten values.
 MAX_BIAS_FACTOR = 2.5
 
-# The latest runs that show whether the noise has grown, and the growth that their estimate may have by chance.
+# The latest runs that show whether the noise has grown, and the growth that their estimate may have at random.
 LATE_RUNS = 15
 CHANCE_GROWTH = 1.5
 
@@ -201,7 +201,7 @@ def jump_test(values: Sequence[float], last: int) -> RiseTest:
 
 
 def late_growth(values: Sequence[float]) -> float:
-    """Return the noise of the latest values over that of all; 1 for a short row, and if there is no noise."""
+    """Return the noise of the latest values over the noise of all; 1 for a short row, and without noise."""
     whole = noise_sigma(values)
     return noise_sigma(values[-LATE_RUNS:]) / whole if whole and len(values) > LATE_RUNS else 1.0
 
@@ -255,7 +255,7 @@ def correlation_factor(values: Sequence[float]) -> float:
 
 
 def lag_correlation(values: Sequence[float]) -> float:
-    """Return the correlation r of neighbours that the correlation factor stands for."""
+    """Return the correlation r of neighbours that gives the correlation factor."""
     inflation = correlation_factor(values) ** 2
     return (inflation - 1) / (inflation + 1)
 
@@ -309,7 +309,7 @@ def variance_inflation(residuals: Sequence[float], bias: tuple[float, float]) ->
     centre = fmean(residuals)
     about = [residual - centre for residual in residuals]
     energy = sum(residual**2 for residual in about)
-    # Rounding of an exact line is no noise.
+    # Rounding of an exact line is not noise.
     if energy <= len(about) * (1e-12 * max(1.0, abs(centre))) ** 2:
         return 1.0
     lagged = sum(earlier * later for earlier, later in pairwise(about)) / energy

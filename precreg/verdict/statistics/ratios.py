@@ -409,7 +409,7 @@ def _typical_ratio(found: ErrorRatio, measure: Measure, samples: Sequence[Sample
     value = next(each[0] for each, error in zip(estimates, errors, strict=True) if error is spread)
     tests = TESTS_PER_OUTPUT * (1 if metric.by_groups else RARE_TESTS)
     ratio = make_error_ratio(found.output, found.metric, value, spread, tests)
-    # However alike the groups are, their signs alone agree by chance with this probability.
+    # The signs of similar groups agree with this probability under H0.
     return replace(ratio, p_value=max(ratio.p_value, 0.5**changed), typical=True)
 
 

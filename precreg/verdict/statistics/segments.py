@@ -143,7 +143,7 @@ def _running_medians(values: Row, width: int) -> Row:
 def _lag_correlation(values: Row) -> float:
     """Return the correlation r of neighbours that fits the differences best.
 
-    Of an AR(1) process values at lag k differ with a variance of (1 - r^k) / (1 - r) times that of neighbours. Few
+    Of an AR(1) process values at lag k differ with (1 - r^k) / (1 - r) times the variance of neighbours. Few
     differences are across a step, so no fit of the levels is needed.
     """
     import numpy as np

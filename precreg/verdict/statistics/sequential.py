@@ -53,7 +53,7 @@ def log_ratio(new: float, old: float) -> float:
 
 
 def relative_bias(bias: float, mean_abs_error: float) -> float:
-    """Return a bias in units of the mean |d| of both versions, at most 2 in size; 0 where it is no number."""
+    """Return a bias in units of the mean |d| of both versions, at most 2 in size; 0 where it is not a number."""
     found = bias / mean_abs_error if mean_abs_error else 0.0
     return 0.0 if isnan(found) else found
 
@@ -97,7 +97,7 @@ def p_by_signs(values: Sequence[float], limit: float) -> float:
 
 
 def p_bias_grew(new: Sequence[float], old: Sequence[float], limit: float) -> float:
-    """Return the p-value of H0: the size of the new bias is at most that of the old one plus `limit`.
+    """Return the p-value of H0: the size of the new bias is at most the size of the old one plus `limit`.
 
     For either sign of the new bias, both |new| > old + limit and |new| > -old + limit must hold, so the larger p-value
     of the two counts (an intersection-union test, Berger 1982), and two signs double it.
@@ -110,7 +110,7 @@ def p_bias_grew(new: Sequence[float], old: Sequence[float], limit: float) -> flo
 
 
 def p_mean_grew(new: Sequence[float], old: Sequence[float], growth: float) -> float:
-    """Return the p-value of H0: the mean of `new` is at most 1 + `growth` times that of `old`, values of at least 0.
+    """Return the p-value of H0: the mean of `new` is at most 1 + `growth` times the mean of `old`, for values >= 0.
 
     The t test of paired differences. It needs no logarithms, so one seed with a tiny error does not add much noise.
     """
@@ -157,7 +157,7 @@ def ratio_of_means(new: Sequence[float], old: Sequence[float], alpha: float) -> 
 
 
 def _in_common_unit(new: Sequence[float], old: Sequence[float]) -> tuple[list[float], list[float]] | None:
-    """Return both in units of their largest value, so that squares do not vanish; None if there is no such unit."""
+    """Return both in units of their largest value, so that squares do not vanish; None without such a unit."""
     unit = max(*new, *old)
     if not isfinite(unit) or unit == 0 or not all(map(isfinite, (*new, *old))):
         return None

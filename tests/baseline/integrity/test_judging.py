@@ -53,7 +53,7 @@ def test_a_worse_kernel_is_caught_by_the_baseline_of_the_base_whatever_was_accep
         "judge no growth",
         "expect a failure of some cases",
         "rename a suite",
-        "require what is not there",
+        "require a missing package or device",
         "be judged by another case's baseline",
         "draw fewer seeds",
     ],
@@ -82,7 +82,7 @@ def test_a_wrong_kernel_is_out_of_tolerance_whatever_tolerance_it_brings(project
 
 
 def test_seeds_repeats_and_requirements_are_the_bases(project):
-    for trick in ("draw fewer seeds", "repeat less often", "require what is not there"):
+    for trick in ("draw fewer seeds", "repeat less often", "require a missing package or device"):
         TRICKS[trick].done(project)
     held = next(case for case in project.bar().cases if case.id == CASE)
     assert (held.seeds, held.repeats, held.requires) == (2, 2, ())

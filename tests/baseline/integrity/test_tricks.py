@@ -206,8 +206,8 @@ TRICKS = {
     "make such baselines in the job, ignored by git": Trick(
         shaded_by_an_ignored_file, FindingKind.BASELINE_CHANGED, MEAN_ID, "comes before"
     ),
-    "forget what was accepted first": Trick(history_lost, FindingKind.HISTORY_REMOVED, CASE),
-    "make what was accepted first look worse": Trick(
+    "delete the first accepted entry": Trick(history_lost, FindingKind.HISTORY_REMOVED, CASE),
+    "make the first accepted entry look worse": Trick(
         history_altered, FindingKind.HISTORY_REMOVED, CASE, "values were removed"
     ),
     "be judged by another case's baseline": Trick(
@@ -323,12 +323,12 @@ TRICKS = {
         FindingKind.REFERENCE_CHANGED,
         MEAN_ID,
     ),
-    "change what the reference calls": Trick(
+    "change a function that the reference calls": Trick(
         in_suite("np.sum(x, axis=0) / len(x)", "mean(x)", "suites/unit/kernels.py"),
         FindingKind.REFERENCE_CHANGED,
         MEAN_ID,
     ),
-    "change what the reference imports": Trick(
+    "change a module that the reference imports": Trick(
         in_suite("astype('float64')", "astype('float16')", "suites/shared.py"), FindingKind.REFERENCE_CHANGED, MEAN_ID
     ),
     "put another module in its place": Trick(shadowed_reference, FindingKind.REFERENCE_CHANGED, MEAN_ID),
@@ -364,7 +364,7 @@ TRICKS = {
         MEAN_ID,
         "the code of its benchmark theirs:mean changed",
     ),
-    "make worse what the benchmark calls": Trick(
+    "make a function worse that the benchmark calls": Trick(
         in_suite("    return x\n", "    return x * x.dtype.type(2)\n", "suites/theirs.py"),
         FindingKind.REFERENCE_CHANGED,
         MEAN_ID,
@@ -396,7 +396,7 @@ TRICKS = {
         FindingKind.EXPECT_FAILURE_ADDED,
         CASE,
     ),
-    "promise exact bits no more": Trick(
+    "no longer promise exact bits": Trick(
         in_suite("exact: true\n", "", "suites/unit/copy.yaml"), FindingKind.EXACT_DROPPED, "unit/copy"
     ),
     "let repeats differ": Trick(
@@ -405,7 +405,7 @@ TRICKS = {
     "raise the budget": Trick(in_suite("time_ratio: 1000", "time_ratio: 9000"), FindingKind.BUDGET_LOOSENED, MEAN_ID),
     "remove the budget": Trick(in_suite("budget: {time_ratio: 1000}\n", ""), FindingKind.BUDGET_LOOSENED, MEAN_ID),
     "raise the timeout": Trick(in_suite("timeout: 60", "timeout: 600"), FindingKind.BUDGET_LOOSENED, MEAN_ID),
-    "require what is not there": Trick(
+    "require a missing package or device": Trick(
         in_suite("params: {}", "params: {}\nrequires: [device:npu]"), FindingKind.CASE_SKIPPED, MEAN_ID, "device:npu"
     ),
     "remove the tag that a job selects by": Trick(

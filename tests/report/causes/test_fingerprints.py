@@ -138,7 +138,7 @@ def test_a_cast_of_an_input_of_a_product_is_named_and_that_of_a_sum_is_not_taken
     x, y = drawn().astype(np.float32), (1 + abs(drawn(seed=1))).astype(np.float32)
     half = x.astype(np.float16).astype(np.float32)
     exact = x.astype(np.float64) * y.astype(np.float64)
-    only(said(half * y, exact), "those of rounding to float16 or tf32", "an input or a factor that passes through")
+    only(said(half * y, exact), "fit rounding to float16 or tf32", "an input or a factor that passes through")
     assert said(half @ y.T, x.astype(np.float64) @ y.T.astype(np.float64)) == []
 
 

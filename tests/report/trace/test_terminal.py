@@ -146,7 +146,7 @@ def test_losses_that_reach_no_output_are_named_as_such():
     rounded = replace(OUTPUT, rounding=ErrorSize(0.3 * EPS16), whole=ErrorSize(0.3 * EPS16))
     answer = shown(attention(outputs=(rounded,)))[2]
     assert answer.startswith("largest share: kernels.py:41 `scores = q @ k.T`, matmul: own error 870 ULP of float16")
-    assert answer.endswith("the losses inside reach no output, whose errors are those of a last rounding")
+    assert answer.endswith("the losses inside reach no output: its errors come from a last rounding")
 
 
 def test_a_sum_that_loses_a_little_each_time_is_named():
