@@ -63,6 +63,12 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option(
     "--last-failed", "--lf", is_flag=True, help="Only cases that failed or had an error in the last run's record.json."
 )
+@click.option(
+    "--failed-first",
+    "--ff",
+    is_flag=True,
+    help="All selected cases, those that failed in the last run before the others.",
+)
 @click.option("--ci/--no-ci", default=None, help="In CI a case without a baseline fails. Default: the variable CI.")
 @click.option("--require", is_flag=True, help="A case whose requirements are missing is an error, not skipped.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
@@ -125,6 +131,7 @@ def run_command(
 
     project = project_of_option(given)
     failed = _last_failed(project, others["output"]) if others.pop("last_failed") else None
+    first = _failed_before(project, others["output"]) if others.pop("failed_first") else frozenset()
     if failed == frozenset():
         click.echo("no case failed in the last run: no case to run")
         return
@@ -149,6 +156,7 @@ def run_command(
     language = others.pop("lang")
     pair, pair_base = _pair(project, others.pop("pair"), ci)
     chosen = {"ci": ci, "base": base, "changed": changed, "pair": pair, "pair_base": pair_base, **others}
+    chosen["failed_first"] = first
     request = _request(project, case_options, last_failed=failed, **chosen)
     sys.exit(run_and_report(request, every, verbosity=verbosity, language=language, output_format=output_format))
 
@@ -164,6 +172,15 @@ def _last_failed(project: Path, output: Path | None) -> frozenset[str]:
     record = read_merged_run([output or reports_folder(project)])
     failed = (Status.FAILED, Status.ERROR)
     return frozenset(result.id for result in record.results if result.verdict.status in failed)
+
+
+def _failed_before(project: Path, output: Path | None) -> frozenset[str]:
+    """Return the ids of the cases that failed in the last run; none before the first run, as in pytest."""
+    from precreg.report import find_record, reports_folder
+
+    # Any other problem of the record is an error, because the order would not be the requested one.
+    is_recorded = find_record(output or reports_folder(project)).is_file()
+    return _last_failed(project, output) if is_recorded else frozenset()
 
 
 def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
