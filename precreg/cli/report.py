@@ -31,16 +31,13 @@ if TYPE_CHECKING:
     from precreg.verdict import CasePower, PowerGap
 
 _COMPARISON_FORMATS = ("markdown", "json", "html")
+_COMPARE_EXAMPLE = "precreg report --compare reports earlier/reports"
 
 
 @click.command("report")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
-    "--compare",
-    nargs=2,
-    type=click.Path(path_type=Path),
-    metavar="CURRENT BASELINE",
-    help="Compare two runs instead: the new one, then the earlier one.",
+    "--compare", is_flag=True, help="Compare two runs instead: the first RUN is the new one, the second one is earlier."
 )
 @click.option(
     "--output",
@@ -63,7 +60,7 @@ def report_command(
     given: Path | None,
     /,
     runs: tuple[Path, ...],
-    compare: tuple[Path, Path] | None,
+    compare: bool,
     output: Path | None,
     junit_dialect: JunitDialect,
     lang: Language,
@@ -79,7 +76,8 @@ def report_command(
 
     _require_fitting_options(runs, compare, output_format)
     if compare:
-        sys.exit(compare_and_print(*compare, output_format=output_format, output=output, language=lang))
+        current, baseline = runs
+        sys.exit(compare_and_print(current, baseline, output_format=output_format, output=output, language=lang))
     record = read_merged_run(runs)
     # As after a run: a sharded job then has the same reports and the same exit code.
     written = write_reports(record, output or _folder(given), junit_dialect, lang)
@@ -88,21 +86,21 @@ def report_command(
     sys.exit(record.exit_code)
 
 
-def _require_fitting_options(runs: Sequence[Path], compare: tuple[Path, Path] | None, output_format: str) -> None:
+def _require_fitting_options(runs: Sequence[Path], compare: bool, output_format: str) -> None:
     """Refuse options that exclude each other. Raises UserError (bad-option)."""
-    if compare and runs:
-        named = ", ".join(map(str, (*compare, *runs)))
-        message = f"expected two runs to compare but got {len(runs) + 2}: {named}"
-        hint = "merge the shards of each run first: precreg report part1 part2 --output merged"
-        raise UserError("bad-option", message, hint=hint)
+    if compare and len(runs) != 2:
+        named = f": {', '.join(map(str, runs))}" if runs else ""
+        merged = "; merge the shards of each run first: precreg report part1 part2 --output merged"
+        hint = f"name the new run, then the earlier one: {_COMPARE_EXAMPLE}{merged if len(runs) > 2 else ''}"
+        raise UserError("bad-option", f"expected two runs to compare but got {len(runs)}{named}", hint=hint)
     if compare and output_format == "github":
         hint = "write --format markdown: precreg report --compare A B --format markdown >> $GITHUB_STEP_SUMMARY"
         raise UserError("bad-option", "expected a format of comparisons but got --format github", hint=hint)
-    if not compare and not runs:
-        hint = "name the folder of its reports: precreg report reports; two runs: --compare reports earlier/reports"
+    if not runs:
+        hint = f"name the folder of its reports: precreg report reports; two runs: {_COMPARE_EXAMPLE}"
         raise UserError("bad-option", "expected the record of a run but got none", hint=hint)
     if not compare and output_format in _COMPARISON_FORMATS:
-        hint = "write --compare CURRENT BASELINE, or leave the format out: precreg report reports writes all formats"
+        hint = f"compare two runs ({_COMPARE_EXAMPLE}), or leave it out: precreg report reports writes every report"
         raise UserError("bad-option", f"expected --compare beside --format {output_format}", hint=hint)
 
 
@@ -137,7 +135,7 @@ def compare_and_print(
 
     files = [find_record(path) for path in (current, baseline)]
     if files[0].exists() and files[1].exists() and files[0].samefile(files[1]):
-        hint = "name the new record, then the earlier one: precreg report --compare reports earlier/reports"
+        hint = f"name the new record, then the earlier one: {_COMPARE_EXAMPLE}"
         raise UserError("not-comparable", "expected two records but got one twice", file=str(files[0]), hint=hint)
     comparison = compare_records(*(read_merged_run([path]) for path in (current, baseline)))
     paths = ComparedPaths(*(path.as_posix() for path in (current, baseline)))

@@ -465,11 +465,10 @@ def _coloured(lines: Sequence[str], last: Sequence[str], record: RunRecord) -> l
     # The last line explains the exit code. Its colour shows the result to a reader who scrolls to the end.
     passed = "yellow" if count_unseen(record) else "green"
     colour = passed if record.exit_code == 0 else "red"
-    return [*map(coloured_line, lines), *(style(line, fg=colour, bold=True) for line in last)]
+    return [*map(_coloured_line, lines), *(style(line, fg=colour, bold=True) for line in last)]
 
 
-def coloured_line(line: str) -> str:
-    """Colour the label at the beginning of a line, if it has one."""
+def _coloured_line(line: str) -> str:
     for label, colour in _COLOURS_BY_LABEL.items():
         if line.startswith(f"{label:8} "):
             return style(line[:8], fg=colour, bold=True) + line[8:]

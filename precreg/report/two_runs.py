@@ -73,19 +73,29 @@ class BoundChange(Struct, frozen=True):
     now: float | None
 
 
+class ErrorComparison(Struct, frozen=True):
+    """The errors of a case compared with the earlier ones: significant findings, or the largest ratio within noise."""
+
+    findings: tuple[Finding, ...] = ()
+    largest: LargestRatio | None = None
+    # No statistic judges an output with other bits.
+    unjudged: bool = False
+    same_bits: bool = False
+
+
 class CasePair(Struct, frozen=True):
     """A case of two runs, and how it changed.
 
-    `judged` is the current result. Its verdict is that of the comparison if its errors grew or shrank significantly.
-    `largest` is the largest ratio of errors without a significant one.
+    `judged` is the current result. It has the verdict of the comparison if its errors grew or shrank significantly,
+    unless the case fails now and passed before: its own verdict may have a cause.
     """
 
     kind: PairKind
     before: CaseResult
     now: CaseResult
     judged: CaseResult
+    errors: ErrorComparison
     obstacle: Obstacle = ""
-    largest: LargestRatio | None = None
     bounds: tuple[BoundChange, ...] = ()
 
     @property
@@ -225,20 +235,10 @@ def _has_other_time(change: TimeChange) -> bool:
     return longer >= MIN_SECONDS and longer >= MIN_TIME_RATIO * shorter
 
 
-class _Errors(Struct, frozen=True):
-    """The comparison of a case's errors: significant findings, worst first, or the largest ratio within noise."""
-
-    findings: tuple[Finding, ...] = ()
-    largest: LargestRatio | None = None
-    # No statistic judges an output with other bits.
-    unjudged: bool = False
-    same_bits: bool = False
-
-
 def _compare_case(before: CaseResult, now: CaseResult, records: tuple[RunRecord, RunRecord], alpha: float) -> CasePair:
     """Compare a case of the current record, the first one, with its result in the baseline record."""
     obstacle = _obstacle(before, now)
-    errors = _Errors()
+    errors = ErrorComparison()
     if not obstacle:
         here, there = (
             record.environment.of_case(each.outcome.execution)
@@ -247,11 +247,10 @@ def _compare_case(before: CaseResult, now: CaseResult, records: tuple[RunRecord,
         errors = _compare_errors(before, now, here, there, alpha)
     kind = _kind(before, now, errors, obstacle)
     judged = now
-    # A case that fails now keeps its own verdict, which has a cause.
     if errors.findings and kind != "newly_failing":
         judged = replace(now, verdict=verdict_of([*errors.findings], Policy(), now.outcome.described))
     bounds = tuple(_bound_changes(before.tolerances, now.tolerances))
-    return CasePair(kind, before, now, judged, obstacle, errors.largest, bounds)
+    return CasePair(kind, before, now, judged, errors, obstacle, bounds)
 
 
 def _obstacle(before: CaseResult, now: CaseResult) -> Obstacle:
@@ -274,22 +273,22 @@ def _has_figures(result: CaseResult) -> bool:
 
 def _compare_errors(
     before: CaseResult, now: CaseResult, here: Environment, there: Environment, alpha: float
-) -> _Errors:
+) -> ErrorComparison:
     """Judge other bits as a run judges them by a baseline; the environments are those of `now` and of `before`."""
     accepted, present = before.outcome.execution.outputs, now.outcome.execution.outputs
     if accepted.keys() == present.keys() and all(digests_agree(present[name], [*accepted[name]]) for name in present):
-        return _Errors(same_bits=True)
+        return ErrorComparison(same_bits=True)
     entry = entry_from(before.outcome, there.fingerprint, "", there.facts.get("cpu", ""))
     if broken := _newly_broken(before, now, entry):
-        return _Errors(tuple(broken))
+        return ErrorComparison(tuple(broken))
     outputs = [*_evidence(before, now, entry, here, alpha)]
     worse = [found for output in outputs for found in find_regressions(output)]
     better = [found for output in outputs for found in find_improvements(output)]
     if worse or better:
-        return _Errors(tuple(worse or better))
+        return ErrorComparison(tuple(worse or better))
     if not outputs or unjudged_outputs(outputs):
-        return _Errors(unjudged=True)
-    return _Errors(largest=largest_ratio(outputs))
+        return ErrorComparison(unjudged=True)
+    return ErrorComparison(largest=largest_ratio(outputs))
 
 
 def _newly_broken(before: CaseResult, now: CaseResult, entry: BaselineEntry) -> list[Finding]:
@@ -321,7 +320,7 @@ def _is_measured(comparison: Comparison) -> bool:
     return comparison.figures is not None or bool(comparison.counts.get("finite", 0))
 
 
-def _kind(before: CaseResult, now: CaseResult, errors: _Errors, obstacle: Obstacle) -> PairKind:
+def _kind(before: CaseResult, now: CaseResult, errors: ErrorComparison, obstacle: Obstacle) -> PairKind:
     was, status = before.verdict.status, now.verdict.status
     is_failing = status is Status.FAILED
     applies: dict[PairKind, bool] = {

@@ -7,7 +7,7 @@ comparison shows the same parts, so that no two formats differ.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +28,6 @@ from precreg.report.layout import wrap_lines
 from precreg.report.page_words import say
 from precreg.report.story import describe_group_cause, describe_loss_size, short_message
 from precreg.report.summaries import escape_markdown, markdown_code
-from precreg.report.terminal import coloured_line
 from precreg.report.two_runs import CasePair, Obstacle, PairKind, RunComparison, TimeChange, TimeComparison
 from precreg.run import is_explainable
 from precreg.types import (
@@ -97,26 +96,35 @@ class ComparisonPart(NamedTuple):
 
 def describe_comparison(comparison: RunComparison) -> str:
     """Write one sentence that explains the exit code."""
-    tally = Counter(pair.kind for pair in comparison.pairs)
+    tally = Counter[str](pair.kind for pair in comparison.pairs)
+    barred = _count_barred(comparison)
     if comparison.exit_code == 1:
-        parts = [
-            f"{count_cases(tally['newly_failing'])} failed now and passed before" if tally["newly_failing"] else "",
-            f"{count_cases(tally['worse'])} significantly worse" if tally["worse"] else "",
-        ]
-        return ", ".join(filter(None, parts))
-    if comparison.exit_code == 2:
-        reasons = Counter(_OBSTACLES[pair.obstacle] for pair in comparison.of_kind("not_comparable"))
-        if comparison.missing:
-            reasons["missing now"] = len(comparison.missing)
-        counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        return f"{count_cases(reasons.total())} could not be compared: {counted}"
-    known: tuple[tuple[PairKind, str], ...] = (
-        ("same", "with the same bits"),
-        ("within_noise", "within noise"),
-        ("unjudged", "with other bits and no statistic"),
-    )
-    seen = [f"{tally[kind]} {words}" for kind, words in known if tally[kind]]
-    return f"no loss found in {count_cases(len(comparison.pairs))}{': ' if seen else ''}{', '.join(seen)}"
+        losses = (("newly_failing", "failed now and passed before"), ("worse", "significantly worse"))
+        parts = [f"{count_cases(tally[kind])} {words}" for kind, words in losses if tally[kind]]
+        return ", ".join([*parts, *([barred] if barred else [])])
+    seen = [f"{tally[kind]} {words}" for kind, words in _HARMLESS if tally[kind]]
+    return barred or f"no loss found in {count_cases(len(comparison.pairs))}: {', '.join(seen)}"
+
+
+_HARMLESS: tuple[tuple[PairKind, str], ...] = (
+    ("fixed", "passed now and failed before"),
+    ("improved", "significantly better"),
+    ("other_verdict", "with another verdict"),
+    ("same", "with the same bits"),
+    ("within_noise", "within noise"),
+    ("unjudged", "with other bits and no statistic"),
+)
+
+
+def _count_barred(comparison: RunComparison) -> str:
+    """Count the cases that could not be compared, by reason; empty without any."""
+    reasons = Counter(_OBSTACLES[pair.obstacle] for pair in comparison.of_kind("not_comparable"))
+    if comparison.missing:
+        reasons["missing now"] = len(comparison.missing)
+    if not reasons:
+        return ""
+    counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+    return f"{count_cases(reasons.total())} could not be compared ({counted})"
 
 
 def comparison_notices(comparison: RunComparison, paths: ComparedPaths) -> Iterator[str]:
@@ -212,7 +220,7 @@ def _parts_of_circumstances(comparison: RunComparison) -> Iterator[ComparisonPar
 
 def _of_times(times: TimeComparison) -> ComparisonPart:
     # Times of two processors differ in any case.
-    if not times.same_processor or not times.before:
+    if not times.same_processor or not times.changes:
         return ComparisonPart("times", 0)
     total = f"all cases: {_times(times.before, times.now)}"
     return ComparisonPart("times", len(times.changes), (), (total, *map(_time_line, times.changes)))
@@ -262,25 +270,32 @@ def render_comparison_terminal(
     head = f"precreg {comparison.current.precreg}: {count_cases(len(comparison.pairs))} in both runs"
     lines = [head, *(f"{label:8} {text}" for label, text in comparison_sides(comparison, paths))]
     lines += [f"warning  {text}" for text in comparison_notices(comparison, paths)]
-    before = {pair.id: pair.before for pair in comparison.pairs}
+    pairs = {pair.id: pair for pair in comparison.pairs}
     for part in comparison_parts(comparison):
-        lines += ["", *_terminal_part(part, before)]
-    last = f"exit {comparison.exit_code}: {describe_comparison(comparison)}"
+        lines += ["", *_terminal_part(part, pairs)]
     wrapped = wrap_lines([strip_controls(line) for line in (*lines, "")], width)
-    ending = wrap_lines([last], width)
+    last = wrap_lines([f"exit {comparison.exit_code}: {describe_comparison(comparison)}"], width)
     if colour:
-        wrapped = [*map(coloured_line, wrapped)]
-        ending = [style(line, fg="green" if comparison.exit_code == 0 else "red", bold=True) for line in ending]
-    return "\n".join([*wrapped, *ending]) + "\n"
+        ending = {0: "green", 1: "red", 2: "yellow"}[comparison.exit_code]
+        wrapped, last = [*map(_coloured, wrapped)], [style(line, fg=ending, bold=True) for line in last]
+    return "\n".join([*wrapped, *last]) + "\n"
 
 
-def _terminal_part(part: ComparisonPart, before: dict[str, CaseResult]) -> Iterator[str]:
+_COLOURS = {"FAILED": "red", "WORSE": "red", "BETTER": "green", "warning": "yellow"}
+
+
+def _coloured(line: str) -> str:
+    label, _, rest = line.partition(" ")
+    return f"{style(label, fg=_COLOURS[label], bold=True)} {rest}" if label in _COLOURS else line
+
+
+def _terminal_part(part: ComparisonPart, pairs: Mapping[str, CasePair]) -> Iterator[str]:
     yield part.title
     for group in part.groups[:MAX_TEXT_GROUPS]:
-        yield from _terminal_group(group, before[group.worst.id])
+        yield from _terminal_group(group, pairs[best_or_worst(group).id])
     if len(part.groups) > MAX_TEXT_GROUPS:
         rest = sum(len(group.results) for group in part.groups[MAX_TEXT_GROUPS:])
-        yield f"{_INDENT}and {count_cases(rest)} of {len(part.groups) - MAX_TEXT_GROUPS} more groups: --format json"
+        yield f"{_INDENT}and {count_cases(rest)} in {len(part.groups) - MAX_TEXT_GROUPS} more groups: --format json"
     yield from (f"{_INDENT}{line}" for line in part.lines[:MAX_TEXT_LINES])
     if len(part.lines) > MAX_TEXT_LINES:
         yield f"{_INDENT}and {len(part.lines) - MAX_TEXT_LINES} more: --format json"
@@ -288,22 +303,40 @@ def _terminal_part(part: ComparisonPart, before: dict[str, CaseResult]) -> Itera
         yield f"{_INDENT}{part.note}"
 
 
-def _terminal_group(group: ResultGroup, before: CaseResult) -> Iterator[str]:
-    worst, number = best_or_worst(group), len(group.results)
+_LABELS: dict[PairKind, str] = {"newly_failing": "FAILED", "worse": "WORSE", "improved": "BETTER"}
+
+
+def _terminal_group(group: ResultGroup, pair: CasePair) -> Iterator[str]:
+    shown, number = best_or_worst(group), len(group.results)
     place = f"the {'best' if _is_gain(group) else 'worst'} of {count_cases(number)}" if number > 1 else ""
-    size = describe_loss_size(measure_loss(worst))
-    label = "improved" if _is_gain(group) else "FAILED"
-    yield "   ".join(filter(None, (f"{label:8} {worst.id}", group.key.reason, ", ".join(filter(None, (place, size))))))
-    yield from (f"{_INDENT}{line}" for line in worst.verdict.message.splitlines())
-    if not _is_gain(group):
-        yield f"{_INDENT}before    {_verdict(before.verdict)}"
-    if cause := describe_group_cause(group):
-        yield f"{_INDENT}{cause}"
-    elif is_explainable(worst):
-        yield f"{_INDENT}look into precreg diagnose {quote(worst.id)}"
+    size = describe_loss_size(measure_loss(shown))
+    facts = ", ".join(filter(None, (place, size)))
+    yield "   ".join(filter(None, (f"{_LABELS[pair.kind]:8} {shown.id}", group.key.reason, facts)))
+    texts = [*shown.verdict.message.splitlines(), f"before    {_verdict(pair.before.verdict)}"]
+    texts += [f"now       {_verdict(pair.now.verdict)}"] if pair.kind != "newly_failing" else []
+    texts += [f"compared  {text}" for text in [explain_pair(pair)] if text]
+    texts += [cause] if (cause := describe_group_cause(group)) else []
+    if not cause and is_explainable(pair.now):
+        texts.append(f"look into precreg diagnose {quote(shown.id)}")
     if number > 1:
-        others = [result.name for result in group.results if result is not worst]
-        yield f"{_INDENT}others    {len(others)} more of {group.key.suite}: {list_some(others, MAX_OTHER_NAMES)}"
+        others = [result.name for result in group.results if result is not shown]
+        texts.append(f"others    {len(others)} more of {group.key.suite}: {list_some(others, MAX_OTHER_NAMES)}")
+    yield from (f"{_INDENT}{text}" for text in texts)
+
+
+def explain_pair(pair: CasePair) -> str:
+    """Write how the errors of a newly failing case compare with those of the baseline run; empty for other cases."""
+    if pair.kind != "newly_failing":
+        return ""
+    errors = pair.errors
+    if errors.same_bits:
+        return f"its bits are the same: its {'tolerance' if pair.bounds else 'baseline or its tolerance'} changed"
+    if errors.findings:
+        first = add_finding_message(errors.findings[0])
+        return f"{first.output}: {first.message}" if first.output else first.message
+    if pair.obstacle in _OBSTACLES:
+        return f"its errors cannot be compared: {_OBSTACLES[pair.obstacle]}"
+    return "no statistic judges its errors" if errors.unjudged or pair.obstacle else "its errors are within noise"
 
 
 def _is_gain(group: ResultGroup) -> bool:
@@ -419,9 +452,11 @@ def _json_pair(pair: CasePair) -> dict[str, Any]:
         found["message"] = judged.verdict.message
         found["size"] = loss_size(judged)
         found["size_of"] = measure_loss(judged).unit
-        found["findings"] = judged.verdict.findings
-    if pair.largest is not None:
-        found["largest_ratio"] = pair.largest
+        found["findings"] = [*map(add_finding_message, pair.errors.findings)]
+    if pair.kind == "newly_failing":
+        found["compared"] = explain_pair(pair)
+    if pair.errors.largest is not None:
+        found["largest_ratio"] = pair.errors.largest
     if pair.bounds:
         found["tolerances"] = pair.bounds
     return found
