@@ -131,7 +131,6 @@ def run_command(
 
     project = project_of_option(given)
     failed = _last_failed(project, others["output"]) if others.pop("last_failed") else None
-    first = _failed_before(project, others["output"]) if others.pop("failed_first") else frozenset()
     if failed == frozenset():
         click.echo("no case failed in the last run: no case to run")
         return
@@ -156,7 +155,6 @@ def run_command(
     language = others.pop("lang")
     pair, pair_base = _pair(project, others.pop("pair"), ci)
     chosen = {"ci": ci, "base": base, "changed": changed, "pair": pair, "pair_base": pair_base, **others}
-    chosen["failed_first"] = first
     request = _request(project, case_options, last_failed=failed, **chosen)
     sys.exit(run_and_report(request, every, verbosity=verbosity, language=language, output_format=output_format))
 
@@ -226,7 +224,13 @@ def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) 
 
 
 def _request(
-    project: Path, case_options: CaseOptions, *, last_failed: frozenset[str] | None, output: Path | None, **others: Any
+    project: Path,
+    case_options: CaseOptions,
+    *,
+    last_failed: frozenset[str] | None,
+    failed_first: bool,
+    output: Path | None,
+    **others: Any,
 ) -> RunRequest:
     """Return the request of a command. Raises UserError (bad-pair) for options that exclude each other."""
     from precreg.report import reports_folder
@@ -239,6 +243,7 @@ def _request(
         project=project,
         selection=Selection(tiers, suites, patterns, tags, last_failed),
         changed_since=case_options.changed_since,
+        failed_first=_failed_before(project, output) if failed_first else frozenset(),
         output=output or reports_folder(project),
         needs_journal=output is None,
         **others,

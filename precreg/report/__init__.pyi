@@ -82,9 +82,9 @@ from .trace.watched import render_breakpoint as render_breakpoint
 from .trace.watched import render_watched_value as render_watched_value
 from .two_runs import RunComparison as RunComparison
 from .two_runs import compare_records as compare_records
-from .two_runs_page import render_comparison_html as render_comparison_html
+from .two_runs_page import render_two_runs_html as render_two_runs_html
 from .two_runs_text import ComparedPaths as ComparedPaths
 from .two_runs_text import comparison_json as comparison_json
-from .two_runs_text import render_comparison_markdown as render_comparison_markdown
-from .two_runs_text import render_comparison_terminal as render_comparison_terminal
+from .two_runs_text import render_two_runs_markdown as render_two_runs_markdown
+from .two_runs_text import render_two_runs_terminal as render_two_runs_terminal
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files

@@ -33,9 +33,7 @@ MAX_PAGE_LINES = 200
 MAX_OPEN_LINES = 5
 
 
-def render_comparison_html(
-    comparison: RunComparison, paths: ComparedPaths, language: Language = DEFAULT_LANGUAGE
-) -> str:
+def render_two_runs_html(comparison: RunComparison, paths: ComparedPaths, language: Language = DEFAULT_LANGUAGE) -> str:
     """Lay out a comparison as a page, whose switch has the other languages, too."""
     sentence = describe_comparison(comparison)
     values: dict[str, Any] = {

@@ -263,7 +263,7 @@ def named_result(result: CaseResult) -> CaseResult:
     return replace(result, verdict=replace(verdict, message=message, findings=findings))
 
 
-def render_comparison_terminal(
+def render_two_runs_terminal(
     comparison: RunComparison, paths: ComparedPaths, *, width: int | None = None, colour: bool = False
 ) -> str:
     """Write a comparison for a terminal of `width` columns; None wraps nothing."""
@@ -353,7 +353,7 @@ def best_or_worst(group: ResultGroup) -> CaseResult:
     return sort_group(group)[0]
 
 
-def render_comparison_markdown(comparison: RunComparison, paths: ComparedPaths) -> str:
+def render_two_runs_markdown(comparison: RunComparison, paths: ComparedPaths) -> str:
     """Write a comparison in GitHub's and GitLab's Markdown, for a comment on a merge request."""
     sentence = describe_comparison(comparison)
     parts = [

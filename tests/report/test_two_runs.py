@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.report.two_runs import compare_records
-from precreg.report.two_runs_page import MAX_PAGE_LINES, render_comparison_html
+from precreg.report.two_runs_page import MAX_PAGE_LINES, render_two_runs_html
 from precreg.report.two_runs_text import (
     MAX_TEXT_LINES,
     ComparedPaths,
     comparison_json,
     comparison_parts,
-    render_comparison_markdown,
-    render_comparison_terminal,
+    render_two_runs_markdown,
+    render_two_runs_terminal,
 )
 from precreg.types import Environment, Reason, Status
 from tests.report.made import comparison, crashed, improved, passed, regressed, run_of, skipped, verdict
@@ -115,7 +115,7 @@ def test_new_nans_are_worse_and_old_ones_are_not():
 def test_a_case_that_cannot_be_compared_is_no_pass(now, obstacle):
     found = compared([now, passed("b")], [passed("a"), passed("b")])
     assert (found.pairs[0].kind, found.pairs[0].obstacle, found.exit_code) == ("not_comparable", obstacle, 2)
-    assert "1 case could not be compared" in render_comparison_terminal(found, PATHS).splitlines()[-1]
+    assert "1 case could not be compared" in render_two_runs_terminal(found, PATHS).splitlines()[-1]
 
 
 def test_a_case_that_is_missing_cannot_be_compared_unless_it_was_not_selected():
@@ -150,9 +150,9 @@ def test_a_forged_record_without_digests_compares_by_verdicts_alone():
 
 
 def test_swapped_runs_are_noticed_with_the_command():
-    text = render_comparison_terminal(compare_records(run_before(passed("a")), run_of(passed("a"))), PATHS)
+    text = render_two_runs_terminal(compare_records(run_before(passed("a")), run_of(passed("a"))), PATHS)
     assert "the other way round: precreg report --compare earlier/reports reports" in text
-    assert "the other way round" not in render_comparison_terminal(compared([passed("a")], [passed("a")]), PATHS)
+    assert "the other way round" not in render_two_runs_terminal(compared([passed("a")], [passed("a")]), PATHS)
 
 
 def test_environments_and_times_are_facts_without_a_judgement():
@@ -163,10 +163,10 @@ def test_environments_and_times_are_facts_without_a_judgement():
     found = compare_records(run_of(slow, environment=other), run_before(passed("a"), environment=other))
     assert [(each.before, each.now) for each in found.times.changes] == [(0.0004, 0.02)]
     assert found.exit_code == 0
-    text = render_comparison_terminal(found, PATHS)
+    text = render_two_runs_terminal(found, PATHS)
     assert "unit/row_sum/a: 0.4 ms -> 20 ms (50x)" in text
     moved = compare_records(run_of(slow, environment=other), run_before(passed("a")))
-    text = render_comparison_terminal(moved, PATHS)
+    text = render_two_runs_terminal(moved, PATHS)
     assert "numpy 2.4.6 -> 2.5.0" in text
     assert "20 ms" not in text
 
@@ -211,9 +211,9 @@ def test_every_format_has_every_part():
         "added",
     ]
     texts = [
-        render_comparison_terminal(found, PATHS),
-        render_comparison_markdown(found, PATHS),
-        render_comparison_html(found, PATHS),
+        render_two_runs_terminal(found, PATHS),
+        render_two_runs_markdown(found, PATHS),
+        render_two_runs_html(found, PATHS),
     ]
     for text in texts:
         for part in parts:
@@ -227,28 +227,28 @@ def test_every_format_has_every_part():
 
 
 def test_failures_of_one_suite_are_one_group():
-    text = render_comparison_terminal(all_parts(), PATHS)
+    text = render_two_runs_terminal(all_parts(), PATHS)
     assert "FAILED   unit/row_sum/fails   regressed   the worst of 2 cases, 4.9 x the baseline\n" in text
     assert "others    1 more of unit/row_sum: fails-too\n" in text
 
 
 def test_a_failure_with_the_same_bits_is_explained():
     failed = replace(regressed("a"), outcome=passed("a").outcome)
-    assert "compared  its bits are the same: its baseline or its tolerance changed" in render_comparison_terminal(
+    assert "compared  its bits are the same: its baseline or its tolerance changed" in render_two_runs_terminal(
         compared([failed], [passed("a")]), PATHS
     )
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_fit_the_width(width):
-    text = render_comparison_terminal(all_parts(), PATHS, width=width)
+    text = render_two_runs_terminal(all_parts(), PATHS, width=width)
     longest = max((line for line in text.splitlines()), key=len)
     # Only an id or a path may be wider, because it is copied.
     assert len(longest) <= width or len(longest.split()) <= 2
 
 
 def test_colours_change_no_word():
-    plain, coloured = (render_comparison_terminal(all_parts(), PATHS, colour=each) for each in (False, True))
+    plain, coloured = (render_two_runs_terminal(all_parts(), PATHS, colour=each) for each in (False, True))
     assert "\x1b[31m" in coloured
     assert [re.sub(r" +", " ", re.sub("\x1b\\[[0-9;]*m", "", line)) for line in coloured.splitlines()] == [
         re.sub(r" +", " ", line) for line in plain.splitlines()
@@ -264,33 +264,33 @@ def test_texts_of_records_stay_text():
         run_of(bad, project=HOSTILE), run_before(passed(HOSTILE), redefined(passed(HOSTILE + "x")), project=HOSTILE)
     )
     paths = ComparedPaths(HOSTILE, HOSTILE)
-    page = render_comparison_html(found, paths)
+    page = render_two_runs_html(found, paths)
     assert "<script>alert" not in page
     assert page.count("<script") == 2
-    markdown = render_comparison_markdown(found, paths)
+    markdown = render_two_runs_markdown(found, paths)
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown)
     inline = {child.type for token in tokens for child in token.children or ()}
     assert not inline & {"html_inline", "link_open"}
     blocks = {token.content.split(">")[0] for token in tokens if token.type == "html_block"}
     assert blocks <= {"<details", "</details"}
-    assert "\x1b" not in render_comparison_terminal(found, paths) + page + markdown
+    assert "\x1b" not in render_two_runs_terminal(found, paths) + page + markdown
 
 
 def test_very_many_cases_are_counted():
     number = 1000
     found = compared([redefined(passed(f"{i}")) for i in range(number)], [passed(f"{i}") for i in range(number)])
-    text = render_comparison_terminal(found, PATHS)
+    text = render_two_runs_terminal(found, PATHS)
     assert f"and {number - MAX_TEXT_LINES} more: --format json" in text
     assert len(text.splitlines()) < 30
-    page = render_comparison_html(found, PATHS)
+    page = render_two_runs_html(found, PATHS)
     assert f"And {number - MAX_PAGE_LINES} more;" in page
     assert len(page) < 200_000
-    assert len(render_comparison_markdown(found, PATHS)) < 10_000
+    assert len(render_two_runs_markdown(found, PATHS)) < 10_000
     assert len(json.decode(comparison_json(found, PATHS))["cases"]) == number
 
 
 def test_the_page_speaks_chinese():
-    page = render_comparison_html(all_parts(), PATHS, "zh")
+    page = render_two_runs_html(all_parts(), PATHS, "zh")
     assert '<html lang="zh">' in page
     assert "现在失败、之前通过：2" in page
     assert "显著变差：1" in page
