@@ -153,22 +153,20 @@ def _comparison_text(
 ) -> str:
     from precreg.report import (
         comparison_json,
-        render_comparison_html,
-        render_comparison_markdown,
-        render_comparison_terminal,
+        render_two_runs_html,
+        render_two_runs_markdown,
+        render_two_runs_terminal,
     )
 
     if output_format == "json":
         return comparison_json(comparison, paths)
     if output_format == "markdown":
-        return render_comparison_markdown(comparison, paths)
+        return render_two_runs_markdown(comparison, paths)
     if output_format == "html":
-        return render_comparison_html(comparison, paths, language)
+        return render_two_runs_html(comparison, paths, language)
     if to_file:
-        return render_comparison_terminal(comparison, paths)
-    return render_comparison_terminal(
-        comparison, paths, width=terminal_width(sys.stdout), colour=has_colour(sys.stdout)
-    )
+        return render_two_runs_terminal(comparison, paths)
+    return render_two_runs_terminal(comparison, paths, width=terminal_width(sys.stdout), colour=has_colour(sys.stdout))
 
 
 def _folder(given: Path | None) -> Path:
