@@ -27,7 +27,7 @@ from precreg.report.groups import ResultGroup, group_results, loss_size, measure
 from precreg.report.layout import wrap_lines
 from precreg.report.page_words import say
 from precreg.report.story import describe_group_cause, describe_loss_size, short_message
-from precreg.report.summaries import escape_markdown, markdown_code
+from precreg.report.summaries import escape_html, escape_markdown, markdown_code
 from precreg.report.two_runs import CasePair, Obstacle, PairKind, RunComparison, TimeChange, TimeComparison
 from precreg.run import is_explainable
 from precreg.types import (
@@ -382,13 +382,6 @@ def _markdown_part(part: ComparisonPart) -> Iterator[str]:
         # An empty line lets GitHub and GitLab read Markdown inside of HTML.
         listed = "\n".join([*items, *more])
         yield "\n\n".join([f"<details><summary>{escape_html(title)}</summary>", listed, *note, "</details>"])
-
-
-def escape_html(text: str) -> str:
-    """Escape text for an element of HTML, in one line."""
-    from html import escape
-
-    return escape(" ".join(strip_controls(text).split()))
 
 
 def _markdown_group(group: ResultGroup) -> str:
