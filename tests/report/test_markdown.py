@@ -27,6 +27,8 @@ from tests.report.made import (
 
 HOSTILE = ["a|b", "`a`", "``", "|`|", "<script>alert(1)</script>", "a\nb", "[a](javascript:b)", "**a**", "\\|", "&lt;"]
 
+FOLDED = re.compile(r"<details><summary>[^<]*</summary>\s*|</details>\s*")
+
 
 def cells(markdown):
     """Return the text of every cell, row by row, as a Markdown parser reads the table."""
