@@ -107,7 +107,13 @@ def _require_fitting_options(runs: Sequence[Path], compare: bool, output_format:
 @click.command("compare_with_baseline")
 @click.option("--current", required=True, type=click.Path(path_type=Path), metavar="RUN", help="The new run.")
 @click.option("--baseline", required=True, type=click.Path(path_type=Path), metavar="RUN", help="The earlier run.")
-@click.option("--format", "output_format", type=click.Choice(["text", *_COMPARISON_FORMATS]), default="text")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", *_COMPARISON_FORMATS]),
+    default="text",
+    help="Of the output. Default: text.",
+)
 @click.option("--output", type=click.Path(path_type=Path), help="A file in place of stdout.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of the HTML page.")
 @color_option

@@ -1,4 +1,4 @@
-"""docs/compare-runs.md: its command prints what the page shows, and its table has every part."""
+"""docs/compare-runs.md: its command prints the lines of the page, and its table has every part."""
 
 from typing import get_args
 
@@ -28,7 +28,7 @@ def project(tmp_path_factory):
     return project
 
 
-def test_the_command_prints_what_the_page_shows(project):
+def test_the_command_prints_the_lines_of_the_page(project):
     ((arguments, expected),) = commands(PAGE)
     done = precreg(project, *arguments.split())
     assert done.returncode == 1

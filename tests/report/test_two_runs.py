@@ -96,16 +96,16 @@ def test_the_earlier_tolerance_judges():
 
 
 def test_new_nans_are_worse_and_old_ones_are_not():
-    def spoiled(number):
+    def contaminated(number):
         result = with_errors(passed("a"), 5e-6 + number * 1e-12, 5e-6)
         rows = tuple(
             replace(row, counts={**row.counts, "nan_mismatched": number}) for row in result.outcome.comparisons
         )
         return replace(result, outcome=replace(result.outcome, comparisons=rows))
 
-    assert kinds(compared([spoiled(2)], [spoiled(0)])) == {"a": "worse"}
-    assert kinds(compared([spoiled(2)], [spoiled(1)])) == {"a": "worse"}
-    assert kinds(compared([spoiled(1)], [spoiled(2)])) == {"a": "unjudged"}
+    assert kinds(compared([contaminated(2)], [contaminated(0)])) == {"a": "worse"}
+    assert kinds(compared([contaminated(2)], [contaminated(1)])) == {"a": "worse"}
+    assert kinds(compared([contaminated(1)], [contaminated(2)])) == {"a": "unjudged"}
 
 
 @pytest.mark.parametrize(
