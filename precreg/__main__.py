@@ -21,6 +21,12 @@ def main() -> None:
         sys.exit(2)
 
 
+def compare_with_baseline() -> None:
+    """Run `precreg compare_with_baseline` with the arguments of the command line."""
+    sys.argv.insert(1, "compare_with_baseline")
+    main()
+
+
 def _run_command() -> None:
     # Editors and installers ask for the version often, so it answers before click is imported.
     if sys.argv[1:] == ["--version"]:

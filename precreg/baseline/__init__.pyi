@@ -15,6 +15,7 @@ from .cumulative import losses_elsewhere as losses_elsewhere
 from .entry import accepted_value as accepted_value
 from .entry import accepted_values as accepted_values
 from .entry import entry_from as entry_from
+from .environments import differing_facts as differing_facts
 from .environments import expected_environment as expected_environment
 from .environments import explain_baseline as explain_baseline
 from .environments import read_environment_facts as read_environment_facts

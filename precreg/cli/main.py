@@ -56,7 +56,10 @@ COMMANDS = {
         "visualize", "Draw one comparison: histogram, cumulative curve, heat map, largest and mean error."
     ),
     "bits": CommandEntry("bits", "Show a number in a format: its bits, its neighbours and its rounding error."),
-    "report": CommandEntry("report", "Make the reports again from run records, and merge shards."),
+    "report": CommandEntry("report", "Make the reports again from run records, merge shards, compare runs."),
+    "compare_with_baseline": CommandEntry(
+        "report", "Compare two runs: cases that fail now, or are significantly worse."
+    ),
     "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
     "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
     "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),

@@ -63,6 +63,12 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option(
     "--last-failed", "--lf", is_flag=True, help="Only cases that failed or had an error in the last run's record.json."
 )
+@click.option(
+    "--failed-first",
+    "--ff",
+    is_flag=True,
+    help="All selected cases, those that failed in the last run before the others.",
+)
 @click.option("--ci/--no-ci", default=None, help="In CI a case without a baseline fails. Default: the variable CI.")
 @click.option("--require", is_flag=True, help="A case whose requirements are missing is an error, not skipped.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
@@ -166,6 +172,15 @@ def _last_failed(project: Path, output: Path | None) -> frozenset[str]:
     return frozenset(result.id for result in record.results if result.verdict.status in failed)
 
 
+def _failed_before(project: Path, output: Path | None) -> frozenset[str]:
+    """Return the ids of the cases that failed in the last run; none before the first run, as in pytest."""
+    from precreg.report import find_record, reports_folder
+
+    # Any other problem of the record is an error, because the order would not be the requested one.
+    is_recorded = find_record(output or reports_folder(project)).is_file()
+    return _last_failed(project, output) if is_recorded else frozenset()
+
+
 def _pair(project: Path, pair: str, ci: bool) -> tuple[str | None, str | None]:
     """Return the pair of a request, and the commit that a merge request compares with.
 
@@ -209,7 +224,13 @@ def _read_affected(project: Path, case_options: CaseOptions, changed: Set[str]) 
 
 
 def _request(
-    project: Path, case_options: CaseOptions, *, last_failed: frozenset[str] | None, output: Path | None, **others: Any
+    project: Path,
+    case_options: CaseOptions,
+    *,
+    last_failed: frozenset[str] | None,
+    failed_first: bool,
+    output: Path | None,
+    **others: Any,
 ) -> RunRequest:
     """Return the request of a command. Raises UserError (bad-pair) for options that exclude each other."""
     from precreg.report import reports_folder
@@ -222,6 +243,7 @@ def _request(
         project=project,
         selection=Selection(tiers, suites, patterns, tags, last_failed),
         changed_since=case_options.changed_since,
+        failed_first=_failed_before(project, output) if failed_first else frozenset(),
         output=output or reports_folder(project),
         needs_journal=output is None,
         **others,

@@ -80,4 +80,11 @@ from .trace.terminal import render_trace_terminal as render_trace_terminal
 from .trace.watched import describe_unmatched as describe_unmatched
 from .trace.watched import render_breakpoint as render_breakpoint
 from .trace.watched import render_watched_value as render_watched_value
+from .two_runs import RunComparison as RunComparison
+from .two_runs import compare_records as compare_records
+from .two_runs_page import render_two_runs_html as render_two_runs_html
+from .two_runs_text import ComparedPaths as ComparedPaths
+from .two_runs_text import comparison_json as comparison_json
+from .two_runs_text import render_two_runs_markdown as render_two_runs_markdown
+from .two_runs_text import render_two_runs_terminal as render_two_runs_terminal
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -90,24 +90,26 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) -> str:
     """Lay out the whole report as one HTML document; its switch has the other languages, too."""
+    return strip_controls(render_template("report.html.j2", _page(record, language)))
+
+
+def render_template(name: str, values: Mapping[str, Any]) -> str:
+    """Fill in a template, which escapes every value."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # StrictUndefined: a misspelled name in the template fails a test, and does not leave a gap in the page.
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("report.html.j2").render(_page(record, language))
-    return strip_controls(page)
+    return environment.get_template(name).render(values)
 
 
 def _page(record: RunRecord, language: Language) -> dict[str, Any]:
-    from markupsafe import Markup
-
     results = sort_results(record.results)
     groups = _page_groups(results)
     every = [group for part in groups.values() for group in part]
     found = studies_for_html(record)
     return {
         "record": record,
-        **_PageWords(language).names(),
+        **PageWords(language).names(),
         "describe_warning": describe_warning,
         "describe_orphan": describe_orphan,
         **_head(record, groups["worse"]),
@@ -123,7 +125,7 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         **_printed(record, results),
-        "style": Markup(_joined("report.css", "run.css", "case.css", *(["studies.css"] if found else []))),
+        "style": page_style("report.css", "run.css", "case.css", *(["studies.css"] if found else [])),
         **page_script("case.js", "report.js"),
         "data": json_for_script(page_data(results, every)),
         "details": pack_details(results, diagnoses_of(record), context_of(record)),
@@ -248,7 +250,7 @@ def _printed_positions(result: CaseResult) -> list[str]:
     return format_columns(names, rows, len(rows)) if rows else []
 
 
-class _PageWords:
+class PageWords:
     """Words of the catalogue in one language, as elements and attributes that the script can translate."""
 
     def __init__(self, language: Language) -> None:
@@ -329,6 +331,13 @@ def _finding(finding: RunFinding, *, is_case: bool) -> dict[str, Any]:
 
 def _joined(*names: str) -> str:
     return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+
+
+def page_style(*names: str) -> Markup:
+    """Return style sheets as one, for the style element of a page."""
+    from markupsafe import Markup
+
+    return Markup(_joined(*names))
 
 
 def page_script(*names: str) -> dict[str, str]:

@@ -99,6 +99,26 @@ _ENGLISH: dict[str, str] = {
     "loading": "The details are loading.",
     "no_details": "This browser cannot unpack the details. Run precreg explain {case}, or open the page in a browser of"
     " 2023 or later.",
+    "two_runs": "two runs",
+    "current_run": "current run",
+    "baseline_run": "baseline run",
+    "warning_label": "warning",
+    "size_note": "Sizes are those of the current run: multiples of its tolerance, or of its accepted baseline.",
+    "worse_run_note": "Sizes are multiples of the errors in the baseline run.",
+    "more_in_json": "And {number} more; precreg report --compare ... --format json has all of them.",
+    "part_newly_failing": "Failed now and passed before: {number}",
+    "part_worse": "Significantly worse: {number}",
+    "part_not_comparable": "Could not be compared: {number}",
+    "part_missing": "In the baseline run alone: {number}",
+    "part_fixed": "Passed now and failed before: {number}",
+    "part_improved": "Significantly better: {number}",
+    "part_other_verdict": "Another verdict: {number}",
+    "part_bounds": "Changed tolerances: {number}",
+    "part_environment": "Differences of the environment: {number}",
+    "part_times": "Other times of subjects, by 1.5x or more: {number}",
+    "part_unjudged": "Other bits without a statistic: {number}",
+    "part_added": "In the current run alone: {number}",
+    "part_unselected": "Outside the selection of the current run: {number}",
 }
 
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": CHINESE}

@@ -7,8 +7,11 @@ next commands to run, then the sentence that explains the exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
+from shlex import quote
 
+from precreg.report.case_context import CaseContext, context_of, history_of, reproduce_command
 from precreg.report.causes import causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     FindingRow,
@@ -25,6 +28,7 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.groups import ResultGroup, group_results
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     describe_accelerators,
@@ -36,9 +40,10 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.significant_digits import COLUMNS, digits_rows
+from precreg.report.story import describe_group_cause, describe_loss_size, describe_since, short_message
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.run import is_explainable
 from precreg.types import (
-    CaseResult,
     Reason,
     RunFinding,
     RunRecord,
@@ -50,15 +55,16 @@ from precreg.types import (
 # A comment on a merge request is read at a glance; report.html has every row.
 MAX_MARKDOWN_ROWS = 50
 MAX_MARKDOWN_IDS = 10
+# Characters of all folded details. GitLab refuses a note of more than 1,000,000, and GitHub a summary above 1 MiB.
+MAX_DETAIL_CHARACTERS = 60_000
 _FIGURES = ("output", "metric", "current", "baseline", "ratio", "allowed")
 _HEADINGS = ("status", "case", "reason", *_FIGURES)
 
 
 def render_run_markdown(record: RunRecord) -> str:
     """Summarize a run in GitHub's and GitLab's Markdown; passed cases are counted, not listed."""
-    listed = [r for r in sort_results(record.results) if r.verdict.status is not Status.PASSED]
-    errors = _equal_errors(listed)
-    rows = [_markdown_case(each, errors.get(each.id)) for each in _represented(listed, errors)]
+    groups = _sorted_groups(record)
+    rows = [_markdown_row(group) for group in groups]
     git = f"commit {markdown_code(describe_commit(record.git))}" if record.git else "no commit"
     judged_by = markdown_code(describe_chosen_commit(record.against, record.against_revision))
     beside = markdown_code(describe_chosen_commit(record.pair, record.pair_revision))
@@ -77,8 +83,9 @@ def render_run_markdown(record: RunRecord) -> str:
     if rows:
         parts.append("\n".join([_line(_HEADINGS), "|" + "---|" * len(_HEADINGS), *rows[:MAX_MARKDOWN_ROWS]]))
     if len(rows) > MAX_MARKDOWN_ROWS:
-        parts.append(f"And {len(rows) - MAX_MARKDOWN_ROWS} more in the report.")
-    parts += [*_markdown_causes(record), *_markdown_findings(record)]
+        rest = sum(len(group.results) for group in groups[MAX_MARKDOWN_ROWS:])
+        parts.append(f"And {count_cases(rest)} more in the report.")
+    parts += [*_markdown_details(groups, record), *_markdown_causes(record), *_markdown_findings(record)]
     if better := improved_cases(record):
         parts.append(f"Improved: {_ids(better)}.")
     if bad := known_bad_cases(record):
@@ -93,29 +100,56 @@ def render_run_markdown(record: RunRecord) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _equal_errors(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
-    """Return the cases with an equal error, each group by the id of its first case; a single case makes no group.
-
-    Errors are equal if suite, reason and message are. Cases keep their order.
-    """
-    groups: dict[tuple[str, str, Reason, str], list[CaseResult]] = {}
-    for result in results:
-        if result.verdict.status is Status.ERROR:
-            key = (result.tier, result.suite, result.verdict.reason, result.verdict.message)
-            groups.setdefault(key, []).append(result)
-    return {group[0].id: group for group in groups.values() if len(group) > 1}
+def _sorted_groups(record: RunRecord) -> list[ResultGroup]:
+    """Group the cases that are not passed by reason, suite and cause, in the order of all reports."""
+    listed = [result for result in sort_results(record.results) if result.verdict.status is not Status.PASSED]
+    places = {result.id: place for place, result in enumerate(listed)}
+    return sorted(group_results(listed), key=lambda group: places[group.worst.id])
 
 
-def _represented(results: Sequence[CaseResult], groups: Mapping[str, Sequence[CaseResult]]) -> list[CaseResult]:
-    """Return the results without those that the first case of their group represents."""
-    others = {result.id for group in groups.values() for result in group[1:]}
-    return [result for result in results if result.id not in others]
+def _markdown_details(groups: Sequence[ResultGroup], record: RunRecord) -> Iterator[str]:
+    """Yield a folded part for each group of failures and errors, until they fill a comment."""
+    failed = [group for group in groups if group.key.status in (Status.FAILED, Status.ERROR)]
+    context, used, shown = context_of(record), 0, 0
+    for group in failed:
+        text = _markdown_group(group, context)
+        used += len(text)
+        if used > MAX_DETAIL_CHARACTERS:
+            break
+        shown += 1
+        yield text
+    if shown < len(failed):
+        yield f"Details of {len(failed) - shown} more groups are in the report."
 
 
-def _describe_group(group: Sequence[CaseResult]) -> str:
-    """Write the number of cases of a group, their suite and their reason."""
-    first = group[0]
-    return f"{count_cases(len(group))} of {first.tier}/{first.suite}   {first.verdict.reason}"
+def _markdown_group(group: ResultGroup, context: CaseContext) -> str:
+    """Describe a group: its worst case, how much, since when, why, and the commands that repeat and explain it."""
+    worst, key = group.worst, group.key
+    operator = f", {key.operator}" if key.operator else ""
+    size = describe_loss_size(group.loss)
+    title = f"{count_cases(len(group.results))} of {key.suite}{operator}: {key.reason}{f', {size}' if size else ''}"
+    facts = [
+        ("worst", f"{markdown_code(worst.id)}: {escape_markdown(short_message(worst))}"),
+        ("since", escape_markdown(_since(group, context))),
+        ("cause", escape_markdown(describe_group_cause(group))),
+        ("reproduce", markdown_code(reproduce_command(worst, context))),
+        ("look into", markdown_code(f"precreg diagnose {quote(worst.id)}") if is_explainable(worst) else ""),
+        ("others", _ids([result.id for result in group.results[1:]])),
+    ]
+    lines = "\n".join(f"- {label}: {text}" for label, text in facts if text)
+    # Markdown inside of HTML needs the empty lines.
+    return f"<details><summary>{escape_html(title)}</summary>\n\n{lines}\n\n</details>"
+
+
+def _since(group: ResultGroup, context: CaseContext) -> str:
+    """Write the first bad run of the history, or the commit with the better result."""
+    known = history_of(group.worst, context)
+    return (known or {}).get("sentence") or describe_since(group.worst, group.loss).removeprefix(", since ")
+
+
+def escape_html(text: str) -> str:
+    """Escape text for an element of HTML inside of Markdown, in one line."""
+    return escape(" ".join(strip_controls(text).split()))
 
 
 def escape_markdown(text: str) -> str:
@@ -209,14 +243,14 @@ def _markdown_study(study: StudyTable) -> str:
     return "\n\n".join([heading, table, *more, f"{escape_markdown(study.remark[0].upper() + study.remark[1:])}."])
 
 
-def _markdown_case(result: CaseResult, group: Sequence[CaseResult] | None = None) -> str:
-    rows = finding_rows(result.verdict, result.outcome.described)
-    # Only the worst row: several rows for one case would make the table hard to scan.
+def _markdown_row(group: ResultGroup) -> str:
+    """Write the row of a group: its worst case, with the worst of its figures alone."""
+    worst = group.worst
+    rows = finding_rows(worst.verdict, worst.outcome.described)
     figures = [escape_markdown(text) for text in _figures(rows[0])] if rows else [""] * len(_FIGURES)
-    about = (
-        f"{markdown_code(result.id)} and {len(group) - 1} more with this error" if group else markdown_code(result.id)
-    )
-    return _line([result.verdict.status, about, _reason(result.verdict), *figures])
+    others = len(group.results) - 1
+    about = f"{markdown_code(worst.id)} and {others} more" if others else markdown_code(worst.id)
+    return _line([worst.verdict.status, about, _reason(worst.verdict), *figures])
 
 
 def _figures(row: FindingRow) -> list[str]:

@@ -97,6 +97,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     changed_since: str | None = None
     # Files relative to the project: only cases that depend on one of them run. None runs all that are selected.
     changed: frozenset[str] | None = None
+    # The ids of cases that run before the others.
+    failed_first: frozenset[str] = frozenset()
     # (i, n): part i of n.
     shard: tuple[int, int] | None = None
     # A label as `detect_environment` takes it.
@@ -187,13 +189,18 @@ def run_session(
 
 
 def _select(every: list[Case], request: RunRequest) -> list[Case]:
-    """Return the cases of this shard. Raises UserError where no case is selected, unless a change selects them."""
+    """Return the cases of this shard, in the order in which they run.
+
+    Raises UserError where no case is selected, unless a change selects them.
+    """
     cases = select_cases(every, request.selection)
     if request.changed is not None:
         cases = affected_cases(cases, request.changed, request.project)
     if not cases and request.changed_since is None:
         raise no_case_error(every)
-    return cases if request.shard is None else shard_cases(cases, *request.shard)
+    mine = cases if request.shard is None else shard_cases(cases, *request.shard)
+    # Sorting keeps the order of equal keys.
+    return sorted(mine, key=lambda case: case.id not in request.failed_first)
 
 
 def _selection(request: RunRequest) -> dict[str, Any]:

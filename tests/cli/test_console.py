@@ -11,6 +11,7 @@ import termios
 
 import numpy as np
 import pytest
+from msgspec import json
 
 from tests.e2e.command import change, copy_of, environ, precreg
 from tests.e2e.test_road import BASELINE, KERNEL, NARROW, ROAD, WIDE
@@ -291,9 +292,35 @@ def test_last_failed_reads_the_record_of_the_named_folder(project):
     assert "1 failed in" in done.stdout
 
 
-def test_the_time_covers_loading_and_reports(project):
-    from msgspec import json
+def order_of(project):
+    """Return the names of the cases in the order in which the last run executed them."""
+    lines = (project / ".precreg/journal.jsonl").read_text().splitlines()
+    return [case.rpartition("/")[2] for line in lines if (case := json.decode(line).get("case"))]
 
+
+def test_failed_first_runs_every_case_in_another_order(project):
+    first = precreg(project, "run", "--jobs", "0", "--failed-first")
+    assert first.returncode == 1, first.stderr  # as without a record
+    assert order_of(project) == ["float16-8x256", "float16-16x64", "float32-8x256"]
+    path = project / "reports/record.json"
+    record = json.decode(path.read_bytes())
+    for result in record["results"]:
+        result["verdict"]["status"] = "error" if result["name"] == "float32-8x256" else "passed"
+    path.write_bytes(json.encode(record))
+    again = precreg(project, "run", "--jobs", "0", "--ff")
+    assert order_of(project) == ["float32-8x256", "float16-8x256", "float16-16x64"]
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    assert "selected" not in again.stdout
+
+
+def test_failed_first_refuses_a_damaged_record(project):
+    (project / "reports").mkdir()
+    (project / "reports/record.json").write_text("[")
+    done = precreg(project, "run", "--failed-first")
+    assert (done.returncode, "unreadable-record" in done.stderr) == (2, True)
+
+
+def test_the_time_covers_loading_and_reports(project):
     done = precreg(project, "run")
     shown = float(re.search(r" in ([0-9.]+) s\n", done.stdout)[1])
     assert shown > json.decode((project / "reports/record.json").read_bytes())["duration_s"]

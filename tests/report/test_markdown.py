@@ -1,5 +1,7 @@
 """summary.md: as GitLab's and GitHub's Markdown read it."""
 
+import re
+
 import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
@@ -25,15 +27,24 @@ from tests.report.made import (
 
 HOSTILE = ["a|b", "`a`", "``", "|`|", "<script>alert(1)</script>", "a\nb", "[a](javascript:b)", "**a**", "\\|", "&lt;"]
 
+FOLDED = re.compile(r"<details><summary>[^<]*</summary>\s*|</details>\s*")
+
 
 def cells(markdown):
     """Return the text of every cell, row by row, as a Markdown parser reads the table."""
     rows, row = [], None
     for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown):
+        if token.type == "inline":
+            assert not {child.type for child in token.children} & {"html_inline", "link_open", "strong_open"}
+        # Folded details have no other markup than these two elements and their summary.
+        assert token.type != "html_block" or re.fullmatch(
+            r"<details><summary>[^<]*</summary>\s*|</details>\s*", token.content
+        )
         if token.type == "tr_open":
             rows.append(row := [])
+        elif token.type == "table_close":
+            row = None
         elif token.type == "inline" and row is not None:
-            assert not {child.type for child in token.children} & {"html_inline", "link_open", "strong_open"}
             row.append("".join(child.content for child in token.children))
     return rows
 
@@ -61,9 +72,27 @@ def test_metric_names_stay_readable_in_the_source():
 
 
 def test_the_worst_fifty_and_a_count():
-    text = render_run_markdown(run_of(*(regressed(f"{i:03}") for i in range(60))))
+    text = render_run_markdown(run_of(*(regressed(f"{i:03}", suite=f"s{i}") for i in range(60))))
     assert text.count("| failed |") == 50
-    assert "\n\nAnd 10 more in the report.\n" in text
+    assert "\n\nAnd 10 cases more in the report.\n" in text
+
+
+def test_failures_of_one_suite_are_one_row_with_folded_details():
+    text = render_run_markdown(run_of(*(regressed(f"{i:03}") for i in range(60))))
+    ((_, row), *_) = [cells(text)]
+    assert row[1] == "unit/row_sum/000 and 59 more"
+    assert "<details><summary>60 cases of unit/row_sum: regressed, 4.9 x the baseline</summary>" in text
+    assert "- since: commit 0c1d2e3f (accepted 2026-11-02)\n" in text
+    assert "- reproduce: `precreg run unit/row_sum/000`\n" in text
+    assert "- look into: `precreg diagnose unit/row_sum/000`\n" in text
+    assert "`unit/row_sum/010` and 49 more\n" in text
+
+
+def test_a_note_has_a_useful_size_however_many_groups_fail():
+    text = render_run_markdown(run_of(*(regressed(f"{i:04}" * 20, suite=f"s{i}") for i in range(2000))))
+    assert len(text) < 100_000
+    left = int(re.search(r"\nDetails of (\d+) more groups are in the report\.\n", text)[1])
+    assert text.count("<details>") == 2000 - left
 
 
 def test_improved_cases_and_orphans_are_named():
@@ -138,5 +167,6 @@ def test_the_rule_stands_with_the_reason_and_the_interval_with_the_ratio():
 def test_equal_errors_are_one_row():
     alike = [replace(crashed(), id=f"unit/row_sum/{name}") for name in "abc"]
     text = render_run_markdown(run_of(*alike))
-    assert text.count("subject_error") == 1
-    assert "`unit/row_sum/a` and 2 more with this error" in text
+    assert text.count("| subject_error |") == 1
+    assert "`unit/row_sum/a` and 2 more |" in text
+    assert "- worst: `unit/row_sum/a`: ValueError: no\n" in text

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from precreg.report import html
 from precreg.report.page_words import CATALOGUES, LANGUAGES, say
+from precreg.report.two_runs_text import PartKey
 
 REPORT = Path(html.__file__).parent
 SOURCES = (
@@ -14,10 +16,13 @@ SOURCES = (
     "templates/groups.html.j2",
     "templates/findings.html.j2",
     "templates/report.js",
+    "templates/two_runs.html.j2",
     "html.py",
 )
 # Headings of the table are named by their columns.
 COLUMNS = {"status", "case", "loss", "reason", "metric", "current", "baseline", "time"}
+# Titles of a comparison's parts are named by their keys.
+TITLES = {f"part_{key}" for key in get_args(PartKey)}
 
 
 def names(text):
@@ -36,7 +41,7 @@ def test_every_language_has_a_name():
 
 def test_the_page_uses_every_word_and_no_other():
     text = "".join((REPORT / name).read_text(encoding="utf-8") for name in SOURCES)
-    used = set(re.findall(r'\b(?:w|say|label|placeholder|_words)\("(\w+)"', text)) | COLUMNS
+    used = set(re.findall(r'\b(?:w|say|label|placeholder|_words)\("(\w+)"', text)) - {"part_"} | COLUMNS | TITLES
     assert used == set(CATALOGUES["en"])
 
 
