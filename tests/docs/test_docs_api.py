@@ -42,7 +42,7 @@ def test_every_field_of_a_comparison_is_in_the_table():
 
 def test_what_is_public_is_on_the_page():
     public = set(precreg.__all__) - {"__version__"}
-    assert public == set(names(PAGE.partition("one of its names is used:")[2].partition(".")[0]))
+    assert public == set(names(PAGE.partition("you use one of its names:")[2].partition(".")[0]))
 
 
 @pytest.mark.parametrize("name", [name for name in precreg.__all__ if name != "__version__"])

@@ -56,16 +56,16 @@ def test_every_option_is_told_of():
 
 
 def test_every_format_is_in_the_table():
-    rows = table(PAGE, "suffix", "what")
+    rows = table(PAGE, "suffix", "content")
     assert sorted(row["suffix"] for row in rows) == sorted(ARRAY_SUFFIXES)
-    tensors = next(row["what"] for row in rows if row["suffix"] == ".safetensors")
+    tensors = next(row["content"] for row in rows if row["suffix"] == ".safetensors")
     known = {*_NUMPY, *_ML_DTYPES}
     spelled = {name for name in known if re.search(rf"\b{name}\b", tensors)}
     assert known - spelled == {"I32", "I16", "U32", "U16"}, "which lie between those that are named"
 
 
 def test_every_reason_is_one():
-    for row in table(sections(PAGE)["Which against which"], "what", "reason", "exit code"):
+    for row in table(sections(PAGE)["Pairs"], "finding", "reason", "exit code"):
         if row["reason"] != "nothing was compared":
             assert set(re.findall(r"\w+", row["reason"])) <= set(Reason)
 

@@ -72,7 +72,7 @@ def test_the_keys_of_a_table():
 def test_the_keys_of_entries():
     elementwise, unit = (
         {row["key"]: row["default"] for row in table(part, "key", "default", "meaning")}
-        for part in PAGE.split("A unit, in `matmul`")
+        for part in PAGE.split("An entry of `matmul` or")
     )
     assert set(elementwise) == set(Elementwise.__struct_fields__)
     assert set(unit) == set(Unit.__struct_fields__)

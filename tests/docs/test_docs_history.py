@@ -10,7 +10,7 @@ from precreg.history.exchange import CaseLine, ExportHeader, RunLine
 from precreg.history.rows import HISTORY_SCHEMA
 from precreg.history.series import KeptCase
 from precreg.history.store import WAIT_S
-from tests.docs.test_docs import commands, matches, names, sections, table
+from tests.docs.test_docs import commands, matches, sections, table
 from tests.e2e.command import git, precreg, repository, with_suite
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
@@ -46,11 +46,11 @@ def test_the_keys_of_an_export_are_in_the_table():
     for kind, line in (("header", ExportHeader), ("run", RunLine), ("case", CaseLine)):
         assert [row["key"] for row in rows if row["line"] == kind] == [field.name for field in fields(line)]
     assert rows[0]["meaning"] == HISTORY_SCHEMA
-    kept = PAGE.partition("What is kept is ")[2].partition(":")[0]
-    assert names(kept) == [field.name for field in fields(KeptCase)]
+    kept = [row["key"].strip("`") for row in table(PAGE, "key", "content")]
+    assert kept == [field.name for field in fields(KeptCase)]
 
 
 def test_the_place_and_the_patience_are_those_of_the_program():
     assert table(PAGE, "place", "named by")[0]["place"] == f"`.precreg/{DEFAULT}` in the project"
-    assert "for up to a minute" in sections(PAGE)["Where it is"]
+    assert "for up to a minute" in sections(PAGE)["The place of the history"]
     assert WAIT_S == 60

@@ -79,6 +79,6 @@ def test_the_seeds_that_a_scalar_needs_are_computed_again():
 
 
 def test_every_fact_is_in_the_table():
-    named = [row["fact"] for row in table(PAGE, "fact", "what it is")]
+    named = [row["fact"] for row in table(PAGE, "fact", "content")]
     assert sorted(named) == sorted(FIRST_FACTS)
     assert set(named) >= set(detect_environment().decisive)

@@ -58,7 +58,7 @@ def test_the_options():
     assert set(_OUTPUT_OPTIONS) <= set(meanings["outputs"])
     build = PAGE.partition("## The build")[2].partition("\n\nprecreg builds")[0]
     assert set(_BUILD_OPTIONS) <= set(names(build))
-    assert f"`timeout` is {DEFAULT_BUILD_TIMEOUT_S} seconds" in build
+    assert f"seconds for each command, {DEFAULT_BUILD_TIMEOUT_S} by default" in build
     assert f"the last {DETAIL_LENGTH:,} characters" in PAGE
 
 

@@ -83,7 +83,7 @@ def test_the_walk_is_what_the_page_shows_and_the_list_after_it(project):
 
 
 def keys():
-    return {name for row in table(PAGE, "key", "what it is") for name in re.findall(r"\w+", row["key"])}
+    return {name for row in table(PAGE, "key", "content") for name in re.findall(r"\w+", row["key"])}
 
 
 def options(name):
@@ -117,10 +117,10 @@ def test_numbers_are_the_programs():
     assert names(re.search(r"a mean \((.*?)\)", again, re.DOTALL)[1]) == list(mean_metrics())
     assert f"`{NOT_RERUN}`" in again
     assert DEFAULT_RERUNS == 2, "twice, as the page says"
-    assert f"the last {accepted.MAX_ACCEPTED_VALUES}, and" in creep
-    assert f"surely above {CUMULATIVE_BUDGET} times" in creep
+    assert f"the last {accepted.MAX_ACCEPTED_VALUES} values" in creep
+    assert f"A single loss above {CUMULATIVE_BUDGET} times" in creep
     assert f"below {ROUNDING_FLOOR_ULP} ULP" in creep
-    assert f"below {MIN_SAMPLES} samples" in creep
+    assert f"fewer than {MIN_SAMPLES} samples" in creep
     assert DEFAULT_GROWTHS[CUMULATIVE_LOSS] == CUMULATIVE_BUDGET - 1 == 0.25
     assert "25 % are allowed" in creep
     assert round(1.019**12, 2) == CUMULATIVE_BUDGET

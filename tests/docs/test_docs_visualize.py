@@ -53,7 +53,7 @@ def test_numbers_of_the_page_are_those_of_the_program():
     assert f"the {MAX_DRAWN_PAIRS} worst in full" in said
     assert scale.MAX_COLOURED_DECADES == 6
     assert "at most six decades" in said
-    rows = {row["chart"]: row["shows"] for row in table(PARTS["What is drawn"], "chart", "shows")}
+    rows = {row["chart"]: row["shows"] for row in table(PARTS["Charts"], "chart", "shows")}
     assert names(rows["bar chart"]) == list(bars.BAR_METRICS)
     marked = re.findall(r"P\d+", rows["cumulative curve"])
     assert [f"{name.lower()}_abs_error" for name in marked] == list(cumulative.MARKED_PERCENTILES)

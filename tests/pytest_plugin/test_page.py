@@ -54,7 +54,7 @@ def test_every_argument_of_check_is_in_the_table():
 
 
 def test_the_page_lists_the_tags_that_are_no_marks():
-    listed = PAGE.partition("Tags called like marks")[2].partition(")")[0]
+    listed = PAGE.partition("the name of a mark that changes a test")[2].partition(")")[0]
     assert set(re.findall(r"`(\w+)`", listed)) == EFFECTIVE_MARKERS
 
 
