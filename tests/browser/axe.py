@@ -11,7 +11,7 @@ const done = arguments[arguments.length - 1];
 axe.run(document, {runOnly: {type: "tag", values: arguments[0]}, preload: false, resultTypes: ["violations"]}).then(
   ({violations}) => done(violations.flatMap(({id, help, nodes}) => (
     nodes.map(({html, any, all, none}) => (
-      `${id}: ${help}: ${html.slice(0, 120)} (${[...any, ...all, ...none].map(({message}) => message).join("; ")})`))))),
+      `${id}: ${help}: ${html.slice(0, 99)} (${[...any, ...all, ...none].map(({message}) => message).join("; ")})`))))),
   (error) => done([`axe failed: ${error}`]));
 """
 

@@ -84,7 +84,7 @@ def test_axe_sees_a_mistake(open_page, rule):
 MOVING = """
 document.head.append(Object.assign(document.createElement("style"), {textContent:
   "@keyframes blink { to { opacity: 0 } } #moving { animation: blink 1s infinite; transition: opacity 1s }"}));
-document.querySelector("main").append(Object.assign(document.createElement("p"), {id: "moving", textContent: "moving"}));
+document.querySelector("main").append(Object.assign(document.createElement("p"), {id: "moving", textContent: "x"}));
 """
 
 
