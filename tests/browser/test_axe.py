@@ -7,7 +7,7 @@ from precreg.report import html
 from precreg.report.drift.files import render_drift_html
 from precreg.report.trace.page import render_trace_html
 from tests.browser.axe import axe_violations
-from tests.browser.pages import BY_CSS, in_the_dark, on_screen
+from tests.browser.pages import BY_CSS, in_the_dark, on_paper, on_screen
 from tests.browser.test_case_panel import with_map
 from tests.browser.test_html_report import many_causes
 from tests.comparison.made import everything as everything_compared
@@ -100,3 +100,14 @@ def test_nothing_moves_for_a_reader_who_prefers_that(open_page, page):
         assert browser.execute_script(moving) == 0
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("page", ["few cases", "trace", "drift", "comparison"])
+def test_paper_is_white_for_a_reader_who_prefers_the_dark(open_page, page):
+    browser = open_page(PAGES[page]())
+    colours = "const {color, backgroundColor} = getComputedStyle(document.body); return [color, backgroundColor]"
+    with on_paper(browser, prefers_dark=True):
+        assert browser.execute_script(colours) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+        assert not any(each.is_displayed() for each in browser.find_elements(BY_CSS, ".tools, .pager"))
+        boxes = browser.find_elements(BY_CSS, ".scroll")
+        assert {each.value_of_css_property("overflow-x") for each in boxes} == {"visible"}, "paper does not scroll"

@@ -8,7 +8,7 @@ from precreg.types.case import Location
 from precreg.types.outcome import ErrorGrid, Positions
 from precreg.types.record import EarlierValue, GitState, MetricHistory, SourceLinks
 from tests.browser.accessibility import problems_of
-from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_screen
+from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_paper, on_screen
 from tests.report.made import crashed, improved, regressed, run_of
 
 LINKS = SourceLinks("https://x.org/p/-/blob/{commit}/{path}#L{line}", "https://x.org/p/-/commit/{commit}")
@@ -110,10 +110,7 @@ def test_a_hostile_record_is_text_and_no_link(panel):
 
 def test_a_print_of_an_open_case_is_the_case(panel):
     browser = panel(with_map("ab", "cd"))
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
+    with on_paper(browser):
         assert one(browser, ".message").is_displayed()
         assert not browser.find_element(BY_CSS, "main").is_displayed()
         assert not one(browser, ".command button").is_displayed()
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
