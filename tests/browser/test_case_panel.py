@@ -50,6 +50,15 @@ def test_the_command_is_copied_or_selected(panel):
     assert one(browser, ".copied").text in ("copied", "selected: press Ctrl+C or \u2318C")
 
 
+def test_the_panel_names_the_size_of_the_loss_and_the_next_commands(panel):
+    browser = panel(regressed())
+    assert one(browser, ".bar .status").text == "failed, regressed, 4.9 x the baseline"
+    commands = [code.text for code in all_of(browser, "#detail .command code")]
+    assert commands == [f"precreg {name} unit/row_sum/float16-8x256" for name in ("run", "diagnose", "trace")]
+    all_of(browser, "#detail .command button")[2].click()
+    assert [told.text for told in all_of(browser, "#detail .copied")] == ["", "", "copied"]
+
+
 def test_links_lead_to_lines_and_commits(panel):
     browser = panel(with_map("abcdef", "ABCDEF", "0.!zZa", "aaaaaa"))
     hrefs = [anchor.get_attribute("href") for anchor in all_of(browser, "#detail a")]
