@@ -56,7 +56,7 @@ def test_the_panel_names_the_size_of_the_loss_and_the_next_commands(panel):
     commands = [code.text for code in all_of(browser, "#detail .command code")]
     assert commands == [f"precreg {name} unit/row_sum/float16-8x256" for name in ("run", "diagnose", "trace")]
     all_of(browser, "#detail .command button")[2].click()
-    assert [told.text for told in all_of(browser, "#detail .copied")] == ["", "", "copied"]
+    assert [each.text for each in all_of(browser, "#detail .copied")] == ["", "", "copied"]
 
 
 def test_links_lead_to_lines_and_commits(panel):
