@@ -38,11 +38,11 @@ extras: .venv/.installed-dev
 other_machine: .venv/.installed-dev
 	$(BIN)/pytest -n 2 tests/other_machine
 
-# A real browser opens the HTML report. In CI it must be there; elsewhere it is said when it is not.
+# A real browser opens the pages, and axe-core checks them. CI needs them; elsewhere make prints that they are missing.
 browser: .venv/.installed-dev
 	@if sh .ci/browser; then $(BIN)/pytest -n 2 tests/browser; \
-	elif [ -n "$$CI" ]; then echo "no chromium and chromedriver: tests/browser cannot run" >&2; exit 1; \
-	else echo "SKIPPED tests/browser: install chromium and chromedriver, or run this as root on Debian"; fi
+	elif [ -n "$$CI" ]; then echo "no chromium, chromedriver or axe-core: tests/browser cannot run" >&2; exit 1; \
+	else echo "SKIPPED tests/browser: install chromium, chromedriver and npm, or run this as root on Debian"; fi
 
 # .gitlab-ci.yml runs for real, without GitLab. In CI what that takes must be there; elsewhere it is said when it is not.
 pipeline: .venv/.installed-dev

@@ -57,11 +57,27 @@ def reproduce_command(result: CaseResult, context: CaseContext) -> str:
     if is_test_defined(result.definition):
         path = f"{context.folder}/{result.source.file}" if context.folder else result.source.file
         return f"pytest {quote(path)}"
-    project = f" --project {quote(context.folder)}" if context.folder else ""
     # A run that names its commits repeats the verdict, and not the computation alone.
     judged = "".join(f" --{name} {quote(each)}" for name, each in _commits(context) if each)
+    return f"{_program(context)} run{judged} {_pattern(result)}"
+
+
+def search_commands(result: CaseResult, context: CaseContext) -> list[str]:
+    """Return the commands that search the cause and the place of a loss; none for a case without a measured loss."""
+    measured = any(finding.metric for finding in result.verdict.findings)
+    if result.verdict.status is not Status.FAILED or not measured or is_test_defined(result.definition):
+        return []
+    names = ["trace"] if result.diagnosis is not None else ["diagnose", "trace"]
+    return [f"{_program(context)} {name} {_pattern(result)}" for name in names]
+
+
+def _program(context: CaseContext) -> str:
+    return f"precreg --project {quote(context.folder)}" if context.folder else "precreg"
+
+
+def _pattern(result: CaseResult) -> str:
     # The id is a pattern, and its own brackets and stars are no wildcards.
-    return f"precreg{project} run{judged} {quote(glob.escape(result.id))}"
+    return quote(glob.escape(result.id))
 
 
 def _commits(context: CaseContext) -> Iterator[tuple[str, str]]:

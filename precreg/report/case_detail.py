@@ -12,7 +12,14 @@ from statistics import fmean
 from typing import Any
 
 from precreg.measure import METRICS, merge_histograms, metric_named, metric_ratio
-from precreg.report.case_context import CaseContext, environment_rows, history_of, links_of, reproduce_command
+from precreg.report.case_context import (
+    CaseContext,
+    environment_rows,
+    history_of,
+    links_of,
+    reproduce_command,
+    search_commands,
+)
 from precreg.report.case_values import MAX_DETAIL_POSITIONS, bit_rows, map_of_errors, worst_rows
 from precreg.report.causes import diagnosis_rows
 from precreg.report.describe import (
@@ -56,6 +63,7 @@ def describe_case(
         "history": history_of(result, context),
         "notes": [*finding_notes(verdict), *(f"rule: {rule}" for rule in failing_rules(verdict))],
         "diagnosis": [] if result.diagnosis is None else diagnosis_rows(result.diagnosis, known),
+        "searches": search_commands(result, context),
         "findings": list(_case_findings(result)),
         "repeats": [repeat_row(difference) for difference in result.outcome.execution.differences],
         "outputs": [_output(name, result) for name in dict.fromkeys(c.output for c in result.outcome.comparisons)],

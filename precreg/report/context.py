@@ -9,6 +9,7 @@ import ast
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from precreg.types import (
     EarlierValue,
     Finding,
     Location,
+    Metric,
     MetricHistory,
     Outcome,
     Reason,
@@ -186,13 +188,23 @@ def _limit(finding: Finding, result: CaseResult) -> float | None:
     """Return the value beyond which the metric fails: the bound, or the baseline's value times the allowed growth."""
     if not limits_ratio(finding):
         return finding.limit
-    growth = (
-        result.tolerances[finding.output].regression.get(finding.metric)
-        if finding.output in result.tolerances
-        else None
-    )
-    if growth is None or finding.baseline is None:
-        return None
     metric = metric_named(finding.metric, result.outcome.described)
-    # The allowed ratio of other scales, such as decibels, is not a factor of the value.
-    return finding.baseline * allowed_ratio(metric, growth) if metric.scale == "linear" else None
+    ratio = _allowed_ratio(finding, metric, result)
+    if ratio is None or finding.baseline is None or metric.scale != "linear":
+        # The allowed ratio of other scales, such as decibels, is not a factor of the value.
+        return None
+    return finding.baseline * ratio
+
+
+def _allowed_ratio(finding: Finding, metric: Metric, result: CaseResult) -> float | None:
+    """Return the largest ratio to the baseline that the project, the rule and noise allow; None if it is unknown."""
+    tolerance = result.tolerances.get(finding.output)
+    growth = None if tolerance is None else tolerance.regression.get(finding.metric)
+    if growth is not None:
+        return allowed_ratio(metric, growth)
+    # Noise is a ratio above 1, so it limits positive values whose smaller ones are better.
+    is_size = metric.better == "lower" and (finding.baseline or 0) > 0
+    if not is_size or finding.limit is None:
+        return None
+    noise = 1.0 if finding.floor is None else finding.floor
+    return max(noise, finding.limit) if isfinite(noise) else None

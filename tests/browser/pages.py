@@ -34,3 +34,14 @@ def in_the_dark(browser):
         yield
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@contextmanager
+def on_paper(browser, *, prefers_dark=False):
+    """Show the page as a printer gets it, to a reader who may prefer dark colours on screens."""
+    features = [{"name": "prefers-color-scheme", "value": "dark"}] if prefers_dark else []
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

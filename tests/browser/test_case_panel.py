@@ -8,7 +8,7 @@ from precreg.types.case import Location
 from precreg.types.outcome import ErrorGrid, Positions
 from precreg.types.record import EarlierValue, GitState, MetricHistory, SourceLinks
 from tests.browser.accessibility import problems_of
-from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_screen
+from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_paper, on_screen
 from tests.report.made import crashed, improved, regressed, run_of
 
 LINKS = SourceLinks("https://x.org/p/-/blob/{commit}/{path}#L{line}", "https://x.org/p/-/commit/{commit}")
@@ -48,6 +48,15 @@ def test_the_command_is_copied_or_selected(panel):
     one(browser, ".command button").click()
     assert browser.execute_script("return getSelection().toString()") == "precreg run unit/row_sum/float16-8x256"
     assert one(browser, ".copied").text in ("copied", "selected: press Ctrl+C or \u2318C")
+
+
+def test_the_panel_names_the_size_of_the_loss_and_the_next_commands(panel):
+    browser = panel(regressed())
+    assert one(browser, ".bar .status").text == "failed, regressed, 4.9 x the baseline"
+    commands = [code.text for code in all_of(browser, "#detail .command code")]
+    assert commands == [f"precreg {name} unit/row_sum/float16-8x256" for name in ("run", "diagnose", "trace")]
+    all_of(browser, "#detail .command button")[2].click()
+    assert [each.text for each in all_of(browser, "#detail .copied")] == ["", "", "copied"]
 
 
 def test_links_lead_to_lines_and_commits(panel):
@@ -110,10 +119,7 @@ def test_a_hostile_record_is_text_and_no_link(panel):
 
 def test_a_print_of_an_open_case_is_the_case(panel):
     browser = panel(with_map("ab", "cd"))
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
+    with on_paper(browser):
         assert one(browser, ".message").is_displayed()
         assert not browser.find_element(BY_CSS, "main").is_displayed()
         assert not one(browser, ".command button").is_displayed()
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -6,7 +6,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from precreg.report import html
 from tests.browser.accessibility import problems_of
-from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_phone, on_screen
+from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_paper, on_phone, on_screen
 from tests.report.causes.test_diagnosis import CAST, SWAPPED, diagnosis
 from tests.report.made import (
     CHANGED,
@@ -369,15 +369,13 @@ def test_paper_has_the_details_of_the_failures(opened):
     browser = opened(many_causes())
     printed = one_of(browser, ".printed")
     assert not printed.is_displayed()
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
+    with on_paper(browser):
         assert len(printed.find_elements(BY_CSS, "article")) == 16
         for words in ("mean_abs_error", "[3]", "127.75", "multiply before divide", "suites/unit/row_sum.yaml:1"):
             assert words in printed.text
         assert "precreg run unit/col_sum/a" in printed.text
-        assert not one_of(browser, "#tools").is_displayed()
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        controls = all_of(browser, "#tools, #pager, .language, .findings .chips, aside, .printed button, .printed a")
+        assert not any(each.is_displayed() for each in controls)
     browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
     assert all(group.get_attribute("open") for group in all_of(browser, ".worse .group"))
     browser.execute_script("window.dispatchEvent(new Event('afterprint'))")

@@ -1,5 +1,7 @@
 """Records for the tests of reports: three cases with round figures, to be changed field by field, and a large run."""
 
+import random
+
 from msgspec.structs import replace
 
 from precreg.types.case import Bound, Location, Tolerance
@@ -244,6 +246,56 @@ def large(number, share_failed=0.02):
         heavy = tuple(_heavy(result.outcome.comparisons[0], seed, 100 if i % step == 0 else 5) for seed in range(3))
         results.append(replace(result, outcome=replace(result.outcome, comparisons=heavy)))
     return run_of(*results)
+
+
+_SUITES = ("layer_norm", "row_sum", "softmax", "attention", "gelu", "conv2d", "matmul")
+_METRICS = ("mean_abs_error", "rms_error", "bias", "max_abs_error", "max_ulp", "mean_ulp")
+
+
+def various(number, share_failed=0.02):
+    """Return a run like `large`, in which each case has a name, a message and figures of its own, as in a real run."""
+    drawn = random.Random(3)
+    run = large(number, share_failed)
+    return replace(run, results=tuple(_varied(case, at, drawn) for at, case in enumerate(run.results)))
+
+
+def _varied(case, at, drawn):
+    suite, shape = drawn.choice(_SUITES), f"{2 ** drawn.randrange(12)}x{drawn.randrange(4096)}"
+    name = f"float{(16, 32, 64)[at % 3]}-{shape}-eps=1e-{at % 9}-{at}"
+    outcome = replace(
+        case.outcome,
+        comparisons=tuple(_varied_comparison(each, drawn) for each in case.outcome.comparisons),
+        execution=replace(case.outcome.execution, duration_s=drawn.random()),
+    )
+    named = replace(case, id=f"{case.tier}/{suite}/{name}", suite=suite, name=name, outcome=outcome)
+    return replace(named, verdict=_varied_verdict(case.verdict, drawn)) if case.verdict.findings else named
+
+
+def _varied_comparison(comparison, drawn):
+    positions = range(len(comparison.worst.index))
+    worst = Positions(
+        [drawn.randrange(98304) for _ in positions],
+        [drawn.gauss(0, 1) for _ in positions],
+        [drawn.gauss(0, 1) for _ in positions],
+    )
+    counts = [drawn.randrange(100_000) for _ in comparison.histogram.bins]
+    return replace(
+        comparison,
+        worst=worst,
+        heat=[drawn.random() for _ in comparison.heat],
+        metrics={metric: drawn.random() for metric in _METRICS},
+        histogram=replace(comparison.histogram, counts=counts),
+    )
+
+
+def _varied_verdict(judged, drawn):
+    ratio, baseline = drawn.uniform(1.1, 50), drawn.random() * 1e-3
+    message = (
+        f"out: mean_abs_error grew {ratio:.3g}x over the baseline ({baseline:.4g} -> {baseline * ratio:.4g}, "
+        f"95 % CI {ratio * 0.95:.3g} to {ratio * 1.05:.3g}; noise alone: up to 1.03x)"
+    )
+    finding = replace(judged.findings[0], message=message, ratio=ratio, current=baseline * ratio, baseline=baseline)
+    return replace(judged, message=message, findings=(finding,))
 
 
 def _heavy(comparison, seed, size):

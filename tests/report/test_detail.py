@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.measure.metrics import METRICS
-from precreg.report.case_context import CaseContext, context_of, links_of, reproduce_command
+from precreg.report.case_context import CaseContext, context_of, links_of, reproduce_command, search_commands
 from precreg.report.case_detail import describe_case, format_metric_ratio
 from precreg.report.case_values import MAX_DETAIL_POSITIONS, hex_bits, ulp_distance
 from precreg.types.case import Location
 from precreg.types.outcome import ErrorGrid, Positions, unravel_index
 from precreg.types.record import EarlierValue, MetricHistory, SourceLinks
+from tests.report.causes.test_diagnosis import SWAPPED, diagnosis
 from tests.report.made import crashed, improved, nondeterministic, passed, proposed, regressed, run_of
 
 
@@ -277,3 +278,16 @@ def test_a_history_that_could_not_be_read_says_why():
         "problem": "no server"
     }
     assert describe_case(regressed())["history"] is None
+
+
+def test_the_commands_that_search_a_loss_fit_the_case():
+    case = regressed("x[1]")
+    assert search_commands(case, CaseContext()) == [
+        "precreg diagnose 'unit/row_sum/x[[]1]'",
+        "precreg trace 'unit/row_sum/x[[]1]'",
+    ]
+    found = regressed(diagnosis=diagnosis("found", SWAPPED))
+    folder = CaseContext(folder="a b")
+    assert search_commands(found, folder) == ["precreg --project 'a b' trace unit/row_sum/float16-8x256"]
+    for nothing_measured in (crashed(), passed(), nondeterministic(), regressed(definition="pytest-1")):
+        assert search_commands(nothing_measured, CaseContext()) == []

@@ -14,7 +14,7 @@ function panelOf(one, detail) {
     detail.notes.map((note) => element("p", { class: "note" }, note)),
     command(detail.command),
     links(detail.links),
-    detail.diagnosis.length ? [element("h3", {}, "Why"), facts(detail.diagnosis)] : "",
+    detail.diagnosis.length || detail.searches.length ? [element("h3", {}, "Why"), facts(detail.diagnosis), detail.searches.map(command)] : "",
     detail.findings.length ? [element("h3", {}, "What failed or changed"),
       shortened(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"])] : "",
     course(detail.history),
@@ -39,7 +39,7 @@ function command(text) {
     try { done = document.execCommand("copy"); } catch { /* the text stays selected */ }
     told.textContent = done ? "copied" : "selected: press Ctrl+C or \u2318C";
   };
-  return element("div", { class: "command" }, code, element("button", { type: "button", onclick: copy, "aria-label": "copy the command" }, "copy"), told);
+  return element("div", { class: "command" }, code, element("button", { type: "button", onclick: copy, "aria-label": `copy ${text}` }, "copy"), told);
 }
 
 // Addresses come from a record. Only those of the web become links.

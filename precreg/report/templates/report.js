@@ -245,7 +245,7 @@ function bar(one) {
   const at = state.matching.indexOf(one);
   const button = (text, label, act, disabled) => element("button", { type: "button", title: label, "aria-label": label, onclick: act, disabled }, text);
   return element("div", { class: "bar" },
-    element("span", { class: `status ${one.status}` }, `${one.status}, ${one.reason}`),
+    element("span", { class: `status ${one.status}` }, [one.status, one.reason, one.loss].filter(Boolean).join(", ")),
     button("\u2191", say("previous_case"), () => step(-1), at <= 0),
     button("\u2193", say("next_case"), () => step(1), at === state.matching.length - 1),
     button("\u00d7", say("close"), close, false));
