@@ -18,6 +18,7 @@ from precreg.types import (
     AbsentArray,
     AbsentFigures,
     AbsentOutput,
+    Baseline,
     BitsNotExact,
     Bound,
     BoundsHold,
@@ -433,6 +434,11 @@ def _extent(difference: RepeatDifference) -> str:
         return strange or "差值超出 float64 的范围"
     largest = f"差值最大 {difference.largest:.3g}" if difference.largest else "只有比特不同"
     return f"{strange}，{largest}" if strange else largest
+
+
+def chinese_environment_change(baseline: Baseline) -> str:
+    """Write in Chinese the difference between the environments of a baseline and of the run; empty without one."""
+    return baseline.change if baseline.difference is None else chinese_environment_difference(baseline.difference)
 
 
 def chinese_environment_difference(difference: EnvironmentDifference) -> str:

@@ -46,6 +46,8 @@ def test_a_finding_on_a_run_has_the_numbers_of_its_english_sentence(fact, text):
 
 
 def test_the_sentences_hold_no_english():
-    found = [chinese_finding(Finding(Reason.REGRESSED, fact=fact, **fields)) for fact, fields, _ in test_sentences.SENTENCES]
+    found = [
+        chinese_finding(Finding(Reason.REGRESSED, fact=fact, **fields)) for fact, fields, _ in test_sentences.SENTENCES
+    ]
     found += [chinese_run_finding(test_run_sentences.finding(fact)) for fact, _ in test_run_sentences.SENTENCES]
     assert [text for text in found if _ENGLISH.search(text)] == []
