@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from precreg.measure import metric_named
 from precreg.report.case_context import CaseContext, first_bad_run
 from precreg.report.causes import diagnosis_rows
 from precreg.report.causes_zh import chinese_cause_line, chinese_diagnosis_rows, chinese_explanations
@@ -21,6 +22,7 @@ from precreg.types import (
     CaseResult,
     Diagnosis,
     Finding,
+    MetricDescription,
     MetricHistory,
     Status,
     Tolerance,
@@ -29,6 +31,7 @@ from precreg.types import (
     format_number,
     is_test_defined,
 )
+from precreg.verdict import allowed_ratio
 
 
 def case_phrases(
@@ -96,12 +99,16 @@ def _outputs(result: CaseResult) -> Iterator[tuple[str, str]]:
         chinese = f"{each.dtype} 对照 {each.reference_dtype}，shape {shape or '标量'}，{number} 个种子"
         yield f"{about}, {number} seed{'s' if number > 1 else ''}", chinese
     for tolerance in result.tolerances.values():
-        yield from _limits(tolerance)
+        yield from _limits(tolerance, result.outcome.described)
 
 
-def _limits(tolerance: Tolerance) -> Iterator[tuple[str, str]]:
+def _limits(tolerance: Tolerance, described: Sequence[MetricDescription]) -> Iterator[tuple[str, str]]:
     for number, alternative in enumerate(tolerance.alternatives, 1):
         yield from ((f"either {number}: {one.metric}", f"备选 {number}：{one.metric}") for one in alternative)
+    for name, growth in tolerance.regression.items():
+        metric = metric_named(name, described)
+        allowed = f"{'≥' if metric.better == 'higher' else '≤'} {format_number(allowed_ratio(metric, growth))}"
+        yield f"{allowed} × baseline", f"{allowed} × 基线"
     for growth in tolerance.directions.values():
         times = format_number(1 + growth)
         yield f"{times} times", f"{times} 倍"

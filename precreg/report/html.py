@@ -159,6 +159,7 @@ def _head(record: RunRecord, failures: Sequence[ResultGroup], words: _PageWords)
         "counts": words.sentence(describe_status_counts(record), chinese_status_counts(record)),
         "sentence": words.sentence(run_exit_sentence(record), chinese_exit_sentence(record)),
         "duration": format_duration(record.duration_s),
+        "chain": words.sentence(*(separator.join(record.environment.chain) for separator in (", then ", "，其次 "))),
         "commit": describe_commit(record.git),
         "against": words.sentence(*(name(record.against, record.against_revision) for name in _COMMITS)),
         "paired_with": words.sentence(*(name(record.pair, record.pair_revision) for name in _COMMITS)),

@@ -56,7 +56,7 @@ ROW_CELLS = (
 )
 # Limits the size of the page, which stays below 5 MB with 10,000 cases. Details are kept worst first; a case beyond the
 # limit is a row only. Base64 adds a third to the packed bytes.
-MAX_PACKED_BYTES = 1_500_000
+MAX_PACKED_BYTES = 1_300_000
 # Limits the memory and the time that a browser needs for the details.
 MAX_DETAIL_BYTES = 12_000_000
 # Details of so many bytes stay readable text in the page.
@@ -199,12 +199,15 @@ def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], 
         encoded = msgspec.json.encode(detail)
         size += len(encoded)
         packed += len(packer.compress(encoded))
+        # Chinese sentences of the panel take space, too.
+        added = {en: zh for en, zh in case_phrases(result, detail, known, context) if en != zh and en not in phrases}
+        packed += len(packer.compress(msgspec.json.encode(added)))
         # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limits cut the least important
         # ones.
         if size > MAX_DETAIL_BYTES or packed > MAX_PACKED_BYTES:
             break
         kept[result.id] = msgspec.Raw(encoded)
-        phrases.update((en, zh) for en, zh in case_phrases(result, detail, known, context) if en and en != zh)
+        phrases.update(added)
     if size <= MAX_PLAIN_BYTES:
         return PageDetails(json_for_script(kept), False, phrases)
     text = Markup(base64.b64encode(zlib.compress(msgspec.json.encode(kept), _ZLIB_LEVEL)).decode())

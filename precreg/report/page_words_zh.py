@@ -262,4 +262,34 @@ PHRASES_ZH: Mapping[str, str] = {
     "rule: budget": "规则：预算",
     "no value": "没有值",
     "nothing that is known to change bits": "没有已知会改变比特的不同",
+    # Counts over the pairs of elements.
+    "pairs with both sides finite: the pairs that errors are taken over": "两侧都有限的元素对：误差由它们计算",
+    "pairs with NaN on both sides": "两侧都为 NaN 的元素对",
+    "pairs with NaN on one side": "仅一侧为 NaN 的元素对",
+    "pairs with an infinity of the same sign on both sides": "两侧为同号无穷大的元素对",
+    "of them, the pairs of positive infinities": "其中两侧为正无穷大的",
+    "of them, the pairs of negative infinities": "其中两侧为负无穷大的",
+    "pairs without NaN that have an infinity on one side, or infinities of different sign": (
+        "没有 NaN、仅一侧为无穷大或两侧无穷大异号的元素对"
+    ),
+    "of them, those where the reference's infinity, or else the actual's, is positive": (
+        "其中参考值（否则实际值）为正无穷大的"
+    ),
+    "of them, those where the reference's infinity, or else the actual's, is negative": (
+        "其中参考值（否则实际值）为负无穷大的"
+    ),
+    "finite pairs with r == 0": "r == 0 的有限元素对",
+    "finite pairs with 0 < |a| < the smallest normal number of the output dtype": (
+        "0 < |a| < 输出 dtype 的最小正规数的有限元素对"
+    ),
+    "finite pairs with 0 < |r| < the smallest normal number of the output dtype": (
+        "0 < |r| < 输出 dtype 的最小正规数的有限元素对"
+    ),
+    "finite pairs with a == 0 whose r, rounded to the output dtype, is subnormal": (
+        "a == 0 而 r 舍入到输出 dtype 后为次正规数的有限元素对"
+    ),
+    "finite pairs with a == r": "a == r 的有限元素对",
+    "of them, zeros of different sign (of complex numbers: in any component)": ("其中符号不同的零（复数：任一分量）"),
+    "finite pairs with a > r": "a > r 的有限元素对",
+    "finite pairs with a < r": "a < r 的有限元素对",
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from precreg.measure.metrics import COUNT_DESCRIPTIONS
 from precreg.report import html
 from precreg.report.page_words import CATALOGUES, LANGUAGES, say
 from precreg.report.page_words_zh import PHRASES_ZH
@@ -56,6 +57,10 @@ def test_every_phrase_of_the_panel_has_chinese_with_its_names():
     assert len(words) > 70
     # The unit has its own name in every language.
     assert words - set(PHRASES_ZH) == {"ULP"}
+
+
+def test_every_count_has_chinese():
+    assert set(COUNT_DESCRIPTIONS.values()) - set(PHRASES_ZH) == set()
 
 
 def test_a_phrase_has_the_names_of_its_english():

@@ -103,7 +103,7 @@ function table(names, lines, classes) {
   const tone = (line) => ({ improved: "good", "": null })[line[names.length] ?? ""] ?? (line[names.length] ? "bad" : null);
   const head = element("tr", {}, filledColumns.map((at) => element("th", { scope: "col", class: classes[at].includes("right") ? "right" : null }, phrase(names[at]))));
   const body = lines.map((line) => element("tr", { class: tone(line) }, filledColumns.map((at) => (
-    element("td", { class: classes[at] || null, title: glossary[line[at]] ?? null }, phrase(line[at]))))));
+    element("td", { class: classes[at] || null, title: Object.hasOwn(glossary, line[at]) ? phrase(glossary[line[at]]) : null }, phrase(line[at]))))));
   // A wide table scrolls by itself, and the keyboard scrolls what it can focus.
   return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": phrase("table of {first} and {last}", { first: phrase(names[0]), last: phrase(names.at(-1)) }) }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
 }
