@@ -1,4 +1,4 @@
-"""docs/init.md: a shell runs its commands, and its tables name what the program does."""
+"""docs/init.md and docs/index.md: a shell runs their commands, and the tables name what the program does."""
 
 import re
 
@@ -14,8 +14,8 @@ from tests.e2e.test_readme import shell as shell
 PAGE = page("init.md")
 
 
-def steps():
-    for language, path, text in BLOCK.findall(PAGE):
+def steps(text_of_page):
+    for language, path, text in BLOCK.findall(text_of_page):
         if path:
             yield "file", path, text
         elif language == "console":
@@ -24,10 +24,10 @@ def steps():
                 yield "command", line, expected
 
 
-@pytest.mark.usefixtures("shell")
-def test_the_commands_print_what_the_page_shows(shell):
+@pytest.mark.parametrize("name", ["init.md", "index.md"])
+def test_the_commands_print_what_the_page_shows(name, shell):
     commands = 0
-    for kind, what, then in steps():
+    for kind, what, then in steps(page(name)):
         if kind == "file":
             with open(f"{shell.folder()}/{what}", "w") as file:
                 file.write(then)
@@ -42,7 +42,7 @@ def test_the_commands_print_what_the_page_shows(shell):
             if not re.fullmatch(r"exit \d", line):
                 assert re.search(f"^{pattern(line)}", shown, re.MULTILINE), f"$ {what}\nexpected {line!r} in\n{shown}"
         assert done.returncode == code, shown
-    assert commands > 10
+    assert commands > 7
 
 
 def test_the_figures_of_the_page_are_those_of_the_program():

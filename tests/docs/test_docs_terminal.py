@@ -31,7 +31,7 @@ def test_the_numbers_of_the_page():
 @pytest.mark.parametrize("name", ["run", "report"])
 def test_the_options_of_the_page_are_those_of_the_command(name):
     options = {text for parameter in _command(name).params for text in parameter.opts}
-    rows = table(sections(PAGE)["How much is shown"], "option", "summary", "progress")
+    rows = table(sections(PAGE)["Quiet and verbose"], "option", "summary", "progress")
     named = {text.strip(" `") for row in rows[1:] for text in row["option"].split(",")}
     assert named == {"-q", "--quiet", "-v", "--verbose"}
     assert named <= options

@@ -10,6 +10,8 @@ from precreg.cli.main import COMMANDS
 from tests.e2e.command import ROOT, environ, precreg
 
 README = (ROOT / "README.md").read_text()
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text()
+MAX_WORDS = 1200
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -78,12 +80,16 @@ def test_the_two_commands_come_first():
 
 def test_every_command_is_in_the_table_and_answers_help(tmp_path):
     for name in COMMANDS:
-        assert f"| `precreg {name}" in README
+        assert f"| `precreg {name}" in COMMANDS_PAGE
         done = precreg(tmp_path, name, "--help")
         assert done.returncode == 0
         assert done.stdout.startswith("Usage: precreg")
     shown = precreg(tmp_path, "--help").stdout
     assert all(name in shown for name in COMMANDS)
+
+
+def test_a_newcomer_reads_it_in_minutes():
+    assert len(README.split()) < MAX_WORDS
 
 
 def test_every_page_that_is_named_is_there():
