@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_context(context: Any, page: Any, config: Any, **_: Any) -> Any:
     """Lead the switch of languages to the same page in the other language, and name the language of a page."""
     name = page.file.src_uri.removeprefix("zh/")
-    chinese = (ROOT / "docs" / "zh" / name).exists() or name in OUTSIDE.values() and f"zh/{name}" in OUTSIDE.values()
+    chinese = (ROOT / "docs" / "zh" / name).exists() or (name in OUTSIDE.values() and f"zh/{name}" in OUTSIDE.values())
     links = {"en": page_address(name), "zh": page_address(f"zh/{name}" if chinese else "zh/index.md")}
     for each in config.extra["alternate"]:
         each["link"] = links[each["lang"]]
