@@ -104,7 +104,7 @@ class PageChinese(NamedTuple):
 
 
 def pack_chinese(texts: PageTexts, phrases: Mapping[str, str]) -> PageChinese:
-    """Describe the Chinese sentences: those of rows and of the overview by place, those of panels by their English."""
+    """Pack the Chinese sentences: rows and overview name theirs by place, panels by the English sentence."""
     from markupsafe import Markup
 
     data = {
