@@ -96,6 +96,9 @@ function metrics(lines) {
   return table(["metric", "unit", "current", "baseline", "ratio", "allowed"], lines, ["id", "soft", "number right", "number right", "number right", "number right"]);
 }
 
+// An output may be called "inputs", and is no word of the page.
+const isName = (kind, text) => kind === "id" && Object.hasOwn(data.phrases, text);
+
 // Columns without any text are left out; a metric's own row may say that it is worse or better.
 function table(names, lines, classes) {
   if (!lines.length) return "";
@@ -103,7 +106,7 @@ function table(names, lines, classes) {
   const tone = (line) => ({ improved: "good", "": null })[line[names.length] ?? ""] ?? (line[names.length] ? "bad" : null);
   const head = element("tr", {}, filledColumns.map((at) => element("th", { scope: "col", class: classes[at].includes("right") ? "right" : null }, phrase(names[at]))));
   const body = lines.map((line) => element("tr", { class: tone(line) }, filledColumns.map((at) => (
-    element("td", { class: classes[at] || null, title: Object.hasOwn(glossary, line[at]) ? phrase(glossary[line[at]]) : null }, phrase(line[at]))))));
+    element("td", { class: classes[at] || null, title: Object.hasOwn(glossary, line[at]) ? phrase(glossary[line[at]]) : null }, isName(classes[at], line[at]) ? line[at] : phrase(line[at]))))));
   // A wide table scrolls by itself, and the keyboard scrolls what it can focus.
   return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": phrase("table of {first} and {last}", { first: phrase(names[0]), last: phrase(names.at(-1)) }) }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
 }
