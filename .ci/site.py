@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _PROJECTS = ("numerical_library", "torch_model", "onnx_model", "c_kernel")
 OUTSIDE = {
     "README.md": "tutorial.md",
+    "README.zh-CN.md": "zh/tutorial.md",
     "CONTRIBUTING.md": "contributing.md",
     "examples/README.md": "examples/index.md",
     **{f"examples/{name}/README.md": f"examples/{name}.md" for name in _PROJECTS},
@@ -58,6 +59,23 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     # A page of a command shows no file; its links are those of the site.
     source = {page: source for source, page in OUTSIDE.items()}.get(name, f"docs/{name}")
     return site_tables(site_fences(markdown if name.startswith("cli/") else site_links(markdown, source)))
+
+
+def on_page_context(context: Any, page: Any, config: Any, **_: Any) -> Any:
+    """Lead the switch of languages to the same page in the other language, and name the language of a page."""
+    name = page.file.src_uri.removeprefix("zh/")
+    chinese = (ROOT / "docs" / "zh" / name).exists() or (name in OUTSIDE.values() and f"zh/{name}" in OUTSIDE.values())
+    links = {"en": page_address(name), "zh": page_address(f"zh/{name}" if chinese else "zh/index.md")}
+    for each in config.extra["alternate"]:
+        each["link"] = links[each["lang"]]
+    # A page of the theme has the language of the theme; search and screen readers read this attribute.
+    config.theme["language"] = "zh" if page.file.src_uri.startswith("zh/") else "en"
+    return context
+
+
+def page_address(name: str) -> str:
+    """Return the address of a page from the top of the site."""
+    return f"{name.removesuffix('.md')}.html"
 
 
 def site_links(markdown: str, source: str) -> str:

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from precreg.report.case_context import context_of, reproduce_command
+from precreg.report.case_context import CaseContext, context_of, reproduce_command
 from precreg.report.case_values import position_rows
+from precreg.report.case_zh import chinese_brief_diagnosis, chinese_notes, chinese_provenance
 from precreg.report.causes import brief_diagnosis, describe_run_diagnoses, diagnoses_of
+from precreg.report.causes_zh import chinese_group_cause
 from precreg.report.describe import (
     STATUS_LABELS,
     describe_chosen_commit,
@@ -38,11 +40,30 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
+from precreg.report.findings_zh import chinese_verdict
 from precreg.report.groups import ResultGroup, group_results, measure_loss
-from precreg.report.html_data import json_for_script, pack_details, page_data
+from precreg.report.html_data import PageTexts, json_for_script, pack_chinese, pack_details, page_data
 from precreg.report.layout import format_columns
 from precreg.report.page_words import DEFAULT_LANGUAGE, LANGUAGES, Language, say
 from precreg.report.processes import count_process_changes, describe_process_changes
+from precreg.report.run_findings_zh import chinese_run_finding
+from precreg.report.run_zh import (
+    chinese_accelerators,
+    chinese_chosen_commit,
+    chinese_exit_sentence,
+    chinese_finding_counts,
+    chinese_loss_size,
+    chinese_orphan,
+    chinese_process_count,
+    chinese_run_diagnoses,
+    chinese_selection,
+    chinese_short_message,
+    chinese_state_change,
+    chinese_status_counts,
+    chinese_story,
+    chinese_unseen,
+    chinese_warning,
+)
 from precreg.report.sections import (
     Standing,
     describe_accelerators,
@@ -65,6 +86,7 @@ from precreg.report.studies import studies_for_html
 from precreg.types import (
     TIERS,
     CaseResult,
+    Diagnosis,
     Reason,
     RunFinding,
     RunRecord,
@@ -107,44 +129,72 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
     groups = _page_groups(results)
     every = [group for part in groups.values() for group in part]
     found = studies_for_html(record)
-    return {
+    texts = PageTexts()
+    words = PageWords(language, texts)
+    page = {
         "record": record,
-        **PageWords(language).names(),
-        "describe_warning": describe_warning,
-        "describe_orphan": describe_orphan,
-        **_head(record, groups["worse"]),
-        **_group_parts(groups),
-        "unseen": describe_unseen(record),
-        "known_bad": known_bad_cases(record),
-        "environments": describe_environments(results),
-        "processes": describe_process_changes(results),
-        "process_count": count_process_changes(results),
-        **_changes(record, results),
+        **words.names(),
+        **_head(record, groups["worse"], words),
+        **_group_parts(groups, words),
+        **_notes(record, results, words),
+        **_changes(record, results, words),
         "found": found,
         "matrix": _matrix(results),
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
-        **_printed(record, results),
+        **_printed(record, results, words),
         "style": page_style("report.css", "run.css", "case.css", *(["studies.css"] if found else [])),
         **page_script("case.js", "report.js"),
-        "data": json_for_script(page_data(results, every)),
-        "details": pack_details(results, diagnoses_of(record), context_of(record)),
+        "data": json_for_script(page_data(results, every, texts)),
+        "details": (details := pack_details(results, diagnoses_of(record), context_of(record))),
+    }
+    return page | {"chinese": pack_chinese(texts, details.phrases)}
+
+
+def _head(record: RunRecord, failures: Sequence[ResultGroup], words: PageWords) -> dict[str, Any]:
+    """Return the story of the run, and the facts below it."""
+    english, chinese = describe_run_story(record, failures), chinese_story(record, failures)
+    done = record.diagnosed
+    return {
+        "story": {"case": english.case, "parts": [*map(words.sentence, english[::2], chinese[::2])]},
+        "title_counts": describe_status_counts(record),
+        "counts": words.sentence(describe_status_counts(record), chinese_status_counts(record)),
+        "sentence": words.sentence(run_exit_sentence(record), chinese_exit_sentence(record)),
+        "duration": format_duration(record.duration_s),
+        "chain": words.sentence(*(separator.join(record.environment.chain) for separator in (", then ", "，其次 "))),
+        "commit": describe_commit(record.git),
+        "against": words.sentence(*(name(record.against, record.against_revision) for name in _COMMITS)),
+        "paired_with": words.sentence(*(name(record.pair, record.pair_revision) for name in _COMMITS)),
+        "selected": words.sentence(describe_run_selection(record), chinese_selection(record.selection)),
+        "diagnosed": done and words.sentence(describe_run_diagnoses(done), chinese_run_diagnoses(done)),
+        "accelerators": [*map(words.sentence, describe_accelerators(record), chinese_accelerators(record))],
     }
 
 
-def _head(record: RunRecord, failures: Sequence[ResultGroup]) -> dict[str, Any]:
-    """Return the story of the run, and the facts below it."""
+# The names of a commit with its revision, in English and in Chinese.
+_COMMITS = (describe_chosen_commit, chinese_chosen_commit)
+
+
+def _notes(record: RunRecord, results: Sequence[CaseResult], words: PageWords) -> dict[str, Any]:
+    """Return the notes of the run: unseen losses, known-bad cases, warnings, orphans, environments and processes."""
+    unseen = [
+        {"text": words.sentence(f"{note.text}. {note.advice[:1].upper()}{note.advice[1:]}", chinese), "ids": note.ids}
+        for note, chinese in zip(describe_unseen(record), chinese_unseen(record), strict=True)
+    ]
     return {
-        "story": describe_run_story(record, failures),
-        "counts": describe_status_counts(record),
-        "sentence": run_exit_sentence(record),
-        "duration": format_duration(record.duration_s),
-        "commit": describe_commit(record.git),
-        "against": describe_chosen_commit(record.against, record.against_revision),
-        "paired_with": describe_chosen_commit(record.pair, record.pair_revision),
-        "selected": describe_run_selection(record),
-        "diagnosed": "" if record.diagnosed is None else describe_run_diagnoses(record.diagnosed),
-        "accelerators": describe_accelerators(record),
+        "unseen": unseen,
+        "known_bad": known_bad_cases(record),
+        "warnings": [words.sentence(describe_warning(one), chinese_warning(one)) for one in record.warnings[:200]],
+        "orphans": [words.sentence(describe_orphan(one), chinese_orphan(one)) for one in record.orphans[:200]],
+        "environments": [
+            {"text": words.sentence(note.text, note.chinese), "ids": note.ids}
+            for note in describe_environments(results)
+        ],
+        "processes": [
+            {"text": words.sentence(note.text, chinese_state_change(note.change)), "ids": note.ids}
+            for note in describe_process_changes(results)
+        ],
+        "process_count": words.sentence(count_process_changes(results), chinese_process_count(results)),
     }
 
 
@@ -163,18 +213,18 @@ def _is_improved(result: CaseResult) -> bool:
     return result.verdict.reason is Reason.IMPROVED
 
 
-def _group_parts(groups: dict[str, list[ResultGroup]]) -> dict[str, Any]:
+def _group_parts(groups: dict[str, list[ResultGroup]], words: PageWords) -> dict[str, Any]:
     """Describe the first groups of each part, numbered over all parts."""
     parts: dict[str, Any] = {}
     number = 0
     for part, found in groups.items():
-        parts[part] = [_group(at, group) for at, group in enumerate(found[:MAX_GROUPS], number)]
+        parts[part] = [_group(at, group, words) for at, group in enumerate(found[:MAX_GROUPS], number)]
         parts[f"{part}_left_out"] = max(0, len(found) - MAX_GROUPS)
         number += len(found)
     return parts
 
 
-def _group(number: int, group: ResultGroup) -> dict[str, Any]:
+def _group(number: int, group: ResultGroup, words: PageWords) -> dict[str, Any]:
     key, worst = group.key, group.worst
     # The results are sorted by the largest ratio, and the best improvement has the smallest.
     results = group.results[::-1] if _is_improved(worst) else group.results
@@ -186,55 +236,59 @@ def _group(number: int, group: ResultGroup) -> dict[str, Any]:
         "suite": key.suite,
         "operator": key.operator,
         "count": len(results),
-        "size": describe_loss_size(measure_loss(results[0])),
-        "cause": describe_group_cause(group),
-        "message": short_message(results[0]),
+        "cause": words.sentence(describe_group_cause(group), chinese_group_cause(group)),
         "undiagnosed": quote(worst.id) if searched else "",
-        "cases": [_group_case(result) for result in results[:MAX_GROUP_CASES]],
+        "cases": (cases := [_group_case(result, words) for result in results[:MAX_GROUP_CASES]]),
+        "size": cases[0]["size"],
+        "message": cases[0]["message"],
     }
 
 
-def _group_case(result: CaseResult) -> dict[str, str]:
+def _group_case(result: CaseResult, words: PageWords) -> dict[str, str]:
+    loss = measure_loss(result)
     return {
         "id": result.id,
-        "size": describe_loss_size(measure_loss(result)),
-        "message": short_message(result),
+        "size": words.sentence(describe_loss_size(loss), chinese_loss_size(loss)),
+        "message": words.sentence(short_message(result), chinese_short_message(result)),
     }
 
 
-def _changes(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
+def _changes(record: RunRecord, results: Iterable[CaseResult], words: PageWords) -> dict[str, Any]:
     """Return the findings on the run."""
     on_run = sort_run_findings(record.findings)
     return {
-        "on_run": _run_findings(on_run[:MAX_HTML_FINDINGS], results),
+        "on_run": _run_findings(on_run[:MAX_HTML_FINDINGS], results, words),
         "standings": [one for one in Standing if any(finding_standing(each) is one for each in on_run)],
-        "on_run_counts": describe_finding_counts(on_run),
+        "on_run_counts": words.sentence(describe_finding_counts(on_run), chinese_finding_counts(on_run)),
         "on_run_left_out": max(0, len(on_run) - MAX_HTML_FINDINGS),
     }
 
 
-def _printed(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
+def _printed(record: RunRecord, results: Iterable[CaseResult], words: PageWords) -> dict[str, Any]:
     """Return the worst failed cases and errors in full, for paper; a screen does not show them."""
     failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
     known, context = diagnoses_of(record), context_of(record)
+    printed = [_printed_case(result, known, context, words) for result in failed[:MAX_PRINTED_CASES]]
+    return {"failed": len(failed), "printed": printed}
+
+
+def _printed_case(
+    result: CaseResult, known: dict[str, Diagnosis], context: CaseContext, words: PageWords
+) -> dict[str, Any]:
+    verdict = result.verdict
+    english = [*brief_diagnosis(result, known), *finding_notes(verdict)]
+    chinese = [*chinese_brief_diagnosis(result, known), *chinese_notes(verdict)]
     return {
-        "failed": len(failed),
-        "printed": [
-            {
-                "id": result.id,
-                "status": result.verdict.status,
-                "reason": result.verdict.reason,
-                "size": describe_loss_size(measure_loss(result)),
-                "message": result.verdict.message,
-                "causes": [*brief_diagnosis(result, known), *finding_notes(result.verdict)],
-                "table": finding_table(finding_rows(result.verdict, result.outcome.described)),
-                "positions": _printed_positions(result),
-                "tail": failure_tail(result),
-                "provenance": describe_provenance(result),
-                "command": reproduce_command(result, context),
-            }
-            for result in failed[:MAX_PRINTED_CASES]
-        ],
+        **_group_case(result, words),
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "message": words.sentence(verdict.message, chinese_verdict(verdict)),
+        "causes": [*map(words.sentence, english, chinese)],
+        "table": finding_table(finding_rows(verdict, result.outcome.described)),
+        "positions": _printed_positions(result),
+        "tail": failure_tail(result),
+        "provenance": [*map(words.sentence, describe_provenance(result), chinese_provenance(result))],
+        "command": reproduce_command(result, context),
     }
 
 
@@ -253,8 +307,8 @@ def _printed_positions(result: CaseResult) -> list[str]:
 class PageWords:
     """Words of the catalogue in one language, as elements and attributes that the script can translate."""
 
-    def __init__(self, language: Language) -> None:
-        self.language = language
+    def __init__(self, language: Language, texts: PageTexts) -> None:
+        self.language, self.texts = language, texts
 
     def say(self, key: str, **values: object) -> str:
         """Return words as text."""
@@ -266,6 +320,15 @@ class PageWords:
 
         element = Markup('<span data-say="{}"{}>{}</span>')
         return element.format(key, _values(values), self.say(key, **values))
+
+    def sentence(self, english: str, chinese: str) -> Markup:
+        """Return a sentence of the record as an element that the script can translate; empty without one."""
+        from markupsafe import Markup, escape
+
+        if english == chinese or not english:
+            return escape(english)
+        element = Markup('<span data-text="{}">{}</span>')
+        return element.format(self.texts.place(english, chinese), chinese if self.language == "zh" else english)
 
     def label(self, key: str, **values: object) -> Markup:
         """Return an aria-label as an attribute."""
@@ -310,19 +373,19 @@ def _values(values: dict[str, object]) -> Markup:
     return Markup(' data-values="{}"').format(msgspec.json.encode(texts).decode()) if texts else Markup("")
 
 
-def _run_findings(found: Iterable[RunFinding], results: Iterable[CaseResult]) -> list[dict[str, Any]]:
+def _run_findings(found: Iterable[RunFinding], results: Iterable[CaseResult], words: PageWords) -> list[dict[str, Any]]:
     """Describe findings on the run; the subject of a finding is a link if it is a case of the page."""
     ids = {result.id for result in results}
-    return [_finding(finding, is_case=finding.about in ids) for finding in found]
+    return [_finding(finding, words, is_case=finding.about in ids) for finding in found]
 
 
-def _finding(finding: RunFinding, *, is_case: bool) -> dict[str, Any]:
+def _finding(finding: RunFinding, words: PageWords, *, is_case: bool) -> dict[str, Any]:
     return {
         "standing": finding_standing(finding),
         "kind": finding.kind,
         "about": finding.about,
         "is_case": is_case,
-        "message": finding.message,
+        "message": words.sentence(finding.message, chinese_run_finding(finding)),
         "allowed": finding.allowed,
         "times": format_finding_factor(finding).removesuffix(" times"),
         "source": str(finding.source or ""),

@@ -16,9 +16,12 @@ import msgspec
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS
 from precreg.report.case_context import CaseContext
 from precreg.report.case_detail import describe_case
+from precreg.report.case_zh import case_phrases
 from precreg.report.describe import finding_rows
 from precreg.report.groups import LossSize, ResultGroup, measure_loss
 from precreg.report.page_words import CATALOGUES
+from precreg.report.page_words_zh import PHRASES_ZH
+from precreg.report.run_zh import chinese_loss_size, chinese_short_message
 from precreg.report.story import describe_loss_size, short_message
 from precreg.types import (
     CaseResult,
@@ -53,7 +56,7 @@ ROW_CELLS = (
 )
 # Limits the size of the page, which stays below 5 MB with 10,000 cases. Details are kept worst first; a case beyond the
 # limit is a row only. Base64 adds a third to the packed bytes.
-MAX_PACKED_BYTES = 1_500_000
+MAX_PACKED_BYTES = 1_300_000
 # Limits the memory and the time that a browser needs for the details.
 MAX_DETAIL_BYTES = 12_000_000
 # Details of so many bytes stay readable text in the page.
@@ -73,53 +76,89 @@ class PageDetails(NamedTuple):
 
     text: Markup
     is_packed: bool
+    # The Chinese sentences of the panels by their English.
+    phrases: dict[str, str]
 
 
-class _Texts:
-    """The list of texts that rows refer to by their places."""
+class PageTexts:
+    """The list of texts that rows and sentences of the page refer to by their places, in two languages."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
+        # The Chinese sentences by place, apart from texts that are the same in both languages.
+        self.chinese: dict[int, str] = {}
 
-    def place(self, text: str) -> int:
-        return self.places.setdefault(text, len(self.places))
+    def place(self, text: str, chinese: str = "") -> int:
+        """Return the place of a text; equal texts have one place."""
+        at = self.places.setdefault(text, len(self.places))
+        if chinese and chinese != text:
+            self.chinese.setdefault(at, chinese)
+        return at
 
 
-def page_data(results: Sequence[CaseResult], groups: Sequence[ResultGroup]) -> dict[str, Any]:
-    """Return the rows of all cases, the titles of the groups, the metrics' formulas and the page's words."""
-    texts = _Texts()
+class PageChinese(NamedTuple):
+    """The Chinese sentences of a page as a script element holds them: JSON, or base64 of its bytes from zlib."""
+
+    text: Markup
+    is_packed: bool
+
+
+def pack_chinese(texts: PageTexts, phrases: Mapping[str, str]) -> PageChinese:
+    """Pack the Chinese sentences: rows and overview name theirs by place, panels by the English sentence."""
+    from markupsafe import Markup
+
+    data = {
+        "texts": [texts.chinese.get(at, 0) for at in range(len(texts.places))],
+        "phrases": phrases,
+    }
+    encoded = msgspec.json.encode(data)
+    if len(encoded) <= MAX_PLAIN_BYTES:
+        return PageChinese(json_for_script(data), False)
+    return PageChinese(Markup(base64.b64encode(zlib.compress(encoded, _ZLIB_LEVEL)).decode()), True)
+
+
+def page_data(
+    results: Sequence[CaseResult], groups: Sequence[ResultGroup], texts: PageTexts | None = None
+) -> dict[str, Any]:
+    """Return the rows of all cases, the names of the groups, the metrics' formulas and the page's words."""
+    texts = texts or PageTexts()
     of_group = {result.id: number for number, group in enumerate(groups) for result in group.results}
     rows = [_row(result, of_group.get(result.id), texts) for result in results]
     return {
         "cells": ROW_CELLS,
         "rows": rows,
         "texts": list(texts.places),
-        "groups": [f"{group.key.reason}, {group.key.suite}" for group in groups],
+        "groups": [[group.key.reason, group.key.suite] for group in groups],
         "glossary": _glossary(results),
         "words": CATALOGUES,
+        "phrases": PHRASES_ZH,
     }
 
 
-def _row(result: CaseResult, group: int | None, texts: _Texts) -> list[Any]:
+def _row(result: CaseResult, group: int | None, texts: PageTexts) -> list[Any]:
     """Describe a case in the order of `ROW_CELLS`; texts by their places, an id by its folder's and its name."""
     seconds, verdict, loss = result.outcome.execution.duration_s, result.verdict, measure_loss(result)
     folder, slash, name = result.id.rpartition("/")
-    words = [result.tier, verdict.status, verdict.reason, *_headline(result), _loss_cell(result, loss)]
+    words = [result.tier, verdict.status, verdict.reason, *_headline(result)]
+    size, chinese_size = _loss_cells(result, loss)
     # The number sorts the column, and the text is shown. Three digits keep the page small.
     time = [float(format_number(seconds, 3)), format_duration(seconds) if seconds else ""]
     return [
         [texts.place(folder + slash), name],
         *map(texts.place, words),
+        texts.place(size, chinese_size),
         # JSON has no infinity.
         None if isinf(loss.times) else float(format_number(loss.times, 4)),
         *time,
-        texts.place(short_message(result)),
+        texts.place(short_message(result), chinese_short_message(result)),
         group,
     ]
 
 
-def _loss_cell(result: CaseResult, loss: LossSize) -> str:
-    return describe_loss_size(loss) if result.verdict.reason is not Reason.IDENTICAL else ""
+def _loss_cells(result: CaseResult, loss: LossSize) -> tuple[str, str]:
+    if result.verdict.reason is Reason.IDENTICAL:
+        return "", ""
+    return describe_loss_size(loss), chinese_loss_size(loss)
 
 
 def _headline(result: CaseResult) -> list[str]:
@@ -151,21 +190,28 @@ def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], 
     from markupsafe import Markup
 
     kept: dict[str, msgspec.Raw] = {}
+    phrases: dict[str, str] = {}
     packer = zlib.compressobj(_ZLIB_LEVEL)
     size = packed = 0
     for result in _with_details(results):
         # Encoded once here: its size decides, and the same bytes go into the page.
-        encoded = msgspec.json.encode(describe_case(result, known, context))
+        detail = describe_case(result, known, context)
+        encoded = msgspec.json.encode(detail)
         size += len(encoded)
         packed += len(packer.compress(encoded))
+        # Chinese sentences of the panel take space, too.
+        added = {en: zh for en, zh in case_phrases(result, detail, known, context) if en != zh and en not in phrases}
+        packed += len(packer.compress(msgspec.json.encode(added)))
         # Browsers crash on reports of 100 MB. Results are sorted worst first, so the limits cut the least important
         # ones.
         if size > MAX_DETAIL_BYTES or packed > MAX_PACKED_BYTES:
             break
         kept[result.id] = msgspec.Raw(encoded)
+        phrases.update(added)
     if size <= MAX_PLAIN_BYTES:
-        return PageDetails(json_for_script(kept), False)
-    return PageDetails(Markup(base64.b64encode(zlib.compress(msgspec.json.encode(kept), _ZLIB_LEVEL)).decode()), True)
+        return PageDetails(json_for_script(kept), False, phrases)
+    text = Markup(base64.b64encode(zlib.compress(msgspec.json.encode(kept), _ZLIB_LEVEL)).decode())
+    return PageDetails(text, True, phrases)
 
 
 def json_for_script(value: Any) -> Markup:

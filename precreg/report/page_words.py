@@ -1,6 +1,6 @@
 """Which words does the page of a run have of its own, in each language?
 
-Sentences of records, such as messages of verdicts, are not here: report/ writes them in English.
+Sentences of records, such as messages of verdicts, are not here: they are written from facts, see findings_zh.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from precreg.report.page_words_zh import CHINESE
+from precreg.report.page_words_zh import CHINESE, REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
 
 Language = Literal["en", "zh"]
 DEFAULT_LANGUAGE: Language = "en"
@@ -57,7 +57,7 @@ _ENGLISH: dict[str, str] = {
     "orphan": "1 baseline without a case; precreg baseline prune removes it",
     "fingerprint": "All facts of this environment, fingerprint {fingerprint}",
     "baselines_of": "baselines of",
-    "on_run": "On the run: {counts}",
+    "on_run": "On the run:",
     "findings_caption": "Findings on the run as a whole, worst first",
     "finding": "finding",
     "about": "about",
@@ -119,6 +119,10 @@ _ENGLISH: dict[str, str] = {
     "part_unjudged": "Other bits without a statistic: {number}",
     "part_added": "In the current run alone: {number}",
     "part_unselected": "Outside the selection of the current run: {number}",
+    # Statuses, reasons and standings are their own words, as suites and options write them.
+    **{f"status_{name}": name for name in STATUSES_ZH},
+    **{f"reason_{name}": name for name in REASONS_ZH},
+    **{f"standing_{name}": name for name in STANDINGS_ZH},
 }
 
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": CHINESE}

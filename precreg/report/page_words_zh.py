@@ -2,6 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+STATUSES_ZH: Mapping[str, str] = {
+    "failed": "失败",
+    "error": "错误",
+    "proposed": "待接受",
+    "skipped": "跳过",
+    "passed": "通过",
+}
+REASONS_ZH: Mapping[str, str] = {
+    "identical": "逐位相同",
+    "within_tolerance": "在容差内",
+    "not_clear": "无法确定",
+    "known_bad": "已知有错",
+    "improved": "精度改善",
+    "out_of_tolerance": "超出容差",
+    "regressed": "精度回归",
+    "nondeterministic": "结果不确定",
+    "over_budget": "超出耗时预算",
+    "new": "没有基线",
+    "stale": "定义已变",
+    "inputs_changed": "输入已变",
+    "missing_output": "缺少输出",
+    "shape_mismatch": "shape 不符",
+    "dtype_mismatch": "dtype 不符",
+    "empty": "输出为空",
+    "non_finite_mismatch": "NaN 或无穷大不符",
+    "crashed": "崩溃",
+    "timed_out": "超时",
+    "subject_error": "被测对象出错",
+    "reference_error": "参考实现出错",
+    "analyzer_error": "分析器出错",
+    "benchmark_error": "基准实现出错",
+    "unavailable": "条件不满足",
+    "unexpected_pass": "意外通过",
+    "expected_failure": "预期的失败",
+}
+# The effect of a finding on its run.
+STANDINGS_ZH: Mapping[str, str] = {"binding": "生效", "allowed": "已允许", "told": "供参考"}
+
 CHINESE: dict[str, str] = {
     "language": "语言",
     "cases": "用例",
@@ -45,7 +85,7 @@ CHINESE: dict[str, str] = {
     "orphan": "1 条基线没有对应的用例，用 precreg baseline prune 删除",
     "fingerprint": "本环境的全部信息，指纹 {fingerprint}",
     "baselines_of": "基线取自",
-    "on_run": "整次运行：{counts}",
+    "on_run": "整次运行：",
     "findings_caption": "整次运行的发现，最严重的在最前",
     "finding": "发现",
     "about": "对象",
@@ -106,4 +146,169 @@ CHINESE: dict[str, str] = {
     "part_unjudged": "位不同，但没有统计判定：{number}",
     "part_added": "只在当前运行中：{number}",
     "part_unselected": "不在当前运行的筛选范围内：{number}",
+    **{f"status_{name}": words for name, words in STATUSES_ZH.items()},
+    **{f"reason_{name}": words for name, words in REASONS_ZH.items()},
+    **{f"standing_{name}": words for name, words in STANDINGS_ZH.items()},
+}
+
+# The English words and labels of the panel of a case; names in braces are filled in.
+PHRASES_ZH: Mapping[str, str] = {
+    "The details of this case were left out to keep the report small.": "为控制报告大小，略去了此用例的详情。",
+    "record.json has them. This command shows its tolerances:": "详情见 record.json。此命令显示其容差：",
+    "Why": "根因",
+    "What failed or changed": "失败或变化的指标",
+    "Where repeats differ": "重复运行的差异",
+    "Traceback and output": "回溯与输出",
+    "Environment": "环境",
+    "Where it comes from": "来源",
+    "Baseline": "基线",
+    "Digests of inputs and outputs": "输入和输出的摘要",
+    "copied": "已复制",
+    "selected: press Ctrl+C or \u2318C": "已选中：请按 Ctrl+C 或 \u2318C",
+    "copy": "复制",
+    "Output": "输出",
+    "NaN or infinity on one side": "仅一侧为 NaN 或无穷大",
+    "Worst positions": "误差最大的位置",
+    "Metrics that are judged, means over the seeds": "参与判定的指标（各种子的均值）",
+    "1 other metric, which no limit judges": "另有 1 个指标不受界限判定",
+    "1 metric, which no limit judges": "1 个指标不受界限判定",
+    "{number} other metrics, which no limit judges": "另有 {number} 个指标不受界限判定",
+    "{number} metrics, which no limit judges": "{number} 个指标不受界限判定",
+    "Tolerance, standard {standard}": "容差，标准 {standard}",
+    "Tolerance": "容差",
+    "Counts over the seeds": "各种子的计数",
+    "{number} more": "另有 {number} 项",
+    "table of {first} and {last}": "{first}与{last}的表格",
+    "Every error is zero.": "误差全部为零。",
+    "now": "现在",
+    "baseline": "基线",
+    "Errors": "误差",
+    "share of elements in each bin": "各区间的元素占比",
+    "share of elements with at most this error": "误差不超过此值的元素占比",
+    ", {share} without error": "，{share} 没有误差",
+    "|actual \u2212 reference|, in the output's unit": "|实际值 \u2212 参考值|，以输出的单位计",
+    "from index {index}: {mean}": "自下标 {index}：{mean}",
+    "Along the last axis": "沿末轴的误差",
+    "mean absolute error along the last axis": "沿末轴的平均绝对误差",
+    "mean |actual \u2212 reference| over all other axes, index 0 to {last}; the strongest is {most}": (
+        "对其余各轴平均的 |实际值 \u2212 参考值|，下标 0 至 {last}；最深处为 {most}"
+    ),
+    ", mean over the other axes": "，对其余各轴取平均",
+    "axis {down} (0 to {high}) downward, axis {right} (0 to {wide}) to the right": (
+        "向下为轴 {down}（0 至 {high}），向右为轴 {right}（0 至 {wide}）"
+    ),
+    "index 0 to {wide}": "下标 0 至 {wide}",
+    "Where the errors are": "误差的位置",
+    "map of the mean absolute error, largest {shown}": "平均绝对误差图，最大 {shown}",
+    "mean |actual \u2212 reference| of seed {seed}: {axes}{over}. The strongest cell has {shown}; paler cells have"
+    " less, on a logarithmic scale.": (
+        "种子 {seed} 的平均 |实际值 \u2212 参考值|：{axes}{over}。最深的格为 {shown}；越浅越小，按对数刻度。"
+    ),
+    "A crossed cell has a NaN or an infinity on one side.": "打叉的格仅一侧为 NaN 或无穷大。",
+    "{from} to {to}": "{from} 至 {to}",
+    "no error": "没有误差",
+    "no finite pair": "没有有限值",
+    "about {size}": "约 {size}",
+    "Since when": "自何时起",
+    "The history could not be read: {problem}": "无法读取历史：{problem}",
+    "this run": "本次运行",
+    "{title} over {number} runs": "{title}，共 {number} 次运行",
+    "{title}: 1 earlier run from {from} to {to}, the last {last}; this run {shown}": (
+        "{title}：之前 1 次运行，{from} 至 {to}，最近为 {last}；本次为 {shown}"
+    ),
+    "{title}: {number} earlier runs from {from} to {to}, the last {last}; this run {shown}": (
+        "{title}：之前 {number} 次运行，{from} 至 {to}，最近为 {last}；本次为 {shown}"
+    ),
+    "; the dashed line is the limit, {limitShown}": "；虚线为界限 {limitShown}",
+    # Headings of tables and labels of facts.
+    "output": "输出",
+    "seed": "种子",
+    "metric": "指标",
+    "current": "当前",
+    "ratio": "比值",
+    "interval": "置信区间",
+    "noise": "噪声",
+    "allowed": "允许",
+    "rule": "规则",
+    "set at": "设置于",
+    "runs": "运行",
+    "first at": "首个位置",
+    "elements": "元素",
+    "not finite": "非有限",
+    "at most by": "最大差值",
+    "of": "对象",
+    "index": "下标",
+    "actual": "实际值",
+    "reference": "参考值",
+    "distance": "距离",
+    "bits of actual": "实际值的比特",
+    "bits of reference": "参考值的比特",
+    "unit": "单位",
+    "limit on": "受限指标",
+    "limit": "界限",
+    "layer": "层",
+    "count": "计数项",
+    "number": "数量",
+    "compared with": "对照",
+    "suite": "套件",
+    "test": "测试",
+    "subject": "被测对象",
+    "commit": "提交",
+    "parameters": "参数",
+    "tags": "标签",
+    "definition": "定义",
+    "digits": "有效位数",
+    "subject's time": "被测对象耗时",
+    "file": "文件",
+    "environment": "环境",
+    "accepted": "接受",
+    "reason": "理由",
+    "judged by": "判定依据",
+    "fingerprint": "指纹",
+    "baseline of": "基线取自",
+    "different here": "此处的不同",
+    "inputs": "输入",
+    "bound": "界限",
+    "hard": "硬性",
+    "statistic": "统计量",
+    "guard": "阈值",
+    "budget": "预算",
+    "undefined": "无定义",
+    "rule: bound": "规则：界限",
+    "rule: hard": "规则：硬性",
+    "rule: statistic": "规则：统计量",
+    "rule: guard": "规则：阈值",
+    "rule: budget": "规则：预算",
+    "no value": "没有值",
+    "nothing that is known to change bits": "没有已知会改变比特的不同",
+    # Counts over the pairs of elements.
+    "pairs with both sides finite: the pairs that errors are taken over": "两侧都有限的元素对：误差由它们计算",
+    "pairs with NaN on both sides": "两侧都为 NaN 的元素对",
+    "pairs with NaN on one side": "仅一侧为 NaN 的元素对",
+    "pairs with an infinity of the same sign on both sides": "两侧为同号无穷大的元素对",
+    "of them, the pairs of positive infinities": "其中两侧为正无穷大的",
+    "of them, the pairs of negative infinities": "其中两侧为负无穷大的",
+    "pairs without NaN that have an infinity on one side, or infinities of different sign": (
+        "没有 NaN、仅一侧为无穷大或两侧无穷大异号的元素对"
+    ),
+    "of them, those where the reference's infinity, or else the actual's, is positive": (
+        "其中参考值（否则实际值）为正无穷大的"
+    ),
+    "of them, those where the reference's infinity, or else the actual's, is negative": (
+        "其中参考值（否则实际值）为负无穷大的"
+    ),
+    "finite pairs with r == 0": "r == 0 的有限元素对",
+    "finite pairs with 0 < |a| < the smallest normal number of the output dtype": (
+        "0 < |a| < 输出 dtype 的最小正规数的有限元素对"
+    ),
+    "finite pairs with 0 < |r| < the smallest normal number of the output dtype": (
+        "0 < |r| < 输出 dtype 的最小正规数的有限元素对"
+    ),
+    "finite pairs with a == 0 whose r, rounded to the output dtype, is subnormal": (
+        "a == 0 而 r 舍入到输出 dtype 后为次正规数的有限元素对"
+    ),
+    "finite pairs with a == r": "a == r 的有限元素对",
+    "of them, zeros of different sign (of complex numbers: in any component)": ("其中符号不同的零（复数：任一分量）"),
+    "finite pairs with a > r": "a > r 的有限元素对",
+    "finite pairs with a < r": "a < r 的有限元素对",
 }

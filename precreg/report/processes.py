@@ -41,6 +41,7 @@ class ProcessNote(NamedTuple):
 
     text: str
     ids: list[str]
+    change: StateChange
 
 
 def describe_state_change(change: StateChange) -> str:
@@ -58,7 +59,7 @@ def describe_process_changes(results: Iterable[CaseResult]) -> list[ProcessNote]
         for change in result.outcome.execution.left:
             found.setdefault(change, []).append(result.id)
     ordered = sorted(found.items(), key=lambda item: (item[0].remedy != "remains", -len(item[1]), item[0].kind))
-    return [ProcessNote(describe_state_change(change), sorted(ids)) for change, ids in ordered]
+    return [ProcessNote(describe_state_change(change), sorted(ids), change) for change, ids in ordered]
 
 
 def count_process_changes(results: Iterable[CaseResult]) -> str:

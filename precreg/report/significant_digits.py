@@ -101,6 +101,33 @@ def describe_settings(settings: Stochastic) -> str:
     return f"{chance}; {settings.samples} samples of {noise}; {errors} around {centre}{unit}"
 
 
+def chinese_digits(result: CaseResult) -> list[str]:
+    """Return the lines of `describe_digits` in Chinese."""
+    return [line for each in output_digits(result) for line in _describe_in_chinese(each)]
+
+
+def _describe_in_chinese(each: OutputDigits) -> Iterator[str]:
+    if each.fewest is None or each.median is None:
+        yield f"{each.output}：没有元素在全部样本中都有限"
+    else:
+        digits = f"至少 {format_number(each.fewest, 3)} 位有效数字，中位数 {format_number(each.median, 3)}"
+        yield f"{each.output}：{digits}"
+    settings = each.settings
+    noise = "随机舍入" if settings.noise == "rounding" else "移动输入的末位"
+    errors = "正态误差" if settings.method == "normal" else "任意分布的误差"
+    centre = "样本均值" if settings.against == "mean" else "参考值"
+    unit = "" if settings.error == "relative" else "，绝对误差"
+    chance = f"概率 {settings.probability:g}，置信度 {settings.confidence:g}"
+    yield f"{chance}；{settings.samples} 个样本，{noise}；{errors}，以{centre}为中心{unit}"
+    if each.worst is not None:
+        worst = each.worst
+        place = f"，位于 {unravel_index(worst.index, each.shape)}" if each.shape else ""
+        values = "没有有限的样本" if worst.least is None else f"样本从 {worst.least!r} 到 {worst.largest!r}"
+        yield f"位数最少{place}，种子 {each.seed}：{values}"
+    if each.non_finite:
+        yield f"某些样本中为 NaN 或无穷大：{each.non_finite} 个元素"
+
+
 def digits_rows(results: Sequence[CaseResult]) -> list[list[str]]:
     """Return a row of COLUMNS for each output with digits, those with the fewest digits first."""
     found = [(result.id, each) for result in results for each in output_digits(result)]

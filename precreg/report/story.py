@@ -10,6 +10,7 @@ from typing import NamedTuple
 from precreg.report.causes import cause_line, cause_phrase
 from precreg.report.describe import count_cases, run_exit_sentence
 from precreg.report.findings import describe_environment_difference
+from precreg.report.findings_zh import chinese_environment_change
 from precreg.report.groups import LossSize, LossUnit, ResultGroup, cause_key
 from precreg.report.sections import describe_failing_findings
 from precreg.types import (
@@ -52,6 +53,7 @@ class EnvironmentNote(NamedTuple):
 
     text: str
     ids: list[str]
+    chinese: str
 
 
 def describe_loss_size(loss: LossSize) -> str:
@@ -149,14 +151,17 @@ def _short_cause(cause: Cause) -> str:
 def describe_environments(results: Iterable[CaseResult]) -> list[EnvironmentNote]:
     """Return each difference from the environment of a baseline with its cases; most cases first."""
     found: dict[str, list[str]] = {}
+    chinese: dict[str, str] = {}
     for result in results:
         baseline = result.stored
         if baseline is None or (baseline.difference is None and not baseline.change):
             continue
         text = baseline.change or (baseline.difference and describe_environment_difference(baseline.difference)) or ""
-        found.setdefault(f"{baseline.environment}: {text}", []).append(result.id)
+        label = f"{baseline.environment}: {text}"
+        found.setdefault(label, []).append(result.id)
+        chinese.setdefault(label, f"{baseline.environment}：{chinese_environment_change(baseline)}")
     ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [EnvironmentNote(text, sorted(ids)) for text, ids in ordered]
+    return [EnvironmentNote(text, sorted(ids), chinese[text]) for text, ids in ordered]
 
 
 def group_unjudged(groups: Iterable[ResultGroup]) -> list[ResultGroup]:

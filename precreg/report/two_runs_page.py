@@ -10,7 +10,7 @@ from typing import Any
 from precreg.report.describe import strip_controls
 from precreg.report.groups import ResultGroup, measure_loss
 from precreg.report.html import PageWords, page_script, page_style, render_template
-from precreg.report.html_data import json_for_script
+from precreg.report.html_data import PageTexts, json_for_script
 from precreg.report.page_words import CATALOGUES, DEFAULT_LANGUAGE, Language
 from precreg.report.story import describe_group_cause, describe_loss_size, short_message
 from precreg.report.two_runs import RunComparison
@@ -37,7 +37,7 @@ def render_two_runs_html(comparison: RunComparison, paths: ComparedPaths, langua
     """Lay out a comparison as a page, whose switch has the other languages, too."""
     sentence = describe_comparison(comparison)
     values: dict[str, Any] = {
-        **PageWords(language).names(),
+        **PageWords(language, PageTexts()).names(),
         "project": comparison.current.project,
         "exit_code": comparison.exit_code,
         "cases": len(comparison.pairs),

@@ -1,10 +1,17 @@
 """The HTML report as a reviewer uses it: opened from a file, filtered, sorted, searched, a case looked into."""
 
+import re
+from urllib.parse import quote
+
 import pytest
 from msgspec.structs import replace
 from selenium.webdriver.support.ui import WebDriverWait
 
 from precreg.report import html
+from precreg.report.findings import add_messages
+from precreg.report.groups import group_failures
+from precreg.report.story import describe_run_story
+from precreg.types.verdict import ChangedEnvironment, EnvironmentFact, Finding, Reason
 from tests.browser.accessibility import problems_of
 from tests.browser.pages import BY_CSS, all_of, in_the_dark, on_paper, on_phone, on_screen
 from tests.report.causes.test_diagnosis import CAST, SWAPPED, diagnosis
@@ -24,8 +31,12 @@ from tests.report.made import (
     regressed,
     road,
     run_of,
+    skipped,
 )
 from tests.report.studies.made import both
+from tests.report.test_run_sentences import SENTENCES as RUN_SENTENCES
+from tests.report.test_run_sentences import finding as run_finding
+from tests.report.test_sentences import SENTENCES
 
 
 @pytest.fixture
@@ -196,7 +207,7 @@ def test_a_name_is_text_wherever_it_stands(opened, name):
     one_of(browser, "#rows a").click()
     assert one_of(browser, "#detail h2").text == f"unit/row_sum/{name}"
     assert all_of(browser, "img") == []
-    assert len(all_of(browser, "script")) == 3
+    assert len(all_of(browser, "script")) == 4
 
 
 def test_a_phone_shows_the_table_without_scrolling_sideways(opened):
@@ -422,8 +433,80 @@ def test_the_page_speaks_chinese_by_a_switch_and_keeps_it_in_the_address(opened)
     assert one_of(browser, "#worse-title").text == "变差的用例"
     assert one_of(browser, "#shown").text == "19 个用例"
     assert one_of(browser, "#search").get_attribute("placeholder").startswith("搜索")
-    assert one_of(browser, "html").get_attribute("lang") == "zh"
+    assert one_of(browser, "html").get_attribute("lang") == "zh-Hans"
     browser.refresh()
     assert one_of(browser, "#worse-title").text == "变差的用例"
     browser.back()
     assert one_of(browser, "#worse-title").text == "What got worse"
+
+
+# Sentences, and neither names, numbers, options nor code.
+ENGLISH = re.compile(r"(?:\b[A-Za-z][a-z']*\b[ ,]+){3,}\b[A-Za-z][a-z']*\b")
+# Texts of a page in the page's order, without code, ids and the words of a traceback.
+TEXTS = """
+    const found = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const parent = walker.currentNode.parentElement;
+      const isCode = parent.closest("script, noscript, code, pre, option, .id, td a, h1 a, #language");
+      if (!isCode) found.push(walker.currentNode.textContent);
+    }
+    const labels = [...document.querySelectorAll("[aria-label], [title], [placeholder]")]
+      .flatMap((one) => ["aria-label", "title", "placeholder"].map((name) => one.getAttribute(name))).filter(Boolean);
+    return [...found, ...labels];
+"""
+
+
+def many_reasons():
+    """Return a run with verdicts of all kinds, findings on the run, warnings, orphans, and notes."""
+    facts = [(Finding(Reason.REGRESSED, fact=fact, **fields), at) for at, (fact, fields, _) in enumerate(SENTENCES)]
+    results = [
+        regressed(f"s{at:03}", verdict=replace(regressed().verdict, message="", findings=(each,))) for each, at in facts
+    ]
+    changed = ChangedEnvironment((EnvironmentFact("numpy", "2.3.5", "2.5.1"),))
+    results += [passed("moved", baseline=replace(passed().baseline, difference=changed)), nondeterministic(), skipped()]
+    on_run = tuple(run_finding(fact) for fact, _ in RUN_SENTENCES)
+    record = replace(many_causes(), findings=on_run)
+    return add_messages(replace(record, results=(*record.results, *results)))
+
+
+def english_left(browser, record):
+    """Return the English sentences on a page, apart from formulas, commands, and words that no fact of ours states."""
+    of_cases = [each for result in record.results for each in result.verdict.findings if each.fact is None]
+    quoted = {each.message for each in (*of_cases, *record.findings) if each.fact is None}
+    quoted |= {f"{each.output}: {each.message}" for each in of_cases}
+    texts = (re.sub(r"precreg [ -~]*", "", text) for text in browser.execute_script(TEXTS))
+    return {text for text in texts if ENGLISH.search(text) and text.strip() not in quoted and "(unit: " not in text}
+
+
+def test_the_chinese_page_has_no_english_sentence(opened):
+    record = many_reasons()
+    browser = opened(record)
+    assert len(english_left(browser, record)) > 100
+    one_of(browser, "#language option[value=zh]").click()
+    assert english_left(browser, record) == set()
+    # Facts of all kinds are in messages of the table; a panel has words of its own by the kind of its case.
+    for result in [*record.results[:1], *record.results[14:19], *record.results[-3:]]:
+        browser.execute_script("location.hash = arguments[0]", f"{quote(result.id)}?lang=zh")
+        WebDriverWait(browser, 5).until(lambda _, id=result.id: one_of(browser, "#detail-title").text == id)
+        assert english_left(browser, record) == set()
+
+
+def test_a_page_in_chinese_begins_in_chinese_and_has_the_numbers_of_the_english_one(open_page):
+    record = many_causes()
+    browser = open_page(html.render_run_html(record, "zh"))
+    chinese = one_of(browser, "h1").text
+    assert "个用例" in chinese
+    assert [cell for cell in column(browser, "损失") if cell.startswith("基线的")]
+    one_of(browser, "#language option[value=en]").click()
+    english = one_of(browser, "h1").text
+    assert english == describe_run_story(record, group_failures(record.results)).text
+    assert sorted(re.findall(r"\d[\d.e-]*", chinese)) == sorted(re.findall(r"\d[\d.e-]*", english))
+    assert not [cell for cell in column(browser, "loss") if "倍" in cell]
+
+
+def test_chinese_words_are_searched(opened):
+    browser = opened(many_causes())
+    one_of(browser, "#language option[value=zh]").click()
+    one_of(browser, "#search").send_keys("没有基线")
+    assert one_of(browser, "#shown").text == "1 / 19 个用例"

@@ -10,14 +10,16 @@ from precreg.cli.main import COMMANDS
 from tests.e2e.command import ROOT, environ, precreg
 
 README = (ROOT / "README.md").read_text()
+# Each language of README with the heading of its tutorial.
+TUTORIALS = {"README.md": "## A regression in five minutes", "README.zh-CN.md": "## 五分钟看到一次回归"}
 COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text()
 MAX_WORDS = 1200
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def tutorial():
+def tutorial(name):
     """Yield ("file", path, text) and ("command", line, expected lines) in the order of the page."""
-    part = README.partition("## A regression in five minutes")[2].partition("\n## ")[0]
+    part = (ROOT / name).read_text().partition(TUTORIALS[name])[2].partition("\n## ")[0]
     for language, path, text in BLOCK.findall(part):
         if path:
             yield "file", path, text
@@ -52,8 +54,9 @@ def shell(tmp_path):
     return run
 
 
-def test_the_tutorial(shell):
-    steps = list(tutorial())
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_the_tutorial(shell, name):
+    steps = list(tutorial(name))
     assert len(steps) > 10
     for kind, what, then in steps:
         if kind == "file":

@@ -180,7 +180,7 @@ def test_an_empty_run_has_a_page():
 
 def test_the_page_opens_in_the_language_that_is_asked_for():
     chinese, english = (html.render_run_html(road(), language) for language in ("zh", "en"))
-    assert '<html lang="zh">' in chinese
+    assert '<html lang="zh-Hans">' in chinese
     assert ">变差的用例</span>" in chinese
     assert '<html lang="en">' in english
     assert ">What got worse</span>" in english

@@ -1,14 +1,19 @@
 """The words of the page: each language has all of them, and the page uses no others."""
 
+import json
 import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from precreg.measure.metrics import COUNT_DESCRIPTIONS
 from precreg.report import html
 from precreg.report.page_words import CATALOGUES, LANGUAGES, say
+from precreg.report.page_words_zh import PHRASES_ZH
+from precreg.report.sections import Standing
 from precreg.report.two_runs_text import PartKey
+from precreg.types.verdict import Reason, Status
 
 REPORT = Path(html.__file__).parent
 SOURCES = (
@@ -42,7 +47,29 @@ def test_every_language_has_a_name():
 def test_the_page_uses_every_word_and_no_other():
     text = "".join((REPORT / name).read_text(encoding="utf-8") for name in SOURCES)
     used = set(re.findall(r'\b(?:w|say|label|placeholder|_words)\("(\w+)"', text)) - {"part_"} | COLUMNS | TITLES
-    assert used == set(CATALOGUES["en"])
+    # The script and the templates add the name of a status, a reason or a standing.
+    values = {"status_": Status, "reason_": Reason, "standing_": Standing}
+    built = {f"{prefix}{value}" for prefix, kind in values.items() for value in kind}
+    assert (used - set(values)) | built == set(CATALOGUES["en"])
+
+
+def test_every_phrase_of_the_panel_has_chinese_with_its_names():
+    script = (REPORT / "templates/case.js").read_text(encoding="utf-8")
+    literals = re.findall(r'phrase\((?:[^"()]*\? )?"((?:[^"\\]|\\.)*)"', script)
+    literals += re.findall(r'return (?:judged \? )?"([^"]* metrics?, which no limit judges)"', script)
+    tables = re.findall(r"(?:WORST = |table\(|shortened\()(\[.*?\])", script)
+    words = {json.loads(f'"{each}"') for each in literals} | {word for each in tables for word in json.loads(each)}
+    assert len(words) > 70
+    # The unit has its own name in every language.
+    assert words - set(PHRASES_ZH) == {"ULP"}
+
+
+def test_every_count_has_chinese():
+    assert set(COUNT_DESCRIPTIONS.values()) - set(PHRASES_ZH) == set()
+
+
+def test_a_phrase_has_the_names_of_its_english():
+    assert [english for english, chinese in PHRASES_ZH.items() if names(english) != names(chinese)] == []
 
 
 def test_numbers_are_filled_in():

@@ -7,4 +7,7 @@ from .diagnosis import describe_diagnosis as describe_diagnosis
 from .diagnosis import describe_run_diagnoses as describe_run_diagnoses
 from .diagnosis import diagnoses_of as diagnoses_of
 from .diagnosis import diagnosis_rows as diagnosis_rows
+from .rewrite_words import cause_family as cause_family
 from .rewrite_words import cause_phrase as cause_phrase
+from .rewrite_words import format_figure as format_figure
+from .rewrite_words import format_figures as format_figures

@@ -7,25 +7,25 @@ function drawn(name, attributes = {}, ...children) {
 function panelOf(one, detail) {
   const title = element("h2", { id: "detail-title" }, one.id);
   if (!detail) {
-    return [title, element("p", { class: "message" }, "The details of this case were left out to keep the report small."),
-      element("p", { class: "note" }, "record.json has them, and ", element("code", {}, `precreg explain ${one.id}`), " shows its tolerances.")];
+    return [title, element("p", { class: "message" }, phrase("The details of this case were left out to keep the report small.")),
+      element("p", { class: "note" }, phrase("record.json has them. This command shows its tolerances:"), " ", element("code", {}, `precreg explain ${one.id}`))];
   }
-  return [title, element("p", { class: "message" }, detail.message),
-    detail.notes.map((note) => element("p", { class: "note" }, note)),
+  return [title, element("p", { class: "message" }, phrase(detail.message)),
+    detail.notes.map((note) => element("p", { class: "note" }, phrase(note))),
     command(detail.command),
     links(detail.links),
-    detail.diagnosis.length || detail.searches.length ? [element("h3", {}, "Why"), facts(detail.diagnosis), detail.searches.map(command)] : "",
-    detail.findings.length ? [element("h3", {}, "What failed or changed"),
+    detail.diagnosis.length || detail.searches.length ? [element("h3", {}, phrase("Why")), facts(detail.diagnosis), detail.searches.map(command)] : "",
+    detail.findings.length ? [element("h3", {}, phrase("What failed or changed")),
       shortened(["output", "seed", "metric", "current", "baseline", "ratio", "interval", "noise", "allowed", "rule", "set at"], detail.findings, ["id", "number right", "id", "number right", "number right", "number right", "number right", "number right", "number right", "", "id"])] : "",
     course(detail.history),
-    detail.repeats.length ? [element("h3", {}, "Where repeats differ"), table(["output", "seed", "runs", "first at", "elements", "not finite", "at most by"], detail.repeats, ["id", "number right", "number", "id", "number right", "number right", "number right"])] : "",
-    detail.failure ? [element("h3", {}, "Traceback and output"), element("pre", { tabindex: "0" }, detail.failure)] : "",
+    detail.repeats.length ? [element("h3", {}, phrase("Where repeats differ")), table(["output", "seed", "runs", "first at", "elements", "not finite", "at most by"], detail.repeats, ["id", "number right", "number", "id", "number right", "number right", "number right"])] : "",
+    detail.failure ? [element("h3", {}, phrase("Traceback and output")), element("pre", { tabindex: "0" }, detail.failure)] : "",
     detail.outputs.map(output),
-    detail.environment.length ? [element("h3", {}, "Environment"), facts(detail.environment)] : "",
-    element("h3", {}, "Where it comes from"),
+    detail.environment.length ? [element("h3", {}, phrase("Environment")), facts(detail.environment)] : "",
+    element("h3", {}, phrase("Where it comes from")),
     facts(detail.facts),
-    detail.baseline.length ? [element("h4", {}, "Baseline"), facts(detail.baseline)] : "",
-    detail.digests.length ? folded("Digests of inputs and outputs", table(["of", "seed", "now", "baseline"], detail.digests, ["id", "number right", "id", "id"])) : "",
+    detail.baseline.length ? [element("h4", {}, phrase("Baseline")), facts(detail.baseline)] : "",
+    detail.digests.length ? folded(phrase("Digests of inputs and outputs"), table(["of", "seed", "now", "baseline"], detail.digests, ["id", "number right", "id", "id"])) : "",
   ].flat(2).filter(Boolean);
 }
 
@@ -37,9 +37,9 @@ function command(text) {
     window.getSelection().selectAllChildren(code);
     let done = false;
     try { done = document.execCommand("copy"); } catch { /* the text stays selected */ }
-    told.textContent = done ? "copied" : "selected: press Ctrl+C or \u2318C";
+    told.textContent = phrase(done ? "copied" : "selected: press Ctrl+C or \u2318C");
   };
-  return element("div", { class: "command" }, code, element("button", { type: "button", onclick: copy, "aria-label": `copy ${text}` }, "copy"), told);
+  return element("div", { class: "command" }, code, element("button", { type: "button", onclick: copy, "aria-label": `${phrase("copy")} ${text}` }, phrase("copy")), told);
 }
 
 // Addresses come from a record. Only those of the web become links.
@@ -49,7 +49,7 @@ function linked(text, url) {
 
 function links(places) {
   return element("dl", { class: "links" }, places.map(([label, text, url]) => (
-    element("div", {}, element("dt", {}, label), element("dd", {}, linked(text, url))))));
+    element("div", {}, element("dt", {}, phrase(label)), element("dd", {}, linked(text, url))))));
 }
 
 function folded(title, ...content) {
@@ -64,18 +64,23 @@ const WRONG_CLASSES = ["number right", "id", "number right", "number right", "bi
 function output(one) {
   const applies = one.metrics.filter((line) => line[5] || line[6]);
   const others = one.metrics.filter((line) => !(line[5] || line[6]));
-  return [element("h3", {}, "Output ", element("code", {}, one.name)),
-    element("p", { class: "note" }, one.about),
-    one.nonFinite.length ? [element("h4", {}, "NaN or infinity on one side"), shortened(WRONG, one.nonFinite, WRONG_CLASSES)] : "",
-    one.worst.length ? [element("h4", {}, "Worst positions"), shortened(WORST, one.worst, WORST_CLASSES)] : "",
+  return [element("h3", {}, phrase("Output"), " ", element("code", {}, one.name)),
+    element("p", { class: "note" }, phrase(one.about)),
+    one.nonFinite.length ? [element("h4", {}, phrase("NaN or infinity on one side")), shortened(WRONG, one.nonFinite, WRONG_CLASSES)] : "",
+    one.worst.length ? [element("h4", {}, phrase("Worst positions")), shortened(WORST, one.worst, WORST_CLASSES)] : "",
     charts(one),
     one.map ? grid(one.map) : heat(one),
-    applies.length ? [element("h4", {}, "Metrics that are judged, means over the seeds"), metrics(applies)] : "",
-    others.length ? folded(`${others.length} ${applies.length ? "other " : ""}metric${others.length === 1 ? "" : "s"}, which no limit judges`, metrics(others)) : "",
-    one.tolerance.length ? [element("h4", {}, one.standard ? `Tolerance, standard ${one.standard}` : "Tolerance"),
+    applies.length ? [element("h4", {}, phrase("Metrics that are judged, means over the seeds")), metrics(applies)] : "",
+    others.length ? folded(phrase(unjudged(others.length, applies.length), { number: others.length }), metrics(others)) : "",
+    one.tolerance.length ? [element("h4", {}, one.standard ? phrase("Tolerance, standard {standard}", { standard: one.standard }) : phrase("Tolerance")),
       table(["limit on", "limit", "layer", "set at"], one.tolerance, ["id", "number", "", "id"])] : "",
-    one.counts.length ? folded("Counts over the seeds", table(["count", "number"], one.counts, ["id", "number right"])) : "",
+    one.counts.length ? folded(phrase("Counts over the seeds"), table(["count", "number"], one.counts, ["id", "number right"])) : "",
   ].flat(2).filter(Boolean);
+}
+
+function unjudged(number, judged) {
+  if (number === 1) return judged ? "1 other metric, which no limit judges" : "1 metric, which no limit judges";
+  return judged ? "{number} other metrics, which no limit judges" : "{number} metrics, which no limit judges";
 }
 
 const SHOWN_ROWS = 5;
@@ -84,28 +89,31 @@ const SHOWN_ROWS = 5;
 function shortened(names, lines, classes) {
   const rest = lines.slice(SHOWN_ROWS);
   return [table(names, lines.slice(0, SHOWN_ROWS), classes),
-    rest.length ? folded(`${rest.length} more`, table(names, rest, classes)) : ""].filter(Boolean);
+    rest.length ? folded(phrase("{number} more", { number: rest.length }), table(names, rest, classes)) : ""].filter(Boolean);
 }
 
 function metrics(lines) {
   return table(["metric", "unit", "current", "baseline", "ratio", "allowed"], lines, ["id", "soft", "number right", "number right", "number right", "number right"]);
 }
 
+// An output may be called "inputs", and is no word of the page.
+const isName = (kind, text) => kind === "id" && Object.hasOwn(data.phrases, text);
+
 // Columns without any text are left out; a metric's own row may say that it is worse or better.
 function table(names, lines, classes) {
   if (!lines.length) return "";
   const filledColumns = names.map((_, at) => at).filter((at) => lines.some((line) => line[at] !== ""));
   const tone = (line) => ({ improved: "good", "": null })[line[names.length] ?? ""] ?? (line[names.length] ? "bad" : null);
-  const head = element("tr", {}, filledColumns.map((at) => element("th", { scope: "col", class: classes[at].includes("right") ? "right" : null }, names[at])));
+  const head = element("tr", {}, filledColumns.map((at) => element("th", { scope: "col", class: classes[at].includes("right") ? "right" : null }, phrase(names[at]))));
   const body = lines.map((line) => element("tr", { class: tone(line) }, filledColumns.map((at) => (
-    element("td", { class: classes[at] || null, title: glossary[line[at]] ?? null }, line[at])))));
+    element("td", { class: classes[at] || null, title: Object.hasOwn(glossary, line[at]) ? phrase(glossary[line[at]]) : null }, isName(classes[at], line[at]) ? line[at] : phrase(line[at]))))));
   // A wide table scrolls by itself, and the keyboard scrolls what it can focus.
-  return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `table of ${names[0]} and ${names.at(-1)}` }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
+  return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": phrase("table of {first} and {last}", { first: phrase(names[0]), last: phrase(names.at(-1)) }) }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
 }
 
 function facts(pairs) {
   return element("table", { class: "facts" }, element("tbody", {}, pairs.map(([name, fact]) => (
-    element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, fact))))));
+    element("tr", {}, element("th", { scope: "row" }, phrase(name)), element("td", {}, phrase(fact)))))));
 }
 
 // Charts: errors on a log axis. Bin k holds the errors whose float64 bits, shifted right by 50, are k: four an octave.
@@ -120,15 +128,15 @@ function edge(bin) {
 
 function charts(one) {
   const both = [one.errors, one.accepted].filter((histogram) => histogram?.bins.length);
-  if (!both.length) return element("p", { class: "note" }, "Every error is zero.");
+  if (!both.length) return element("p", { class: "note" }, phrase("Every error is zero."));
   const low = Math.min(...both.map(({ bins }) => edge(bins[0] - 1)));
   const high = Math.max(...both.map(({ bins }) => edge(bins.at(-1) + 2)));
   const x = (log) => LEFT + (log - low) / (high - low) * (WIDTH - LEFT - RIGHT);
-  const key = element("div", { class: "key" }, element("span", {}, `now${exact(one.errors)}`),
-    one.accepted ? element("span", { class: "then" }, `baseline${exact(one.accepted)}`) : "");
-  return [element("h4", {}, "Errors"), key, element("div", { class: "charts" },
-    chart("share of elements in each bin", distribution, one, x, low, high),
-    chart("share of elements with at most this error", cumulative, one, x, low, high))];
+  const key = element("div", { class: "key" }, element("span", {}, `${phrase("now")}${exact(one.errors)}`),
+    one.accepted ? element("span", { class: "then" }, `${phrase("baseline")}${exact(one.accepted)}`) : "");
+  return [element("h4", {}, phrase("Errors")), key, element("div", { class: "charts" },
+    chart(phrase("share of elements in each bin"), distribution, one, x, low, high),
+    chart(phrase("share of elements with at most this error"), cumulative, one, x, low, high))];
 }
 
 const total = ({ zeros, counts }) => zeros + counts.reduce((sum, count) => sum + count, 0);
@@ -137,7 +145,7 @@ const percent = (share) => {
   const text = Number((100 * share).toPrecision(share < .1 ? 2 : 3));
   return `${text === 100 && share < 1 ? 100 - Number((100 * (1 - share)).toPrecision(1)) : text} %`;
 };
-const exact = (histogram) => (histogram.zeros ? `, ${percent(histogram.zeros / total(histogram))} without error` : "");
+const exact = (histogram) => (histogram.zeros ? phrase(", {share} without error", { share: percent(histogram.zeros / total(histogram)) }) : "");
 
 function chart(caption, shape, one, x, low, high) {
   const [now, then] = [one.errors, one.accepted].map((histogram) => (histogram ? shape(histogram, low, high) : []));
@@ -185,7 +193,7 @@ function axes(x, y, top, low, high) {
       drawn("text", { x: LEFT - 5, y: y(share) + 4, "text-anchor": "end" }, percent(share))]),
     ticks(low, high).map((tick) => [drawn("line", { class: "axis", x1: x(Math.log10(tick)), x2: x(Math.log10(tick)), y1: y(0), y2: y(0) + 4 }),
       drawn("text", { x: x(Math.log10(tick)), y: y(0) + 15, "text-anchor": "middle" }, tick < 1e-3 || tick >= 1e4 ? tick.toExponential() : String(tick))]),
-    drawn("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, "|actual \u2212 reference|, in the output's unit"),
+    drawn("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, phrase("|actual \u2212 reference|, in the output's unit")),
   ].flat(2);
 }
 
@@ -205,10 +213,10 @@ function heat({ heat: groups, length }) {
   if (!Number(most)) return "";
   const width = WIDTH * 2 / groups.length;
   const cells = groups.map((mean, at) => drawn("rect", { class: "heat", x: at * width, y: 0, width: width + .2, height: 22, opacity: mean / most },
-    drawn("title", {}, `from index ${Math.floor(at * length / groups.length)}: ${mean}`)));
-  return [element("h4", {}, "Along the last axis"), element("figure", {},
-    drawn("svg", { viewBox: `0 0 ${WIDTH * 2} 22`, role: "img", "aria-label": "mean absolute error along the last axis" }, drawn("rect", { class: "heat-ground", width: WIDTH * 2, height: 22 }), cells),
-    element("figcaption", {}, `mean |actual \u2212 reference| over all other axes, index 0 to ${length - 1}; the strongest is ${most}`))];
+    drawn("title", {}, phrase("from index {index}: {mean}", { index: Math.floor(at * length / groups.length), mean }))));
+  return [element("h4", {}, phrase("Along the last axis")), element("figure", {},
+    drawn("svg", { viewBox: `0 0 ${WIDTH * 2} 22`, role: "img", "aria-label": phrase("mean absolute error along the last axis") }, drawn("rect", { class: "heat-ground", width: WIDTH * 2, height: 22 }), cells),
+    element("figcaption", {}, phrase("mean |actual \u2212 reference| over all other axes, index 0 to {last}; the strongest is {most}", { last: length - 1, most })))];
 }
 
 // The map: a character for each cell of the last two axes, as the record has it.
@@ -223,12 +231,13 @@ function grid(map) {
   const cells = map.rows.flatMap((row, y) => [...row].map((level, x) => (
     cell(level, x * size, y * size, size, `${span(y, map.rows.length, high)}, ${span(x, columns, wide)}: ${words(level, map)}`))));
   const box = `0 0 ${columns * size} ${map.rows.length * size}`;
-  const over = map.shape.length > 2 ? ", mean over the other axes" : "";
-  const axes = map.shape.length > 1 ? `axis ${map.shape.length - 2} (0 to ${high - 1}) downward, axis ${map.shape.length - 1} (0 to ${wide - 1}) to the right` : `index 0 to ${wide - 1}`;
-  return [element("h4", {}, "Where the errors are"), element("figure", {},
-    drawn("svg", { viewBox: box, class: "grid", role: "img", "aria-label": `map of the mean absolute error, largest ${map.shown}` }, cells),
-    element("figcaption", {}, `mean |actual \u2212 reference| of seed ${map.seed}: ${axes}${over}. The strongest cell has ${map.shown}; paler cells have less, on a logarithmic scale.`,
-      map.rows.some((row) => row.includes("!")) ? " A crossed cell has a NaN or an infinity on one side." : ""))];
+  const over = map.shape.length > 2 ? phrase(", mean over the other axes") : "";
+  const ends = { down: map.shape.length - 2, high: high - 1, right: map.shape.length - 1, wide: wide - 1 };
+  const axes = map.shape.length > 1 ? phrase("axis {down} (0 to {high}) downward, axis {right} (0 to {wide}) to the right", ends) : phrase("index 0 to {wide}", ends);
+  return [element("h4", {}, phrase("Where the errors are")), element("figure", {},
+    drawn("svg", { viewBox: box, class: "grid", role: "img", "aria-label": phrase("map of the mean absolute error, largest {shown}", map) }, cells),
+    element("figcaption", {}, phrase("mean |actual \u2212 reference| of seed {seed}: {axes}{over}. The strongest cell has {shown}; paler cells have less, on a logarithmic scale.", { ...map, axes, over }),
+      map.rows.some((row) => row.includes("!")) ? ` ${phrase("A crossed cell has a NaN or an infinity on one side.")}` : ""))];
 }
 
 function cell(level, x, y, size, title) {
@@ -244,14 +253,14 @@ function cell(level, x, y, size, title) {
 
 function span(at, groups, length) {
   const from = Math.floor(at * length / groups), to = Math.floor((at + 1) * length / groups) - 1;
-  return from >= to ? `${from}` : `${from} to ${to}`;
+  return from >= to ? `${from}` : phrase("{from} to {to}", { from, to });
 }
 
 function words(level, map) {
-  if (level === "!") return "NaN or infinity on one side";
-  if (level === "0") return "no error";
+  if (level === "!") return phrase("NaN or infinity on one side");
+  if (level === "0") return phrase("no error");
   const depth = MAP_LEVELS.indexOf(level);
-  return depth < 0 ? "no finite pair" : `about ${(map.largest * 2 ** (-(depth + .5) / 4)).toPrecision(2)}`;
+  return depth < 0 ? phrase("no finite pair") : phrase("about {size}", { size: (map.largest * 2 ** (-(depth + .5) / 4)).toPrecision(2) });
 }
 
 // The course over the runs of a history. Values may span decades, so the axis is logarithmic where all are positive.
@@ -260,9 +269,9 @@ const COURSE_HEIGHT = 90;
 
 function course(found) {
   if (!found) return "";
-  const title = element("h3", {}, "Since when");
-  if (found.problem) return [title, element("p", { class: "note" }, `The history could not be read: ${found.problem}`)];
-  const points = [...found.values, ["this run", "", found.current, found.shown]];
+  const title = element("h3", {}, phrase("Since when"));
+  if (found.problem) return [title, element("p", { class: "note" }, phrase("The history could not be read: {problem}", found))];
+  const points = [...found.values, [phrase("this run"), "", found.current, found.shown]];
   const known = [...points.map((point) => point[2]), found.limit].filter((value) => value !== null);
   const scale = known.every((value) => value > 0) ? Math.log10 : (value) => value;
   const [low, high] = [Math.min(...known.map(scale)), Math.max(...known.map(scale))];
@@ -276,7 +285,9 @@ function course(found) {
   const limit = found.limit === null ? "" : drawn("line", { class: "limit", x1: 0, x2: WIDTH * 2, y1: y(found.limit), y2: y(found.limit) });
   const last = found.values.at(-1);
   return [title,
-    found.sentence ? element("p", { class: "since" }, linked(found.sentence, found.url)) : "",
-    element("figure", {}, drawn("svg", { viewBox: `0 0 ${WIDTH * 2} ${COURSE_HEIGHT}`, role: "img", "aria-label": `${found.title} over ${points.length} runs` }, limit, drawn("path", { class: "line-course", d: path }), dots),
-      element("figcaption", {}, `${found.title}: ${found.values.length} earlier run${found.values.length === 1 ? "" : "s"} from ${found.values[0][1].slice(0, 10)} to ${last[1].slice(0, 10)}, the last ${last[3]}; this run ${found.shown}${found.limitShown ? `; the dashed line is the limit, ${found.limitShown}` : ""}`))];
+    found.sentence ? element("p", { class: "since" }, linked(phrase(found.sentence), found.url)) : "",
+    element("figure", {}, drawn("svg", { viewBox: `0 0 ${WIDTH * 2} ${COURSE_HEIGHT}`, role: "img", "aria-label": phrase("{title} over {number} runs", { title: phrase(found.title), number: points.length }) }, limit, drawn("path", { class: "line-course", d: path }), dots),
+      element("figcaption", {}, phrase(found.values.length === 1 ? "{title}: 1 earlier run from {from} to {to}, the last {last}; this run {shown}" : "{title}: {number} earlier runs from {from} to {to}, the last {last}; this run {shown}", {
+        title: phrase(found.title), number: found.values.length, from: found.values[0][1].slice(0, 10), to: last[1].slice(0, 10), last: last[3], shown: found.shown,
+      }), found.limitShown ? phrase("; the dashed line is the limit, {limitShown}", found) : ""))];
 }

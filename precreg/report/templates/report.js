@@ -1,7 +1,9 @@
 const ROWS_A_PAGE = 100;
 const data = JSON.parse(document.getElementById("data").textContent);
 const { glossary } = data;
-let language = document.documentElement.lang;
+let language = document.documentElement.lang.slice(0, 2);
+// The sentences of this run in Chinese, unpacked when a reader wants them.
+let chinese = {};
 
 // The page's own words; {names} are filled in.
 function say(key, values = {}) {
@@ -9,15 +11,31 @@ function say(key, values = {}) {
   return words.replaceAll(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
+// English words of the panel and sentences of records in the page's language; words without a translation stay.
+function phrase(english, values = {}) {
+  const known = [data.phrases, chinese.phrases ?? {}].find((table) => Object.hasOwn(table, english));
+  const words = language === "zh" && known ? known[english] : english;
+  return words.replaceAll(/\{(\w+)\}/g, (whole, name) => (Object.hasOwn(values, name) ? values[name] : whole));
+}
+
+// A text of a row, of a group or of the overview by its place.
+const textAt = (at) => (language === "zh" && chinese.texts?.[at]) || data.texts[at];
+
 // Rows have texts by their places in a list, see html_data.py.
 const cases = data.rows.map(([[folder, name], ...cells], order) => {
   const [tier, status, reason, metric, current, baseline, loss] = cells.slice(0, 7).map((at) => data.texts[at]);
   const [times, seconds, time, message, group] = cells.slice(7);
-  const one = { id: data.texts[folder] + name, tier, status, reason, metric, current, baseline, loss,
-    times: times ?? Infinity, seconds, time, message: data.texts[message], group, order };
-  one.text = `${one.id} ${reason} ${metric} ${one.message}`.toLowerCase();
+  const one = { id: data.texts[folder] + name, tier, status, reason, metric, current, baseline, places: { loss: cells[6], message },
+    times: times ?? Infinity, seconds, time, loss, message: data.texts[message], group, order };
+  one.text = searched(one);
   return one;
 });
+// Readers search for what they see, so both languages are found.
+function searched(one) {
+  const translated = language === "zh" ? `${one.message} ${say(`status_${one.status}`)} ${say(`reason_${one.reason}`)}` : "";
+  return `${one.id} ${one.reason} ${one.metric} ${data.texts[one.places.message]} ${translated}`.toLowerCase();
+}
+
 const byId = new Map(cases.map((one) => [one.id, one]));
 
 // Everything that a link to this page can hold, and what follows from it: matching, page, open.
@@ -26,10 +44,10 @@ let details = null;
 
 const numeric = (name) => (one) => (one[name] === "" ? -Infinity : Number(one[name]));
 const COLUMNS = [
-  { name: "status", key: (one) => one.order, class: "state", cell: (one) => element("span", { class: `status ${one.status}` }, one.status) },
+  { name: "status", key: (one) => one.order, class: "state", cell: (one) => element("span", { class: `status ${one.status}` }, say(`status_${one.status}`)) },
   { name: "case", key: (one) => one.id, class: "id", cell: (one) => [element("a", { href: link(one.id) }, one.id), element("span", { class: "why" }, one.message)] },
   { name: "loss", key: (one) => one.times, class: "loss", descending: true },
-  { name: "reason", key: (one) => one.reason, class: "reason wide" },
+  { name: "reason", key: (one) => one.reason, class: "reason wide", cell: (one) => say(`reason_${one.reason}`) },
   { name: "metric", key: (one) => one.metric, class: "id wide" },
   { name: "current", key: numeric("current"), class: "number right wide", descending: true },
   { name: "baseline", key: numeric("baseline"), class: "number right wide", descending: true },
@@ -127,8 +145,10 @@ function showTools() {
   for (const chip of document.querySelectorAll("[data-chip]")) chip.setAttribute("aria-pressed", statuses.has(chip.dataset.chip));
   const note = document.getElementById("of-group");
   note.hidden = group === null;
-  note.textContent = group === null ? "" : say("of_group", { group: data.groups[group] });
+  note.textContent = group === null ? "" : say("of_group", { group: groupName(data.groups[group]) });
 }
+
+const groupName = ([reason, suite]) => `${say(`reason_${reason}`)}, ${suite}`;
 
 // Findings on the run: chips of their own choose the standing, the search is the one of the cases.
 function showFindings() {
@@ -189,8 +209,8 @@ function turn(pages) {
 
 // One case
 
-async function loadDetails() {
-  const { type, textContent: text } = document.getElementById("details");
+async function unpack(id) {
+  const { type, textContent: text } = document.getElementById(id);
   if (type === "application/json") return JSON.parse(text);
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -204,7 +224,7 @@ async function open(one) {
   // A case of before may still be there while the details of this one are unpacked.
   if (details === null) fill(panel, one, [element("h2", { id: "detail-title" }, one.id), element("p", { class: "note" }, say("loading"))]);
   try {
-    details ??= await loadDetails();
+    details ??= await unpack("details");
   } catch {
     fill(panel, one, [element("h2", { id: "detail-title" }, one.id), element("p", { class: "message" }, say("no_details", { case: one.id }))]);
     return;
@@ -245,7 +265,7 @@ function bar(one) {
   const at = state.matching.indexOf(one);
   const button = (text, label, act, disabled) => element("button", { type: "button", title: label, "aria-label": label, onclick: act, disabled }, text);
   return element("div", { class: "bar" },
-    element("span", { class: `status ${one.status}` }, [one.status, one.reason, one.loss].filter(Boolean).join(", ")),
+    element("span", { class: `status ${one.status}` }, [say(`status_${one.status}`), say(`reason_${one.reason}`), one.loss].filter(Boolean).join(", ")),
     button("\u2191", say("previous_case"), () => step(-1), at <= 0),
     button("\u2193", say("next_case"), () => step(1), at === state.matching.length - 1),
     button("\u00d7", say("close"), close, false));
@@ -334,18 +354,41 @@ function watchBoxes(within) {
 document.addEventListener("toggle", ({ target }) => reachAll(target), true);
 window.addEventListener("resize", () => reachAll(document));
 
-// Show the page's own words in another language.
+// Show the page in another language: its own words at once, the sentences of the run when they are unpacked.
 function translate(wanted) {
   language = wanted;
-  document.documentElement.lang = wanted;
+  document.documentElement.lang = wanted === "zh" ? "zh-Hans" : wanted;
   document.getElementById("language").value = wanted;
   const values = (one) => JSON.parse(one.dataset.values ?? "{}");
   for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say, values(one));
   for (const one of document.querySelectorAll("[data-say-label]")) one.setAttribute("aria-label", say(one.dataset.sayLabel, values(one)));
   for (const one of document.querySelectorAll("[data-say-placeholder]")) one.setAttribute("placeholder", say(one.dataset.sayPlaceholder));
+  showSentences();
+  if (language === "zh" && !chinese.texts) learn();
+}
+
+function showSentences() {
+  for (const one of document.querySelectorAll("[data-text]")) one.textContent = textAt(one.dataset.text);
+  for (const one of document.querySelectorAll("[data-phrase]")) one.textContent = phrase(one.dataset.phrase);
+  for (const one of cases) {
+    Object.assign(one, { loss: textAt(one.places.loss), message: textAt(one.places.message) });
+    one.text = searched(one);
+  }
+}
+
+// The page says what it can in Chinese, and the rest in English, where a browser unpacks nothing.
+async function learn() {
+  try { chinese = await unpack("chinese"); } catch { return; }
+  if (language !== "zh") return;
+  showSentences();
+  find();
+  showFindings();
+  show();
+  if (state.open) open(state.open);
 }
 
 document.documentElement.dataset.language = language;
+if (language === "zh") learn();
 window.addEventListener("hashchange", route);
 watchBoxes(document);
 // Steps that pushState made: the browser sends hashchange for these, too, so popstate would route twice.

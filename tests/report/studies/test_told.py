@@ -133,7 +133,7 @@ def test_text_of_a_suite_is_not_markup():
     written = html.render_run_html(
         studied(form("fp16", 0.04, 4e-3, hostile), link(hostile, 1, 1e-6, 1, 0), studies=[note, GROWTH])
     )
-    assert written.count("<script") == 3
+    assert written.count("<script") == 4
     assert "<script>alert" not in written
     assert "<script>" not in markdown.render_run_markdown(studied(form("fp16", 0.04, 4e-3, "d"), studies=[note]))
 
