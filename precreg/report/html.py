@@ -10,7 +10,7 @@ import base64
 import hashlib
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -41,7 +41,7 @@ from precreg.report.describe import (
 from precreg.report.groups import ResultGroup, group_results, measure_loss
 from precreg.report.html_data import json_for_script, pack_details, page_data
 from precreg.report.layout import format_columns
-from precreg.report.page_words import DEFAULT_LANGUAGE, LANGUAGES, Language, say
+from precreg.report.page_words import CATALOGUES, DEFAULT_LANGUAGE, LANGUAGES, Language, say
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.sections import (
     Standing,
@@ -90,12 +90,16 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) -> str:
     """Lay out the whole report as one HTML document; its switch has the other languages, too."""
+    return render_template("report.html.j2", _page(record, language))
+
+
+def render_template(name: str, values: dict[str, Any]) -> str:
+    """Fill a template of a page; every value is escaped unless it is Markup."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # StrictUndefined: a misspelled name in the template fails a test, and does not leave a gap in the page.
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("report.html.j2").render(_page(record, language))
-    return strip_controls(page)
+    return strip_controls(environment.get_template(name).render(values))
 
 
 def _page(record: RunRecord, language: Language) -> dict[str, Any]:
@@ -107,7 +111,7 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
     found = studies_for_html(record)
     return {
         "record": record,
-        **_PageWords(language).names(),
+        **PageWords(language).names(),
         "describe_warning": describe_warning,
         "describe_orphan": describe_orphan,
         **_head(record, groups["worse"]),
@@ -123,8 +127,8 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
         "statuses": [status for status in STATUS_LABELS if any(r.verdict.status is status for r in results)],
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         **_printed(record, results),
-        "style": Markup(_joined("report.css", "run.css", "case.css", *(["studies.css"] if found else []))),
-        **page_script("case.js", "report.js"),
+        "style": Markup(joined_templates("report.css", "run.css", "case.css", *(["studies.css"] if found else []))),
+        **page_script("page.js", "case.js", "report.js"),
         "data": json_for_script(page_data(results, every)),
         "details": pack_details(results, diagnoses_of(record), context_of(record)),
     }
@@ -248,15 +252,15 @@ def _printed_positions(result: CaseResult) -> list[str]:
     return format_columns(names, rows, len(rows)) if rows else []
 
 
-class _PageWords:
+class PageWords:
     """Words of the catalogue in one language, as elements and attributes that the script can translate."""
 
-    def __init__(self, language: Language) -> None:
-        self.language = language
+    def __init__(self, language: Language, catalogues: Mapping[Language, Mapping[str, str]] = CATALOGUES) -> None:
+        self.language, self._catalogues = language, catalogues
 
     def say(self, key: str, **values: object) -> str:
         """Return words as text."""
-        return say(key, values, self.language)
+        return say(key, values, self.language, self._catalogues)
 
     def element(self, key: str, **values: object) -> Markup:
         """Return words in an element of their own."""
@@ -327,7 +331,8 @@ def _finding(finding: RunFinding, *, is_case: bool) -> dict[str, Any]:
     }
 
 
-def _joined(*names: str) -> str:
+def joined_templates(*names: str) -> str:
+    """Return the text of several templates, one after the other."""
     return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
@@ -335,7 +340,7 @@ def page_script(*names: str) -> dict[str, str]:
     """Return the scripts of a page, after the functions of all pages, and the digest for the page's policy."""
     from markupsafe import Markup
 
-    script = _joined("elements.js", *names)
+    script = joined_templates("elements.js", *names)
     # The page opens from file://, where no server sends a policy. So its meta element names the only script that may
     # run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

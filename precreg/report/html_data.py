@@ -146,10 +146,16 @@ def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
     return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
 
 
-def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], context: CaseContext) -> PageDetails:
-    """Describe the worst cases for their panels; `results` are sorted, `known` are the diagnoses of the run."""
+def packed_json(value: Any) -> PageDetails:
+    """Return JSON as base64 of its bytes from zlib."""
     from markupsafe import Markup
 
+    packed = zlib.compress(msgspec.json.encode(value), _ZLIB_LEVEL)
+    return PageDetails(Markup(base64.b64encode(packed).decode()), True)
+
+
+def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], context: CaseContext) -> PageDetails:
+    """Describe the worst cases for their panels; `results` are sorted, `known` are the diagnoses of the run."""
     kept: dict[str, msgspec.Raw] = {}
     packer = zlib.compressobj(_ZLIB_LEVEL)
     size = packed = 0
@@ -165,7 +171,7 @@ def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], 
         kept[result.id] = msgspec.Raw(encoded)
     if size <= MAX_PLAIN_BYTES:
         return PageDetails(json_for_script(kept), False)
-    return PageDetails(Markup(base64.b64encode(zlib.compress(msgspec.json.encode(kept), _ZLIB_LEVEL)).decode()), True)
+    return packed_json(kept)
 
 
 def json_for_script(value: Any) -> Markup:

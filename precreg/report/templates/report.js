@@ -3,12 +3,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { glossary } = data;
 let language = document.documentElement.lang;
 
-// The page's own words; {names} are filled in.
-function say(key, values = {}) {
-  const words = (data.words[language] ?? data.words.en)[key] ?? data.words.en[key];
-  return words.replaceAll(/\{(\w+)\}/g, (_, name) => values[name]);
-}
-
 // Rows have texts by their places in a list, see html_data.py.
 const cases = data.rows.map(([[folder, name], ...cells], order) => {
   const [tier, status, reason, metric, current, baseline, loss] = cells.slice(0, 7).map((at) => data.texts[at]);
@@ -189,14 +183,6 @@ function turn(pages) {
 
 // One case
 
-async function loadDetails() {
-  const { type, textContent: text } = document.getElementById("details");
-  if (type === "application/json") return JSON.parse(text);
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(unpacked).text());
-}
-
 async function open(one) {
   const panel = document.getElementById("detail");
   panel.hidden = false;
@@ -315,35 +301,6 @@ window.addEventListener("beforeprint", () => {
   for (const one of closed) one.open = true;
 });
 window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
-
-// A box that scrolls sideways has to be reached by keys, too.
-const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target.closest(".scroll"))));
-const reachAll = (within) => within.querySelectorAll(".scroll").forEach(reach);
-
-function reach(box) {
-  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-  else box.removeAttribute("tabindex");
-}
-
-function watchBoxes(within) {
-  // A table grows when its rows come or when a group opens, and its box keeps its width.
-  for (const part of within.querySelectorAll(".scroll, .scroll > *")) watched.observe(part);
-}
-
-// Observers do not see boxes in closed groups.
-document.addEventListener("toggle", ({ target }) => reachAll(target), true);
-window.addEventListener("resize", () => reachAll(document));
-
-// Show the page's own words in another language.
-function translate(wanted) {
-  language = wanted;
-  document.documentElement.lang = wanted;
-  document.getElementById("language").value = wanted;
-  const values = (one) => JSON.parse(one.dataset.values ?? "{}");
-  for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say, values(one));
-  for (const one of document.querySelectorAll("[data-say-label]")) one.setAttribute("aria-label", say(one.dataset.sayLabel, values(one)));
-  for (const one of document.querySelectorAll("[data-say-placeholder]")) one.setAttribute("placeholder", say(one.dataset.sayPlaceholder));
-}
 
 document.documentElement.dataset.language = language;
 window.addEventListener("hashchange", route);
