@@ -36,10 +36,10 @@ from precreg.report.page_words import DEFAULT_LANGUAGE, HISTORY_CATALOGUES, Lang
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import format_number
 
-# Rows take some 70 bytes, and base64 adds a third to the packed bytes: 10,000 cases stay below 5 MB.
-MAX_TREND_BYTES = 2_500_000
-# Cases within this limit have every run; later ones have MAX_SAMPLED_RUNS of them.
-MAX_WHOLE_BYTES = 1_200_000
+# Limits the rows and the drawings, so that the page stays below 5 MB. Drawings take at most MAX_DRAWN_BYTES of it.
+MAX_PAGE_BYTES = 4_700_000
+MAX_DRAWN_BYTES = 3_300_000
+# Cases in the first half of the drawings have every run; later ones have so many of them.
 MAX_SAMPLED_RUNS = 40
 # Beyond so many cases a browser needs seconds for the table's data.
 MAX_TREND_ROWS = 20_000
@@ -50,7 +50,7 @@ MAX_ENVIRONMENT_CHANGES = 50
 MAX_LINES = 12
 # Four digits: a drawing shows three at most.
 _DIGITS = 4
-# As the tone of a state in report.css.
+# The class of a state in report.css.
 _TONES = {"failing": "failed", "regressed": "proposed", "improved": "passed", "steady": "skipped"}
 
 
@@ -104,7 +104,11 @@ def _page(record: TrendsRecord, language: Language) -> dict[str, Any]:
     places = {run.number: place for place, run in enumerate(record.runs)}
     kinds = Counter(trend_kind(trend) for trend in shown)
     suites = _suite_rows(record)
-    details, sample = _details(record, shown, places)
+    changes = list(islice(_top_changes(record), MAX_TOP_CHANGES + 1))
+    data = json_for_script(_data(record, shown, places))
+    # Base64 adds a third to the packed bytes.
+    room = min(MAX_DRAWN_BYTES, max(0, MAX_PAGE_BYTES - len(data.encode()))) * 3 // 4
+    details, sample = _details(record, shown, places, room)
     return {
         "record": record,
         **PageWords(language, HISTORY_CATALOGUES).names(),
@@ -112,7 +116,8 @@ def _page(record: TrendsRecord, language: Language) -> dict[str, Any]:
         "counts": describe_trend_counts(record),
         "first": record.runs[0].started[:DAY],
         "last": record.runs[-1].started[:DAY],
-        "changes": list(islice(_top_changes(record), MAX_TOP_CHANGES)),
+        "changes": changes[:MAX_TOP_CHANGES],
+        "more_changes": len(changes) > MAX_TOP_CHANGES,
         "suites": suites[:MAX_TOP_SUITES],
         "suites_left_out": max(0, len(suites) - MAX_TOP_SUITES),
         "suite_names": sorted({suite_of(trend.case) for trend in shown}),
@@ -122,7 +127,7 @@ def _page(record: TrendsRecord, language: Language) -> dict[str, Any]:
         "sampled_runs": MAX_SAMPLED_RUNS,
         "style": Markup(joined_templates("report.css", "run.css", "case.css", "history.css")),
         **page_script("page.js", "case.js", "history.js"),
-        "data": json_for_script(_data(record, shown, places)),
+        "data": data,
         "details": details,
     }
 
@@ -174,7 +179,7 @@ def _change_text(line: TrendLine, change: HindsightChange, record: TrendsRecord)
 def _top_changes(record: TrendsRecord) -> Iterator[dict[str, Any]]:
     """Yield the changes of the cases, worst case first, and of a case the worst change first."""
     for trend in record.cases:
-        for line, change in sorted(_changes(trend), key=lambda pair: (not pair[1].worse, -(pair[1].ratio or inf))):
+        for line, change in sorted(_changes(trend), key=lambda pair: _by_size(pair[1])):
             yield {
                 "case": trend.case,
                 "worse": change.worse,
@@ -185,6 +190,11 @@ def _top_changes(record: TrendsRecord) -> Iterator[dict[str, Any]]:
                 "commits": change.change.commits,
                 "facts": ", ".join(change.change.environment),
             }
+
+
+def _by_size(change: HindsightChange) -> tuple[bool, float]:
+    """Order changes: regressions by their ratio, the largest first; then improvements, the smallest first."""
+    return not change.worse, -(change.ratio or inf) if change.worse else change.ratio or 0.0
 
 
 def _environment(label: str, runs: Sequence[HistoryRun]) -> dict[str, Any]:
@@ -300,9 +310,12 @@ def _glossary(shown: Iterable[CaseTrend]) -> dict[str, str]:
 
 
 def _details(
-    record: TrendsRecord, shown: Sequence[CaseTrend], places: Mapping[int, int]
+    record: TrendsRecord, shown: Sequence[CaseTrend], places: Mapping[int, int], room: int
 ) -> tuple[PageDetails, PageSample]:
-    """Pack the lines of the cases in their order, and of the first suites; count the cases by their share of runs."""
+    """Pack the lines of the cases in their order, and of the first suites, into `room` bytes.
+
+    Count the cases by their share of runs, too.
+    """
     labels = {label: place for place, label in enumerate(record.environments)}
     packer = zlib.compressobj(6)
     first = {row["suite"] for row in _suite_rows(record)[:MAX_TOP_SUITES]}
@@ -314,10 +327,10 @@ def _details(
     kept: list[msgspec.Raw] = []
     whole = 0
     for trend in shown:
-        is_whole = packed <= MAX_WHOLE_BYTES
+        is_whole = packed <= room / 2
         encoded = msgspec.json.encode(_case(trend, labels, places, None if is_whole else MAX_SAMPLED_RUNS))
         packed += len(packer.compress(encoded))
-        if packed > MAX_TREND_BYTES:
+        if packed > room:
             break
         whole += is_whole
         kept.append(msgspec.Raw(encoded))

@@ -116,6 +116,7 @@ _HISTORY_ENGLISH: dict[str, str] = {
     "day": "day",
     "run": "run",
     "change": "change",
+    "changes": "Changes",
     "commits": "commits",
     "facts_changed": "environment: {facts}",
     "suites_title": "Suites",

@@ -102,6 +102,7 @@ HISTORY_CHINESE: dict[str, str] = {
     "day": "日期",
     "run": "运行",
     "change": "变化",
+    "changes": "变化",
     "commits": "提交",
     "facts_changed": "环境：{facts}",
     "suites_title": "套件",

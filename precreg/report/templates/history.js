@@ -177,7 +177,10 @@ function turn(pages) {
 // between two of its points have values on the straight line between them.
 
 // The left margin holds numbers, the right one the names of the environments.
-const BOX = { width: 700, height: 230, left: 62, right: 118, top: 18, bottom: 40 };
+const WIDE_BOX = { width: 700, height: 230, left: 62, right: 118, top: 18, bottom: 40 };
+// A phone would shrink the wide drawing and its text.
+const NARROW_BOX = { width: 380, height: 210, left: 52, right: 66, top: 18, bottom: 40 };
+const narrow = window.matchMedia("(max-width: 760px)");
 const SPARK = { width: 130, height: 26, left: 2, right: 2, top: 3, bottom: 3 };
 const short = (value) => (value === null ? "" : String(Number(value.toPrecision(4))));
 const colour = (environment) => `env-${environment % 6}`;
@@ -199,7 +202,7 @@ function scales(lines, box) {
   const place = (run) => (state.axis ? runs[run].time : order.get(run));
   const x = (run) => box.left + (last === first ? .5 : (place(run) - first) / (last - first)) * (box.width - box.left - box.right);
   const y = (value) => box.height - box.bottom - (at(value) - low) / (high - low) * (box.height - box.bottom - box.top);
-  return { x, y, low, high, isLog, span };
+  return { x, y, low, high, isLog, span, box };
 }
 
 // A line of its points; a run without a value leaves a gap, and a single point between gaps is a dash.
@@ -226,16 +229,17 @@ function spark(lines) {
 
 // One chart of the lines of one metric, each environment in its own colour and with its name at its end.
 function trend(title, lines, failures) {
-  const scale = scales(lines, BOX);
+  const box = narrow.matches ? NARROW_BOX : WIDE_BOX;
+  const scale = scales(lines, box);
   if (!scale) return element("p", { class: "note" }, `${title}: ${say("no_values")}`);
-  const { x, y } = scale;
-  const [north, south] = [BOX.top, BOX.height - BOX.bottom];
+  const { x } = scale;
+  const [north, south] = [box.top, box.height - box.bottom];
   const upright = (run, name, text) => drawn("line", { class: name, x1: x(run), x2: x(run), y1: north, y2: south }, drawn("title", {}, text));
   const facts = scale.span.filter((run) => run.facts).map((run) => upright(run.at, "mark-facts", `${runText(run)}: ${run.facts}`));
   const marks = lines.flatMap((line) => line[7].map(([run, isWorse]) => (
     upright(run, isWorse ? "mark-worse" : "mark-better", `${runText(runs[run])}: ${say(isWorse ? "mark_worse" : "mark_better")}`))));
   const figure = element("figure", {},
-    drawn("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, class: "trend", role: "img", "aria-label": description(title, lines, failures) },
+    drawn("svg", { viewBox: `0 0 ${box.width} ${box.height}`, class: "trend", role: "img", "aria-label": description(title, lines, failures) },
       ...axesOf(scale), ...facts, ...marks, ...lines.flatMap((line) => lineOf(line, scale)), ...crosses(lines, failures, scale), ...labels(lines, scale)),
     element("figcaption", {}, title));
   return figure;
@@ -251,32 +255,32 @@ function lineOf([, , environment, at, values, levelsAt, levels], scale) {
 }
 
 // A run that failed has a cross on the lower edge, as it may have no value.
-function crosses(lines, failures, { x, span }) {
+function crosses(lines, failures, { x, span, box }) {
   const inside = new Set(span.map((run) => run.at));
   const shown = failures.filter(([environment]) => lines.some((line) => line[2] === environment));
   return shown.flatMap(([environment, found]) => found.filter(([run]) => inside.has(run)).map(([run, reason]) => (
-    drawn("path", { class: "cross", d: `M${(x(run) - 3).toFixed(1)},${BOX.height - BOX.bottom - 3}l6,6m0,-6l-6,6` },
+    drawn("path", { class: "cross", d: `M${(x(run) - 3).toFixed(1)},${box.height - box.bottom - 3}l6,6m0,-6l-6,6` },
       drawn("title", {}, `${nameOf(environment)}, ${runText(runs[run])}: ${reason}`)))));
 }
 
 // Names at the ends of lines, moved apart where they would cover each other.
-function labels(lines, { x, y }) {
+function labels(lines, { x, y, box }) {
   const ends = lines.map((line) => ({ line, at: line[4].findLastIndex((value) => value !== null) })).filter(({ at }) => at >= 0);
   const places = ends.map(({ line, at }) => ({ environment: line[2], x: x(line[3][at]), y: y(line[4][at]) })).sort((a, b) => a.y - b.y);
   places.forEach((one, place) => { if (place) one.y = Math.max(one.y, places[place - 1].y + 12); });
-  return places.map((one) => drawn("text", { class: `label ${colour(one.environment)}`, x: BOX.width - BOX.right + 6, y: one.y + 4 }, clipped(nameOf(one.environment))));
+  return places.map((one) => drawn("text", { class: `label ${colour(one.environment)}`, x: box.width - box.right + 6, y: one.y + 4 }, clipped(nameOf(one.environment), Math.floor(box.right / 6))));
 }
 
-const clipped = (text) => (text.length > 18 ? `${text.slice(0, 17)}\u2026` : text);
+const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}\u2026` : text);
 
-function axesOf({ x, y, low, high, isLog, span }) {
+function axesOf({ x, y, low, high, isLog, span, box }) {
   const levels = [0, 1, 2, 3].map((step) => low + (high - low) * (.06 + .29 * step)).map((place) => (isLog ? 10 ** place : place));
-  const every = Math.max(1, Math.ceil(span.length / 6));
-  return [...levels.map((value) => [drawn("line", { class: "axis", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(value), y2: y(value) }),
-    drawn("text", { x: BOX.left - 6, y: y(value) + 4, "text-anchor": "end" }, short3(value))]),
+  const every = Math.max(1, Math.ceil(span.length / (narrow.matches ? 3 : 6)));
+  return [...levels.map((value) => [drawn("line", { class: "axis", x1: box.left, x2: box.width - box.right, y1: y(value), y2: y(value) }),
+    drawn("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, short3(value))]),
     ...span.filter((_, place) => place % every === 0).map((run) => [
-      drawn("text", { x: x(run.at), y: BOX.height - 24, "text-anchor": "middle" }, state.axis ? "" : String(run.number)),
-      drawn("text", { x: x(run.at), y: BOX.height - 10, "text-anchor": "middle" }, run.started.slice(0, 10))])].flat();
+      drawn("text", { x: x(run.at), y: box.height - 24, "text-anchor": "middle" }, state.axis ? "" : String(run.number)),
+      drawn("text", { x: x(run.at), y: box.height - 10, "text-anchor": "middle" }, run.started.slice(0, 10))])].flat();
 }
 
 const short3 = (value) => {
@@ -323,7 +327,7 @@ function casePanel(one, detail) {
     legend(), chartsOf(detail),
     detail.sampled ? element("p", { class: "note" }, say("drawn_in_part")) : "",
     detail.more ? element("p", { class: "note" }, say("more_lines", { number: detail.more })) : "",
-    detail.changes.length ? [element("h3", {}, say("change")), columns(["run", "day", "environment", "change", "commits"],
+    detail.changes.length ? [element("h3", {}, say("changes")), columns(["run", "day", "environment", "change", "commits"],
       detail.changes.map(([run, environment, output, , text, commits, facts]) => [String(runs[run].number), runs[run].started.slice(0, 10), nameOf(environment), `${output}: ${text}${facts ? `; ${say("facts_changed", { facts })}` : ""}`, commits]))] : "",
     element("h3", {}, say("verdicts")), columns(["environment", "verdict"], detail.latest.map(([environment, reason]) => [nameOf(environment), reason])),
     failed.length ? [element("h3", {}, say("failed_runs")), columns(["run", "day", "environment", "verdict", "commits"], failed.slice(-ROWS_A_PAGE).reverse()),
@@ -347,9 +351,12 @@ function suitePanel(suite) {
   ].flat(2).filter(Boolean);
 }
 
+// Columns whose cells stay in one line.
+const SHORT = ["run", "day"];
+
 function columns(names, lines) {
   const head = element("tr", {}, names.map((name) => element("th", { scope: "col" }, say(name))));
-  const body = lines.map((line) => element("tr", {}, line.map((cell) => element("td", {}, cell))));
+  const body = lines.map((line) => element("tr", {}, line.map((cell, at) => element("td", { class: SHORT.includes(names[at]) ? "number" : null }, cell))));
   return element("div", { class: "scroll" }, element("table", { class: "plain" }, element("thead", {}, head), element("tbody", {}, body)));
 }
 
@@ -474,5 +481,6 @@ document.documentElement.dataset.language = language;
 // The table is there at once; the drawings come when they are unpacked.
 const unpacked = loadDetails().then((found) => { details = found; show(); return true; }, () => false);
 window.addEventListener("hashchange", route);
+narrow.addEventListener("change", () => { if (state.open) open(state.open); });
 watchBoxes(document);
 route();
