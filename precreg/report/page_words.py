@@ -129,7 +129,6 @@ _HISTORY_ENGLISH: dict[str, str] = {
     "course": "course",
     "more_suites": "And {number} more suites. The table of cases has them.",
     "environments_title": "Environments",
-    "environments_caption": "Environments and the changes of their facts",
     "fact_changes": "{number} changes of its facts",
     "fact_change": "1 change of its facts",
     "no_fact_changes": "its facts never changed",
@@ -172,22 +171,9 @@ _HISTORY_ENGLISH: dict[str, str] = {
     "printed_title": "Courses of the worst cases",
 }
 _SHARED = (
-    *(
-        "language",
-        "environment",
-        "cases",
-        "case",
-        "message",
-        "search",
-        "clear",
-        "pages",
-        "previous",
-        "next",
-        "no_match",
-    ),
-    *("all_shown", "some_shown", "page_of", "previous_case", "next_case", "close", "loading", "metric", "and_more"),
+    *("language", "environment", "cases", "case", "search", "clear", "pages", "previous", "next", "no_match"),
+    *("all_shown", "some_shown", "page_of", "previous_case", "next_case", "close", "loading", "and_more"),
 )
-
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": CHINESE}
 HISTORY_CATALOGUES: Mapping[Language, Mapping[str, str]] = {
     "en": {key: _ENGLISH[key] for key in _SHARED} | _HISTORY_ENGLISH,

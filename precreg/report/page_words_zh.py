@@ -115,7 +115,6 @@ HISTORY_CHINESE: dict[str, str] = {
     "course": "走势",
     "more_suites": "另有 {number} 个套件，见用例表。",
     "environments_title": "环境",
-    "environments_caption": "环境及其信息的变化",
     "fact_changes": "信息变化 {number} 次",
     "fact_change": "信息变化 1 次",
     "no_fact_changes": "信息从未变化",

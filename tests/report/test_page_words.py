@@ -6,16 +6,20 @@ from pathlib import Path
 import pytest
 
 from precreg.report import html
-from precreg.report.page_words import CATALOGUES, LANGUAGES, say
+from precreg.report.page_words import CATALOGUES, HISTORY_CATALOGUES, LANGUAGES, say
 
 REPORT = Path(html.__file__).parent
 SOURCES = (
     "templates/report.html.j2",
     "templates/groups.html.j2",
     "templates/findings.html.j2",
+    "templates/page.js",
     "templates/report.js",
     "html.py",
 )
+HISTORY_SOURCES = ("history.html.j2", "history.js")
+HISTORY_COLUMNS = {"state", "case", "growth", "since", "course"}
+HISTORY_STATES = {"failing", "regressed", "improved", "steady"}
 # Headings of the table are named by their columns.
 COLUMNS = {"status", "case", "loss", "reason", "metric", "current", "baseline", "time"}
 
@@ -28,6 +32,8 @@ def names(text):
 def test_a_language_has_all_words_with_their_numbers_and_names(language):
     english = {key: names(text) for key, text in CATALOGUES["en"].items()}
     assert {key: names(text) for key, text in CATALOGUES[language].items()} == english
+    english = {key: names(text) for key, text in HISTORY_CATALOGUES["en"].items()}
+    assert {key: names(text) for key, text in HISTORY_CATALOGUES[language].items()} == english
 
 
 def test_every_language_has_a_name():
@@ -38,6 +44,18 @@ def test_the_page_uses_every_word_and_no_other():
     text = "".join((REPORT / name).read_text(encoding="utf-8") for name in SOURCES)
     used = set(re.findall(r'\b(?:w|say|label|placeholder|_words)\("(\w+)"', text)) | COLUMNS
     assert used == set(CATALOGUES["en"])
+
+
+def test_the_page_of_a_history_uses_every_word_and_no_other():
+    text = "".join((REPORT / "templates" / name).read_text(encoding="utf-8") for name in HISTORY_SOURCES)
+    shown = [*re.findall(r'\b(?:w|say|label|placeholder)\("(\w+)"', text), *re.findall(r'data-say="(\w+)"', text)]
+    # Columns of tables are named in lists, and some words are chosen by a condition.
+    listed = {name for line in re.findall(r"columns\(\[(.*?)\]", text) for name in re.findall(r"\w+", line)}
+    chosen = {name for pair in re.findall(r'\? "(\w+)" : "(\w+)"', text) for name in pair} & set(
+        HISTORY_CATALOGUES["en"]
+    )
+    used = {*shown, *listed, *chosen, *HISTORY_COLUMNS, *HISTORY_STATES, "improved"}
+    assert used == set(HISTORY_CATALOGUES["en"])
 
 
 def test_numbers_are_filled_in():
