@@ -1,4 +1,4 @@
-"""Which facts beside the verdict explain a case: its lines of code, those of the change, and its earlier values?
+"""Which facts beside the verdict explain a case: its code, the lines of the change, its earlier values?
 
 Cases that passed get none of them, and lose their maps of errors: people look at the others, and records stay small.
 """

@@ -76,7 +76,7 @@ def write_history_page(record: TrendsRecord, path: Path, language: Language = DE
 
 
 def describe_history_page(record: TrendsRecord) -> str:
-    """Count what the page has, in one line: changes, cases, series, runs and environments."""
+    """Count changes, series, cases, runs and environments in one line."""
     parts = [
         f"{describe_trend_counts(record)} in {_count(record.series, 'series', 'series')}",
         count_cases(len(record.cases)),
@@ -270,9 +270,9 @@ def _runs(runs: Sequence[HistoryRun], labels: Mapping[str, int]) -> Iterator[lis
         facts = sorted(changed_facts(last, run)) if last is not None and differs else []
         text = ", ".join(f"{name} {was} -> {now}" for name, was, now in facts)
         # A fingerprint may differ by facts that the run does not list.
-        told = (text or "fingerprint") if differs else ""
+        note = (text or "fingerprint") if differs else ""
         commit = f"{run.commit[:8] or 'no commit'}{' and changes' if run.dirty else ''}"
-        yield [run.number, run.started, commit, run.branch, labels[run.environment], told]
+        yield [run.number, run.started, commit, run.branch, labels[run.environment], note]
         before[run.environment] = run
 
 

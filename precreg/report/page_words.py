@@ -101,7 +101,7 @@ _ENGLISH: dict[str, str] = {
     " 2023 or later.",
 }
 
-# The words of the page of a history; it shares those of _SHARED with the page of a run.
+# The words of the page of a history, apart from those that it shares with the page of a run: _SHARED.
 _HISTORY_ENGLISH: dict[str, str] = {
     "runs": "runs",
     "from_to": "{first} to {last}",

@@ -165,7 +165,7 @@ def shown(project):
 def test_code_quality_points_to_the_changed_line_of_the_subject(committed, before, after, line):
     change(committed / "kernels.py", before, after)
     assert shown(committed) == ("kernels.py", line)
-    # The same in a merge request: the change is what the branch committed.
+    # In a merge request the branch committed the change.
     git(committed, "checkout", "-qb", "feature")
     git(committed, "commit", "-qam", "wrong")
     assert shown(committed) == ("kernels.py", line)
