@@ -1,7 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .add import add_run as add_run
 from .add import new_run as new_run
-from .series import CaseCourse as CaseCourse
 from .series import CaseState as CaseState
 from .series import HistoryPoint as HistoryPoint
 from .series import HistoryRun as HistoryRun

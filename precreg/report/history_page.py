@@ -29,7 +29,7 @@ from precreg.history.drift import (
 )
 from precreg.measure import METRICS
 from precreg.report.describe import count_cases, strip_controls
-from precreg.report.drift.hindsight import DAY, describe_hindsight_change
+from precreg.report.drift import HINDSIGHT_DAY, describe_hindsight_change
 from precreg.report.html import PageWords, joined_templates, page_script, render_template
 from precreg.report.html_data import PageDetails, json_for_script, packed_json
 from precreg.report.page_words import DEFAULT_LANGUAGE, HISTORY_CATALOGUES, Language
@@ -114,8 +114,8 @@ def _page(record: TrendsRecord, language: Language) -> dict[str, Any]:
         **PageWords(language, HISTORY_CATALOGUES).names(),
         "story": _story(record),
         "counts": describe_trend_counts(record),
-        "first": record.runs[0].started[:DAY],
-        "last": record.runs[-1].started[:DAY],
+        "first": record.runs[0].started[:HINDSIGHT_DAY],
+        "last": record.runs[-1].started[:HINDSIGHT_DAY],
         "changes": changes[:MAX_TOP_CHANGES],
         "more_changes": len(changes) > MAX_TOP_CHANGES,
         "suites": suites[:MAX_TOP_SUITES],
@@ -183,7 +183,7 @@ def _top_changes(record: TrendsRecord) -> Iterator[dict[str, Any]]:
             yield {
                 "case": trend.case,
                 "worse": change.worse,
-                "day": change.started[:DAY],
+                "day": change.started[:HINDSIGHT_DAY],
                 "run": change.change.first_bad,
                 "environment": line.environment,
                 "message": f"{line.output}: {describe_hindsight_change(change)}",
@@ -203,7 +203,7 @@ def _environment(label: str, runs: Sequence[HistoryRun]) -> dict[str, Any]:
     changes = [
         {
             "run": after.number,
-            "day": after.started[:DAY],
+            "day": after.started[:HINDSIGHT_DAY],
             "facts": ", ".join(f"{name} {was} -> {now}" for name, was, now in sorted(changed_facts(before, after))),
         }
         for before, after in pairwise(own)
@@ -212,8 +212,8 @@ def _environment(label: str, runs: Sequence[HistoryRun]) -> dict[str, Any]:
     return {
         "label": label,
         "runs": len(own),
-        "first": own[0].started[:DAY],
-        "last": own[-1].started[:DAY],
+        "first": own[0].started[:HINDSIGHT_DAY],
+        "last": own[-1].started[:HINDSIGHT_DAY],
         "count": len(changes),
         "changes": changes[::-1][:MAX_ENVIRONMENT_CHANGES],
     }
