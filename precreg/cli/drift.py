@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import click
 
 from precreg.cli.console import color_option, has_colour, show_report, terminal_width
 from precreg.cli.history import history_option
-from precreg.cli.options import DriftOptions, project_of_option
+from precreg.cli.options import DriftOptions, project_of_option, require_finite
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 WINDOWS_READ = 4
 
 
-def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    """Refuse infinity and NaN: no change is larger, so the monitor would find nothing and pass."""
-    if not isfinite(value):
-        raise click.BadParameter(f"{value} is not finite.", context, parameter)
-    return value
-
-
 @click.command("drift")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @history_option
@@ -39,7 +31,7 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
 @click.option(
     "--materiality",
     type=click.FloatRange(1, min_open=True),
-    callback=_finite,
+    callback=require_finite,
     default=1.02,
     show_default=True,
     help="The smallest ratio that is relevant.",

@@ -11,19 +11,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from precreg.cli.console import show_report
-from precreg.cli.options import project_of_option
+from precreg.cli.options import project_of_option, require_finite
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.history import History, HistoryRun
+    from precreg.report import Language
 
 
 DEFAULT = "history.sqlite"
+HISTORY_PAGE = "history.html"
 
 history_option = click.option(
     "--history",
@@ -107,6 +109,53 @@ def _describe_runs(runs: Iterable[HistoryRun]) -> Iterator[str]:
         before[run.environment] = run
 
 
+@history_command.command("page")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@click.option("--environment", "environments", multiple=True, metavar="LABEL", help="Only these; default: all.")
+@click.option("--since", metavar="DATE", help="Only runs that started at this day or time or later, in UTC.")
+@click.option("--metric", metavar="NAME", help="Draw this metric; default: mean_abs_error and those that changed.")
+@click.option(
+    "--materiality",
+    type=click.FloatRange(1, min_open=True),
+    callback=require_finite,
+    default=1.02,
+    show_default=True,
+    help="The smallest ratio that is relevant.",
+)
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: reports/history.html.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="The language of the page.")
+@history_option
+@click.pass_obj
+def history_page_command(
+    given: Path | None, /, output: Path | None, lang: Language, since: str | None, place: str | None, **options: Any
+) -> None:
+    """Write the trends of the history as one HTML page: changes, suites, environments, and the course of each case.
+
+    A PATTERN is a case's id, a part of it, or has the wildcards * ? [].
+    """
+    from precreg import __version__
+    from precreg.history.drift import TrendOptions, read_trends
+    from precreg.report import describe_history_page, make_reports_folder, reports_folder, write_history_page
+
+    project = project_of_option(given)
+    moment = None if since is None else _read_moment("since", since)
+    if output is None:
+        # First: a folder that cannot be made stops the command before the work.
+        make_reports_folder(reports_folder(project))
+    path = _page_path(output or reports_folder(project))
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    # One state: a run that is added meanwhile would be in some series and not in others.
+    with open_project_history(project, place) as history, history.one_state():
+        record = read_trends(history, TrendOptions(since=moment, **options), version=__version__, made=made)
+    write_history_page(record, path, lang)
+    show_report(f"{path.as_posix()}: {describe_history_page(record)}\n")
+
+
+def _page_path(output: Path) -> Path:
+    """Return the file of the page; a folder gets its usual name."""
+    return output / HISTORY_PAGE if output.is_dir() else output
+
+
 @history_command.command("export")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @history_option
@@ -171,7 +220,7 @@ def history_prune_command(
     if before is None and keep is None:
         raise click.UsageError("expected --before DATE or --keep N, or both")
     project = project_of_option(given)
-    moment = None if before is None else _read_moment(before)
+    moment = None if before is None else _read_moment("before", before)
     with open_project_history(project, place) as history:
         # First, so that a mistake in a revision removes nothing.
         commits = _commits(project, revisions, {run.commit for run in history.runs()})
@@ -181,7 +230,7 @@ def history_prune_command(
     click.echo(f"{len(removed)} removed")
 
 
-def _read_moment(text: str) -> str:
+def _read_moment(option: str, text: str) -> str:
     """Return a day or time as ISO 8601 in UTC, as histories store it. Raises UserError (bad-value)."""
     try:
         moment = datetime.fromisoformat(text)
@@ -190,8 +239,8 @@ def _read_moment(text: str) -> str:
     except (ValueError, OverflowError):
         raise UserError(
             "bad-value",
-            f"expected a day such as 2026-11-21 but got before={text}",
-            hint="write a day, or a time with its zone: --before 2026-11-21, or --before 2026-11-21T08:00+02:00",
+            f"expected a day such as 2026-11-21 but got {option}={text}",
+            hint=f"write a day, or a time with its zone: --{option} 2026-11-21, or --{option} 2026-11-21T08:00+02:00",
         ) from None
 
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -198,3 +199,10 @@ def _read_shard(text: str, received: str) -> tuple[int, int]:
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise UserError("bad-shard", f"expected i/n with 1 <= i <= n but got {received}")
     return int(found[1]), int(found[2])
+
+
+def require_finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse infinity and NaN: no change is larger, so the monitor would find nothing and pass."""
+    if not isfinite(value):
+        raise click.BadParameter(f"{value} is not finite.", context, parameter)
+    return value

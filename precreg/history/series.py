@@ -6,7 +6,7 @@ functions read the runs in order, and make the series of each case from its rows
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
@@ -260,6 +260,14 @@ def case_rows(
     return found
 
 
+class CaseCourse(NamedTuple):
+    """Hold the reason of the verdict of a case at each of its runs, oldest first, and the series of its metrics."""
+
+    case: str
+    reasons: dict[int, str]
+    series: tuple[HistorySeries, ...]
+
+
 def every_series(
     connection: Connection, environment: str, since: int | None, patterns: Sequence[str]
 ) -> Iterator[HistorySeries]:
@@ -267,6 +275,31 @@ def every_series(
 
     Raises UserError (bad-value) if the environment has no run with the number `since`.
     """
+    for case, states in _states_of_cases(connection, environment, since, patterns):
+        yield from _make_series(case, states)
+
+
+def every_course(
+    connection: Connection,
+    environment: str,
+    since: int | None,
+    patterns: Sequence[str],
+    wanted: Callable[[str, Sequence[MetricDescription]], bool],
+) -> Iterator[CaseCourse]:
+    """Yield the course of each case that `every_series` reads, with the series of the metrics that are `wanted`.
+
+    `wanted` gets the name of a metric, and the metrics of the case's analyzers. Raises UserError (bad-value), too.
+    """
+    for case, states in _states_of_cases(connection, environment, since, patterns):
+        yield CaseCourse(
+            case, {run: state.reason for run, state in states.items()}, tuple(_make_series(case, states, wanted))
+        )
+
+
+def _states_of_cases(
+    connection: Connection, environment: str, since: int | None, patterns: Sequence[str]
+) -> Iterator[tuple[str, dict[int, KeptCase]]]:
+    """Yield each matching case with its state at each run that ran it, by the number of the run, oldest first."""
     order = [run.number for run in stored_runs(connection, environment)]
     # States are decoded from the first run on, because the row of a state may be older than the run `since`.
     start = _position_of(order, since, environment)
@@ -279,7 +312,8 @@ def every_series(
         for case in part:
             ran = [position for position in range(start, len(order)) if case in scopes[order[position]]]
             kept = {position: decode_state(state) for position, state in rows.get(case, {}).items()}
-            yield from _make_series(names[case], decode_states(kept, ran), order)
+            states = decode_states(kept, ran)
+            yield names[case], {order[position]: states[position] for position in ran}
 
 
 def _position_of(order: Sequence[int], since: int | None, environment: str) -> int:
@@ -294,16 +328,21 @@ def _position_of(order: Sequence[int], since: int | None, environment: str) -> i
     return order.index(since)
 
 
-def _make_series(case: str, states: Mapping[int, KeptCase], order: Sequence[int]) -> Iterator[HistorySeries]:
-    alike = {place: state for place, state in states.items() if state.definition == states[max(states)].definition}
-    pairs = {
-        (output, metric) for state in alike.values() for output, found in state.outputs.items() for metric in found
-    }
-    described = {each.name: each for state in alike.values() for each in state.described}  # the latest applies
-    for output, metric in sorted(pairs):
+def _make_series(
+    case: str,
+    states: Mapping[int, KeptCase],
+    wanted: Callable[[str, Sequence[MetricDescription]], bool] = lambda _metric, _described: True,
+) -> Iterator[HistorySeries]:
+    latest = [*states.values()][-1].definition if states else ""
+    alike = {run: state for run, state in states.items() if state.definition == latest}
+    # Runs without a change share one state, which needs one look.
+    different = {id(state): state for state in alike.values()}.values()
+    described = {each.name: each for state in different for each in state.described}  # the latest applies
+    pairs = {(output, metric) for state in different for output, found in state.outputs.items() for metric in found}
+    of_analyzers = tuple(described.values())
+    for output, metric in sorted(pair for pair in pairs if wanted(pair[1], of_analyzers)):
         points = (
-            HistoryPoint(order[place], *state.outputs.get(output, {}).get(metric, (None, None)))
-            for place, state in alike.items()
+            HistoryPoint(run, *state.outputs.get(output, {}).get(metric, (None, None))) for run, state in alike.items()
         )
         of_analyzer = (described[metric],) if metric in described else ()
         yield HistorySeries(case, output, metric, tuple(points), of_analyzer)

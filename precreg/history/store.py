@@ -25,7 +25,16 @@ from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
-from precreg.history.series import HistoryRun, HistorySeries, case_names, case_states, every_series, stored_runs
+from precreg.history.series import (
+    CaseCourse,
+    HistoryRun,
+    HistorySeries,
+    case_names,
+    case_states,
+    every_course,
+    every_series,
+    stored_runs,
+)
 from precreg.storage import (
     append_to_regular_file,
     future_schema,
@@ -33,7 +42,7 @@ from precreg.storage import (
     report_write_errors,
     schema_age,
 )
-from precreg.types import RunRecord
+from precreg.types import MetricDescription, RunRecord
 
 # Seconds until a server must answer. Without a limit, libpq waits minutes for a host that is down.
 CONNECT_TIMEOUT_S = 10
@@ -332,6 +341,24 @@ class History:
         """
         with self._reading() as connection:
             yield from every_series(connection, environment, since, cases)
+
+    def courses(
+        self,
+        environment: str,
+        wanted: Callable[[str, Sequence[MetricDescription]], bool],
+        *,
+        since: int | None = None,
+        cases: Sequence[str] = (),
+    ) -> Iterator[CaseCourse]:
+        """Yield the verdicts and the series of each case of an environment, sorted by case.
+
+        `wanted` gets the name of a metric, and the metrics of the case's analyzers. All else is as in `series`.
+
+        Raises:
+            UserError: bad-value, if no run of the environment has the number `since`.
+        """
+        with self._reading() as connection:
+            yield from every_course(connection, environment, since, cases, wanted)
 
     def export(self) -> Iterator[bytes]:
         """Yield the history as lines of JSON from one state of it. Iterate to the end, or close the iterator."""

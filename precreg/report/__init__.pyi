@@ -55,6 +55,8 @@ from .findings import describe_disagreement as describe_disagreement
 from .findings import describe_environment_difference as describe_environment_difference
 from .github import append_step_summary as append_step_summary
 from .github import render_github as render_github
+from .history_page import describe_history_page as describe_history_page
+from .history_page import write_history_page as write_history_page
 from .html import page_script as page_script
 from .html_data import json_for_script as json_for_script
 from .layout import format_columns as format_columns

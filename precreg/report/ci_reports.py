@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import msgspec
+from msgspec import UNSET
 
 from precreg.report.case_context import CaseContext, context_of, reproduce_command
 from precreg.report.case_values import position_rows
@@ -347,26 +348,30 @@ def render_codequality(record: RunRecord) -> str:
 
 def codequality_entries(record: RunRecord) -> list[dict[str, Any]]:
     """List every case that needs a person, worst first, then findings on the run, warnings, and orphans."""
-    found = [_case(record, result) for result in sort_results(record.results) if result.verdict.status in _LISTED]
+    known = diagnoses_of(record)
+    listed = (result for result in sort_results(record.results) if result.verdict.status in _LISTED)
+    found = [_case(record, result, known) for result in listed]
     # A reader of a long list begins at its top, so cases that fail come before warnings.
     return [*found, *_on_run(record), *_warnings(record), *_orphans(record)]
 
 
-def _case(record: RunRecord, result: CaseResult) -> dict[str, Any]:
+def _case(record: RunRecord, result: CaseResult, known: Mapping[str, Diagnosis]) -> dict[str, Any]:
     verdict = result.verdict
-    causes = [] if result.diagnosis is None else brief_diagnosis(result, diagnoses_of(record))
+    causes = [] if result.diagnosis is None else brief_diagnosis(result, known)
     description = f"{result.id}: {verdict.reason}: {'; '.join([verdict.message, *causes])}"
     # A proposal waits for a person and breaks nothing yet. A reason of a newer record has no entry, and counts as
     # major.
     severity = "minor" if verdict.status is Status.PROPOSED else SEVERITIES.get(verdict.reason, "major")
-    return _entry(
-        record,
-        description,
-        verdict.reason,
-        result.id,
-        severity,
-        cause_location(result.diagnosis) or location_to_show(result),
-    )
+    return _entry(record, description, verdict.reason, result.id, severity, _place(result))
+
+
+def _place(result: CaseResult) -> Location:
+    """Return the line of the change that the failure is shown at, otherwise the line of the bound or of the case."""
+    if isinstance(result.in_change, Location):
+        return result.in_change
+    # GitLab and GitHub draw marks beside changed lines alone. Without a change, the cause's line is the one to open.
+    cause = cause_location(result.diagnosis) if result.in_change is UNSET else None
+    return cause or location_to_show(result)
 
 
 def _on_run(record: RunRecord) -> Iterator[dict[str, Any]]:

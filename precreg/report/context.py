@@ -1,4 +1,4 @@
-"""Which facts beside the verdict explain a case: where its code is, and which values it had at earlier runs?
+"""Which facts beside the verdict explain a case: its code, the lines of the change, its earlier values?
 
 Cases that passed get none of them, and lose their maps of errors: people look at the others, and records stay small.
 """
@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.measure import metric_named
+from precreg.report.causes import cause_location
 from precreg.report.describe import limits_ratio, sort_results
+from precreg.run import ChangedLines
 from precreg.storage import WORKING_FOLDER, parse_module
 from precreg.suite import possible_files, search_path
 from precreg.types import (
@@ -48,10 +50,28 @@ HISTORY_VARIABLE = "PRECREG_HISTORY"
 DEFAULT_HISTORY = "history.sqlite"
 
 
-def add_context(record: RunRecord, cases: Sequence[Case], project: Path) -> RunRecord:
-    """Return the record with the lines of subjects and the earlier values of the results that people look at."""
+class _Code(NamedTuple):
+    """The place that defines a subject, and the last line of its definition; 0 for a whole file."""
+
+    place: Location
+    last: int
+
+
+def add_context(
+    record: RunRecord, cases: Sequence[Case], project: Path, changed_lines: ChangedLines = lambda _files: None
+) -> RunRecord:
+    """Return the record with the lines of subjects and the earlier values of the results that people look at.
+
+    `changed_lines` gives the lines of files that the present change touches, and is called once.
+    """
     by_id = {case.id: case for case in cases}
-    results = [_add_subject(result, by_id.get(result.id), project) for result in record.results]
+    codes = {
+        result.id: code
+        for result in record.results
+        if needs_context(result) and result.id in by_id and (code := _subject_code(by_id[result.id], project))
+    }
+    results = [_add_subject(result, codes.get(result.id)) for result in record.results]
+    results = _add_changed_places(results, codes, changed_lines)
     return _add_histories(replace(record, results=tuple(results)), project, os.environ)
 
 
@@ -61,11 +81,45 @@ def needs_context(result: CaseResult) -> bool:
     return status in (Status.FAILED, Status.ERROR) or reason is Reason.IMPROVED
 
 
-def _add_subject(result: CaseResult, case: Case | None, project: Path) -> CaseResult:
+def _add_subject(result: CaseResult, code: _Code | None) -> CaseResult:
     if not needs_context(result):
         return replace(result, outcome=_without_maps(result.outcome))
-    place = None if case is None else subject_place(case, project)
-    return result if place is None else replace(result, subject=place)
+    return result if code is None else replace(result, subject=code.place)
+
+
+def _add_changed_places(
+    results: Sequence[CaseResult], codes: Mapping[str, _Code], changed_lines: ChangedLines
+) -> list[CaseResult]:
+    """Add the line of the change that each failure is shown at."""
+    failed = [result for result in results if result.verdict.status in (Status.FAILED, Status.ERROR)]
+    causes = {result.id: cause_location(result.diagnosis) for result in failed}
+    places = [*(codes[each.id].place for each in failed if each.id in codes), *filter(None, causes.values())]
+    changed = changed_lines({place.file for place in places}) if places else None
+    if changed is None:
+        return [*results]
+    wanted = {each.id: _changed_place(codes.get(each.id), causes[each.id], changed) for each in failed}
+    return [replace(each, in_change=wanted[each.id]) if each.id in wanted else each for each in results]
+
+
+def _changed_place(
+    code: _Code | None, cause: Location | None, changed: Mapping[str, Sequence[range]]
+) -> Location | None:
+    """Return the first line that the change has: the subject's, the cause's, another one of the subject's function."""
+    first = None if code is None else code.place
+    for place in (first, cause):
+        # A file without lines, such as a model, is in the change as a whole.
+        if place is not None and place.file in changed and (not place.line or _has(changed[place.file], place.line)):
+            return place
+    if code is None:
+        return None
+    # Most changes of a function leave its first line as it is.
+    inside = [max(lines.start, code.place.line) for lines in changed.get(code.place.file, ())]
+    found = min((line for line in inside if line <= code.last and _has(changed[code.place.file], line)), default=None)
+    return None if found is None else Location(code.place.file, found)
+
+
+def _has(ranges: Iterable[range], line: int) -> bool:
+    return any(line in lines for lines in ranges)
 
 
 def _without_maps(outcome: Outcome) -> Outcome:
@@ -79,6 +133,11 @@ def subject_place(case: Case, project: Path) -> Location | None:
 
     Return None for a subject that no file of the project defines.
     """
+    code = _subject_code(case, project)
+    return None if code is None else code.place
+
+
+def _subject_code(case: Case, project: Path) -> _Code | None:
     spec = case.subject.spec
     target = spec
     if isinstance(spec, dict):
@@ -91,14 +150,13 @@ def subject_place(case: Case, project: Path) -> Location | None:
         found = next(
             (path for path in possible_files(module, search_path(project, case.directory)) if path.is_file()), None
         )
-        return (
-            None
-            if found is None
-            else Location(_relative(found, project), _line_of(found, function, found.stat().st_mtime_ns))
-        )
+        if found is None:
+            return None
+        first, last = _lines_of(found, function, found.stat().st_mtime_ns)
+        return _Code(Location(_relative(found, project), first), last)
     for folder in search_path(project, case.directory):
         if (folder / target).is_file() and (folder / target).is_relative_to(project):
-            return Location(_relative(folder / target, project))
+            return _Code(Location(_relative(folder / target, project)), 0)
     return None
 
 
@@ -107,17 +165,17 @@ def _relative(path: Path, project: Path) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _line_of(path: Path, function: str, _modified_ns: int) -> int:
-    """Return the line of a function, a class or a method; 0 if the source does not show it.
+def _lines_of(path: Path, function: str, _modified_ns: int) -> tuple[int, int]:
+    """Return the first and the last line of a function, a class or a method; 0 if the source does not show it.
 
     The time of the last change is a part of the cache's key, so that a changed file is read again.
     """
     tree: ast.AST | None = parse_module(path.read_bytes())
-    line = 0
+    first = last = 0
     for name in function.split("."):
         tree = None if tree is None else _definition(tree, name)
-        line = getattr(tree, "lineno", line) if tree is not None else line
-    return line
+        first, last = getattr(tree, "lineno", first), getattr(tree, "end_lineno", last)
+    return first, last
 
 
 def _definition(tree: ast.AST, name: str) -> ast.AST | None:

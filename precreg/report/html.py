@@ -44,7 +44,7 @@ from precreg.report.findings_zh import chinese_verdict
 from precreg.report.groups import ResultGroup, group_results, measure_loss
 from precreg.report.html_data import PageTexts, json_for_script, pack_chinese, pack_details, page_data
 from precreg.report.layout import format_columns
-from precreg.report.page_words import DEFAULT_LANGUAGE, LANGUAGES, Language, say
+from precreg.report.page_words import CATALOGUES, DEFAULT_LANGUAGE, LANGUAGES, Language, say
 from precreg.report.processes import count_process_changes, describe_process_changes
 from precreg.report.run_findings_zh import chinese_run_finding
 from precreg.report.run_zh import (
@@ -112,16 +112,16 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) -> str:
     """Lay out the whole report as one HTML document; its switch has the other languages, too."""
-    return strip_controls(render_template("report.html.j2", _page(record, language)))
+    return render_template("report.html.j2", _page(record, language))
 
 
-def render_template(name: str, values: Mapping[str, Any]) -> str:
-    """Fill in a template, which escapes every value."""
+def render_template(name: str, values: dict[str, Any]) -> str:
+    """Fill a template of a page; every value is escaped unless it is Markup."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # StrictUndefined: a misspelled name in the template fails a test, and does not leave a gap in the page.
     environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    return environment.get_template(name).render(values)
+    return strip_controls(environment.get_template(name).render(values))
 
 
 def _page(record: RunRecord, language: Language) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         **_printed(record, results, words),
         "style": page_style("report.css", "run.css", "case.css", *(["studies.css"] if found else [])),
-        **page_script("case.js", "report.js"),
+        **page_script("page.js", "case.js", "report.js"),
         "data": json_for_script(page_data(results, every, texts)),
         "details": (details := pack_details(results, diagnoses_of(record), context_of(record))),
     }
@@ -307,12 +307,14 @@ def _printed_positions(result: CaseResult) -> list[str]:
 class PageWords:
     """Words of the catalogue in one language, as elements and attributes that the script can translate."""
 
-    def __init__(self, language: Language, texts: PageTexts) -> None:
-        self.language, self.texts = language, texts
+    def __init__(
+        self, language: Language, texts: PageTexts, catalogues: Mapping[Language, Mapping[str, str]] = CATALOGUES
+    ) -> None:
+        self.language, self.texts, self._catalogues = language, texts, catalogues
 
     def say(self, key: str, **values: object) -> str:
         """Return words as text."""
-        return say(key, values, self.language)
+        return say(key, values, self.language, self._catalogues)
 
     def element(self, key: str, **values: object) -> Markup:
         """Return words in an element of their own."""
@@ -392,7 +394,8 @@ def _finding(finding: RunFinding, words: PageWords, *, is_case: bool) -> dict[st
     }
 
 
-def _joined(*names: str) -> str:
+def joined_templates(*names: str) -> str:
+    """Return the text of several templates, one after the other."""
     return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
@@ -400,14 +403,14 @@ def page_style(*names: str) -> Markup:
     """Return style sheets as one, for the style element of a page."""
     from markupsafe import Markup
 
-    return Markup(_joined(*names))
+    return Markup(joined_templates(*names))
 
 
 def page_script(*names: str) -> dict[str, str]:
     """Return the scripts of a page, after the functions of all pages, and the digest for the page's policy."""
     from markupsafe import Markup
 
-    script = _joined("elements.js", *names)
+    script = joined_templates("elements.js", *names)
     # The page opens from file://, where no server sends a policy. So its meta element names the only script that may
     # run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

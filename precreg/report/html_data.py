@@ -185,10 +185,16 @@ def _glossary(results: Iterable[CaseResult]) -> dict[str, str]:
     return {metric.name: f"{metric.formula} (unit: {metric.unit})" for metric in metrics} | COUNT_DESCRIPTIONS
 
 
-def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], context: CaseContext) -> PageDetails:
-    """Describe the worst cases for their panels; `results` are sorted, `known` are the diagnoses of the run."""
+def packed_json(value: Any) -> Markup:
+    """Return JSON as base64 of its bytes from zlib."""
     from markupsafe import Markup
 
+    packed = zlib.compress(msgspec.json.encode(value), _ZLIB_LEVEL)
+    return Markup(base64.b64encode(packed).decode())
+
+
+def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], context: CaseContext) -> PageDetails:
+    """Describe the worst cases for their panels; `results` are sorted, `known` are the diagnoses of the run."""
     kept: dict[str, msgspec.Raw] = {}
     phrases: dict[str, str] = {}
     packer = zlib.compressobj(_ZLIB_LEVEL)
@@ -210,8 +216,7 @@ def pack_details(results: Iterable[CaseResult], known: Mapping[str, Diagnosis], 
         phrases.update(added)
     if size <= MAX_PLAIN_BYTES:
         return PageDetails(json_for_script(kept), False, phrases)
-    text = Markup(base64.b64encode(zlib.compress(msgspec.json.encode(kept), _ZLIB_LEVEL)).decode())
-    return PageDetails(text, True, phrases)
+    return PageDetails(packed_json(kept), True, phrases)
 
 
 def json_for_script(value: Any) -> Markup:

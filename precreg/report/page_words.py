@@ -1,4 +1,4 @@
-"""Which words does the page of a run have of its own, in each language?
+"""Which words do the pages of a run and of a history have of their own, in each language?
 
 Sentences of records, such as messages of verdicts, are not here: they are written from facts, see findings_zh.py.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from precreg.report.page_words_zh import CHINESE, REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
+from precreg.report.page_words_zh import CHINESE, HISTORY_CHINESE, REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
 
 Language = Literal["en", "zh"]
 DEFAULT_LANGUAGE: Language = "en"
@@ -125,15 +125,97 @@ _ENGLISH: dict[str, str] = {
     **{f"standing_{name}": name for name in STANDINGS_ZH},
 }
 
+# The words of the page of a history, apart from those that it shares with the page of a run: _SHARED.
+_HISTORY_ENGLISH: dict[str, str] = {
+    "runs": "runs",
+    "from_to": "{first} to {last}",
+    "series": "series",
+    "metric_chosen": "metric",
+    "materiality": "smallest relevant ratio",
+    "made": "made",
+    "changed_title": "What changed, the largest loss first",
+    "no_changes": "No series changed by more than the smallest relevant ratio.",
+    "more_changes": "The table below has the other changes.",
+    "changes_caption": "Changes, worst case first",
+    "day": "day",
+    "run": "run",
+    "change": "change",
+    "changes": "Changes",
+    "commits": "commits",
+    "facts_changed": "environment: {facts}",
+    "suites_title": "Suites",
+    "suites_note": "Growth is the geometric mean over the cases, each compared with its own first run.",
+    "suites_caption": "Suites, those with failing cases first",
+    "suite": "suite",
+    "failing_now": "failing now",
+    "regressed_cases": "with a regression",
+    "growth": "growth",
+    "course": "course",
+    "more_suites": "And {number} more suites. The table of cases has them.",
+    "environments_title": "Environments",
+    "fact_changes": "{number} changes of its facts",
+    "fact_change": "1 change of its facts",
+    "no_fact_changes": "its facts never changed",
+    "of_run": "run {run}, {day}: {facts}",
+    "all_suites": "all suites",
+    "all_environments": "all environments",
+    "axis": "horizontal axis",
+    "by_run": "by run",
+    "by_time": "by time",
+    "history_hint": "Search case or change (press /)",
+    "failing": "failing",
+    "regressed": "regressed",
+    "improved": "improved",
+    "steady": "steady",
+    "state": "state",
+    "since": "since",
+    "times_larger": "{times} times",
+    "from_zero": "from 0",
+    "history_list": "Cases, worst first; a heading sorts",
+    "history_script": "Only the overview works without JavaScript; precreg drift --hindsight lists the changes.",
+    "sampled": "{whole} cases are drawn with all of their runs. To keep the page small, {sampled} have up to"
+    " {runs} points each, and {undrawn} have no drawing. Choose cases or --since to see more.",
+    "rows_left_out": "{number} more cases are left out. Choose cases by a pattern to see them.",
+    "drawn_in_part": "Drawn from some of the runs, with the smallest and the largest values.",
+    "no_drawing": "This case has no drawing on this page. To draw it: precreg history page {case}",
+    "no_values": "No run measured a value.",
+    "no_unpack": "This browser cannot unpack the drawings. Open the page in a browser of 2023 or later.",
+    "verdicts": "Latest verdicts",
+    "failed_runs": "Runs that failed",
+    "verdict": "verdict",
+    "measured": "measured",
+    "accepted_level": "accepted baseline",
+    "mark_worse": "regression",
+    "mark_better": "improvement",
+    "mark_failed": "failed",
+    "mark_facts": "other facts of the environment",
+    "more_lines": "And {number} more lines; precreg drift --hindsight lists their changes.",
+    "growth_of": "growth over the first run",
+    "failed_of": "{failed} of {ran} cases failed",
+    "printed_title": "Courses of the worst cases",
+}
+_SHARED = (
+    *("language", "environment", "cases", "case", "search", "clear", "pages", "previous", "next", "no_match"),
+    *("all_shown", "some_shown", "page_of", "previous_case", "next_case", "close", "loading", "and_more"),
+)
 CATALOGUES: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": CHINESE}
+HISTORY_CATALOGUES: Mapping[Language, Mapping[str, str]] = {
+    "en": {key: _ENGLISH[key] for key in _SHARED} | _HISTORY_ENGLISH,
+    "zh": {key: CHINESE[key] for key in _SHARED} | HISTORY_CHINESE,
+}
 # The names of the languages in themselves, for the switch.
 LANGUAGES: Mapping[Language, str] = {"en": "English", "zh": "中文"}
 
 
-def say(key: str, values: Mapping[str, object] | None = None, language: Language = DEFAULT_LANGUAGE) -> str:
+def say(
+    key: str,
+    values: Mapping[str, object] | None = None,
+    language: Language = DEFAULT_LANGUAGE,
+    catalogues: Mapping[Language, Mapping[str, str]] = CATALOGUES,
+) -> str:
     """Return the words of a key in a language, with its names in braces filled in.
 
     Raises:
         KeyError: for a key that no catalogue has, or a name without a value.
     """
-    return CATALOGUES[language][key].format_map(values or {})
+    return catalogues[language][key].format_map(values or {})

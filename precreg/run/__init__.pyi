@@ -48,6 +48,7 @@ from .rerun import rerun_changes as rerun_changes
 from .server import start_fork_server as start_fork_server
 from .session import PAIR_AUTO as PAIR_AUTO
 from .session import PAIR_OFF as PAIR_OFF
+from .session import ChangedLines as ChangedLines
 from .session import RunOutputs as RunOutputs
 from .session import RunRequest as RunRequest
 from .session import Session as Session

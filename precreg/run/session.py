@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -69,9 +69,11 @@ from precreg.vcs import (
     MAX_UNCLAIMED,
     NamedCommit,
     affected_cases,
+    changed_lines,
     git_state,
     project_folder,
     remove_abandoned_checkouts,
+    review_base,
     unclaimed_files,
 )
 from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
@@ -130,19 +132,24 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     junit_dialect: Literal["gitlab", "strict"] = "gitlab"
 
 
+# Returns the lines of files that the present change touches; None without a change.
+ChangedLines = Callable[[Collection[str]], Mapping[str, Sequence[range]] | None]
+
+
 class RunOutputs(NamedTuple):
     """Functions of rooms above this one that a session calls. `precreg.report.RUN_OUTPUTS` lists them for all callers.
 
     `explain` diagnoses a failed case. `add_context` adds to the results that people look at, those of cases of a
-    project, where their code is and which values they had before. `add_messages` writes the sentences of a record's
-    facts. `make_folder` makes the folder of the reports; `write` fills it and returns the paths of the files.
+    project, where their code is, which of its lines the change has, and which values they had before. `add_messages`
+    writes the sentences of a record's facts. `make_folder` makes the folder of the reports; `write` fills it and
+    returns the paths of the files.
     """
 
     explain: DiagnoseCase
     add_messages: Callable[[RunRecord], RunRecord]
     make_folder: Callable[[Path], None]
     write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
-    add_context: Callable[[RunRecord, Sequence[Case], Path], RunRecord] = lambda record, _cases, _project: record
+    add_context: Callable[[RunRecord, Sequence[Case], Path, ChangedLines], RunRecord] = lambda record, *_: record
 
 
 # Shows progress: takes the results as they come and their number, and passes the results through.
@@ -369,7 +376,8 @@ class Session:
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
-        record = self._outputs.add_messages(self._outputs.add_context(record, cases, request.project))
+        record = self._outputs.add_context(record, cases, request.project, self._changed_lines)
+        record = self._outputs.add_messages(record)
         written = self._outputs.write(record, folder, request.junit_dialect)
         try:
             if self._is_writable:
@@ -388,6 +396,16 @@ class Session:
         base = request.pair_base or (None if request.base is None else request.base.commit)
         plan = DiagnosisPlan(request.project, self.record.environment.chain, request.diagnose, self._jobs, base)
         return explain_failures(cases, results, plan, self._outputs.explain, self._announce)
+
+    def _changed_lines(self, files: Collection[str]) -> Mapping[str, Sequence[range]] | None:
+        if self.record.git is None:
+            return None
+        try:
+            base = self.record.against or review_base(self.request.project)
+            return changed_lines(self.request.project, base, files)
+        except UserError:
+            # A shallow clone may lack the base. Lines of a change only place the marks of a review.
+            return None
 
     @property
     def _jobs(self) -> int:

@@ -407,6 +407,9 @@ class CaseResult(Struct, frozen=True):
     diagnosis: Diagnosis | None = None
     # The line that defines the subject; unset for cases that passed, and where no file of the project defines it.
     subject: Location | UnsetType = UNSET
+    # The line of the present change that a failure is shown at: of the subject, or of the cause. None if the change has
+    # no such line; unset for cases that passed, and without a change.
+    in_change: Location | UnsetType | None = UNSET
     # Unset for cases that passed, and without a history of the case.
     history: MetricHistory | UnsetType = UNSET
 

@@ -3,6 +3,7 @@ from .code_digest import code_digests as code_digests
 from .command import NamedCommit as NamedCommit
 from .command import changed_files as changed_files
 from .command import changed_files_since_commit as changed_files_since_commit
+from .command import changed_lines as changed_lines
 from .command import commit_of as commit_of
 from .command import named_commit as named_commit
 from .command import run_git as run_git

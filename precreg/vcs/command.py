@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -201,6 +203,34 @@ def changed_files_since_commit(project: Path, commit: str) -> set[str]:
                 "no-git", f"expected git to compare the files of {project} with {commit[:8]} but: {message}"
             )
     return with_submodule_files(project, {*changed.stdout.split("\0"), *untracked.stdout.split("\0")} - {""})
+
+
+_HUNK = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+
+
+def changed_lines(project: Path, commit: str, files: Collection[str]) -> dict[str, tuple[range, ...]] | None:
+    """Return the lines of some files that differ from a commit, including uncommitted changes.
+
+    Files are relative to the project, with POSIX slashes; unchanged ones are left out. A removed line counts as the
+    line before it. All lines of an untracked file are changed, and a binary file has none. Return None if no file of
+    the project differs.
+
+    Raises:
+        UserError: no-git.
+    """
+    changed = changed_files_since_commit(project, commit)
+    return {file: _changed_lines(project, commit, file) for file in sorted(changed & {*files})} if changed else None
+
+
+def _changed_lines(project: Path, commit: str, file: str) -> tuple[range, ...]:
+    # Bytes, because a carriage return in a line would begin another one, and the text after it could read as a hunk.
+    options = ("--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+    text = run_git_bytes(project, "--literal-pathspecs", "diff", *options, commit, "--", file)
+    if not text:
+        return (range(1, sys.maxsize),)
+    hunks = ((int(first), int(count or 1)) for first, count in _HUNK.findall(text))
+    # A hunk without new lines removed some after its line, which is 0 at the beginning of a file.
+    return tuple(range(max(first, 1), max(first, 1) + max(count, 1)) for first, count in hunks)
 
 
 def with_submodule_files(project: Path, paths: set[str]) -> set[str]:

@@ -11,6 +11,7 @@ from .judge import is_acceptable as is_acceptable
 from .judge import judge_case as judge_case
 from .judge import judge_pair as judge_pair
 from .judge import largest_loss as largest_loss
+from .judge import status_of_reason as status_of_reason
 from .judge import unmeasured_verdict as unmeasured_verdict
 from .judge import verdict_of as verdict_of
 from .limits import ROUNDING_FLOOR_ULP as ROUNDING_FLOOR_ULP

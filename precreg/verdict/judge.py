@@ -104,6 +104,16 @@ STATUS: dict[Reason, Status] = {
     Reason.UNAVAILABLE: Status.SKIPPED,
 }
 
+
+def status_of_reason(reason: str) -> Status:
+    """Return the status that a run on a developer's machine gives to a reason; an unknown reason fails."""
+    try:
+        return STATUS.get(Reason(reason), Status.FAILED)
+    except ValueError:
+        # A newer version wrote it.
+        return Status.FAILED
+
+
 # Findings of one question are ranked in the order of Reason, which is the table of docs/verdicts.md.
 _SEVERITY = list(Reason)
 

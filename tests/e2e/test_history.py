@@ -123,6 +123,55 @@ def test_a_prune_that_is_not_understood_removes_nothing(project, arguments, said
     assert precreg(project, "history", "list").stdout.endswith("1 run\n")
 
 
+def test_the_trends_are_one_page_in_the_folder_of_the_reports(project):
+    night(project, None, "--create")
+    for eps in ("1e-4", "1e-4 + 0", "1e-4 + 0.0", "1e-2", "1e-2 + 0", "1e-2 + 0.0"):
+        night(project, eps)
+    done = precreg(project, "history", "page")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("reports/history.html: ")
+    assert done.stdout.endswith(" series, 2 cases, 7 runs, 1 environment\n")
+    page = (project / "reports" / "history.html").read_text()
+    commit = git(project, "log", "--format=%h", "--abbrev=8", "--grep", "eps 1e-2$")
+    assert "mean_abs_error regressed with a step at run 5: " in page
+    assert f"..{commit}" in page
+    one = precreg(project, "history", "page", "*32*", "--output", "trends", "--metric", "max_abs_error", "--lang", "zh")
+    assert one.stdout.startswith("trends: ")
+    assert "1 case, 7 runs" in one.stdout
+    text = (project / "trends").read_text()
+    assert ("max_abs_error" in text, '<html lang="zh">' in text) == (True, True)
+    (project / "folder").mkdir()
+    assert precreg(project, "history", "page", "--output", "folder").stdout.startswith("folder/history.html: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--since", "soon"), "error[bad-value]: expected a day such as 2026-11-21 but got since=soon"),
+        (("--since", "soon"), "--since 2026-11-21"),
+        (("--since", "9000-01-01"), "error[empty-history]: expected a run that started at 9000-01-01"),
+        (("--environment", "npu"), "error[empty-history]: expected a run of environment npu in the history; there are"),
+        (("nothing",), "error[nothing-selected]"),
+        (("--metric", "mean_abs_eror"), "error[nothing-selected]"),
+        (("--materiality", "inf"), "inf is not finite"),
+        (("--output", "none/page.html"), "error[not-writable]"),
+    ],
+)
+def test_a_page_that_is_not_understood_is_an_error_without_a_page(project, arguments, said):
+    night(project, None, "--create")
+    done = precreg(project, "history", "page", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (project / "reports" / "history.html").exists()
+
+
+def test_a_page_of_a_missing_or_an_empty_history_is_an_error(project):
+    assert "error[missing-history]" in precreg(project, "history", "page").stderr
+    night(project, None, "--create")
+    precreg(project, "history", "prune", "--before", "9999-01-01")
+    assert "error[empty-history]" in precreg(project, "history", "page").stderr
+
+
 def test_the_shards_of_a_run_are_one_run(project):
     for part in ("1/2", "2/2"):
         precreg(project, "run", "--jobs", "0", "--shard", part, "--output", f"reports/{part[0]}")

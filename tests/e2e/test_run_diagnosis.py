@@ -141,7 +141,8 @@ def test_a_run_names_the_causes_in_its_record_and_in_every_report(changed, jobs)
     places = {each["description"].partition(":")[0]: each["location"] for each in entries}
     assert places["unit/adam/default"] == {"path": FILE, "lines": {"begin": 6}}
     assert places["unit/scaled/default"] == {"path": FILE, "lines": {"begin": 15}}
-    assert places["unit/twice/default"] == {"path": "suites/unit/twice.yaml", "lines": {"begin": 1}}
+    # It has no cause, and the change has this line of its subject.
+    assert places["unit/twice/default"] == {"path": FILE, "lines": {"begin": 23}}
     shown = '["cause","multiply before divide at suites/unit/kernels.py:6'
     assert shown in (changed / "reports/report.html").read_text()
     # Every report follows from the record.

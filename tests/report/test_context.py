@@ -5,12 +5,15 @@ import pytest
 from precreg.environment.machine import source_links
 from precreg.errors import UserError
 from precreg.history.store import open_history
+from precreg.report import context
+from precreg.report.ci_reports import codequality_entries
 from precreg.report.context import subject_place
 from precreg.report.files import RUN_OUTPUTS
 from precreg.run.session import RunRequest, run_session
 from precreg.suite.expand import load_cases
 from precreg.types.case import Location
 from precreg.types.record import SourceLinks
+from tests.e2e.command import change, git, repository
 
 SUITE = """
 suite: s
@@ -117,3 +120,98 @@ def test_a_template_that_is_no_url_of_the_web_is_refused_with_an_example(templat
         source_links({"PRECREG_SOURCE_URL": template})
     assert caught.value.slug == "bad-value"
     assert "https://git.example.org/group/project/-/blob/{commit}/{path}#L{line}" in caught.value.message
+
+
+KERNELS = """\
+import numpy as np
+
+
+def exact(x):
+    return x * 1.5
+
+
+def product(x):
+    scale = helper()
+    other = 0
+    return x * scale
+
+
+def helper():
+    return np.float32(1.5)
+"""
+
+
+@pytest.fixture
+def committed(project):
+    (project / "kernels.py").write_text(KERNELS)
+    return repository(project)
+
+
+def shown(project):
+    """Return the place of the case in code quality."""
+    record = run(project)
+    (entry,) = [each for each in codequality_entries(record) if "out_of_tolerance" in each["check_name"]]
+    return entry["location"]["path"], entry["location"]["lines"]["begin"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("def product(x):\n    scale = helper()", "def product(x, wrong=1.6):\n    scale = np.float32(wrong)", 8),
+        ("    other = 0", "    other, scale = 0, np.float32(1.6)", 10),
+        ("    other = 0\n    return x * scale\n", "    return x * np.float32(1.6)\n", 10),
+    ],
+)
+def test_code_quality_points_to_the_changed_line_of_the_subject(committed, before, after, line):
+    change(committed / "kernels.py", before, after)
+    assert shown(committed) == ("kernels.py", line)
+    # In a merge request the branch committed the change.
+    git(committed, "checkout", "-qb", "feature")
+    git(committed, "commit", "-qam", "wrong")
+    assert shown(committed) == ("kernels.py", line)
+
+
+def test_a_change_elsewhere_leaves_code_quality_at_the_line_of_the_suite(committed):
+    change(committed / "kernels.py", "np.float32(1.5)", "np.float32(1.6)")
+    assert shown(committed) == ("suites/unit/s.yaml", 8)
+    (result,) = run(committed).results
+    assert result.in_change is None
+
+
+def test_without_a_change_no_line_of_a_change_is_known(committed):
+    change(committed / "kernels.py", "np.float32(1.5)", "np.float32(1.6)")
+    git(committed, "commit", "-qam", "wrong, on the default branch")
+    (result,) = run(committed).results
+    assert not result.in_change
+
+
+def test_a_subject_in_a_new_file_is_shown_at_its_line(committed):
+    git(committed, "rm", "-q", "--cached", "kernels.py")
+    git(committed, "commit", "-qm", "without kernels")
+    change(committed / "kernels.py", "np.float32(1.5)", "np.float32(1.6)")
+    assert shown(committed) == ("kernels.py", 8)
+
+
+CAUSE = Location("kernels.py", 15)
+CODE = context._Code(Location("kernels.py", 8), 11)
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ({"kernels.py": (range(8, 9), range(15, 16))}, CODE.place),
+        ({"kernels.py": (range(9, 10), range(15, 16))}, CAUSE),
+        ({"kernels.py": (range(12, 14),)}, None),
+        ({"kernels.py": (range(1, 20),)}, CODE.place),
+        ({"kernels.py": (range(7, 8), range(11, 12))}, Location("kernels.py", 11)),
+        ({"other.py": (range(1, 20),)}, None),
+    ],
+)
+def test_the_subject_comes_before_the_cause_and_the_cause_before_other_lines(changed, place):
+    assert context._changed_place(CODE, CAUSE, changed) == place
+
+
+def test_a_model_has_no_lines_and_is_in_the_change_as_a_whole():
+    model = context._Code(Location("model.onnx"), 0)
+    assert context._changed_place(model, None, {"model.onnx": ()}) == Location("model.onnx")
+    assert context._changed_place(model, None, {}) is None

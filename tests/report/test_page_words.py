@@ -9,7 +9,7 @@ import pytest
 
 from precreg.measure.metrics import COUNT_DESCRIPTIONS
 from precreg.report import html
-from precreg.report.page_words import CATALOGUES, LANGUAGES, say
+from precreg.report.page_words import CATALOGUES, HISTORY_CATALOGUES, LANGUAGES, say
 from precreg.report.page_words_zh import PHRASES_ZH
 from precreg.report.sections import Standing
 from precreg.report.two_runs_text import PartKey
@@ -20,10 +20,14 @@ SOURCES = (
     "templates/report.html.j2",
     "templates/groups.html.j2",
     "templates/findings.html.j2",
+    "templates/page.js",
     "templates/report.js",
     "templates/two_runs.html.j2",
     "html.py",
 )
+HISTORY_SOURCES = ("history.html.j2", "history.js")
+HISTORY_COLUMNS = {"state", "case", "growth", "since", "course"}
+HISTORY_STATES = {"failing", "regressed", "improved", "steady"}
 # Headings of the table are named by their columns.
 COLUMNS = {"status", "case", "loss", "reason", "metric", "current", "baseline", "time"}
 # Titles of a comparison's parts are named by their keys.
@@ -38,6 +42,8 @@ def names(text):
 def test_a_language_has_all_words_with_their_numbers_and_names(language):
     english = {key: names(text) for key, text in CATALOGUES["en"].items()}
     assert {key: names(text) for key, text in CATALOGUES[language].items()} == english
+    english = {key: names(text) for key, text in HISTORY_CATALOGUES["en"].items()}
+    assert {key: names(text) for key, text in HISTORY_CATALOGUES[language].items()} == english
 
 
 def test_every_language_has_a_name():
@@ -70,6 +76,18 @@ def test_every_count_has_chinese():
 
 def test_a_phrase_has_the_names_of_its_english():
     assert [english for english, chinese in PHRASES_ZH.items() if names(english) != names(chinese)] == []
+
+
+def test_the_page_of_a_history_uses_every_word_and_no_other():
+    text = "".join((REPORT / "templates" / name).read_text(encoding="utf-8") for name in HISTORY_SOURCES)
+    shown = [*re.findall(r'\b(?:w|say|label|placeholder)\("(\w+)"', text), *re.findall(r'data-say="(\w+)"', text)]
+    # Columns of tables are named in lists, and some words are chosen by a condition.
+    listed = {name for line in re.findall(r"columns\(\[(.*?)\]", text) for name in re.findall(r"\w+", line)}
+    chosen = {name for pair in re.findall(r'\? "(\w+)" : "(\w+)"', text) for name in pair} & set(
+        HISTORY_CATALOGUES["en"]
+    )
+    used = {*shown, *listed, *chosen, *HISTORY_COLUMNS, *HISTORY_STATES, "improved"}
+    assert used == set(HISTORY_CATALOGUES["en"])
 
 
 def test_numbers_are_filled_in():

@@ -1,4 +1,5 @@
 import subprocess
+import sys
 
 import pytest
 
@@ -124,3 +125,27 @@ def test_gitlab_names_the_root_of_a_project_that_is_inside(repository, tmp_path_
 
 def test_without_a_repository_there_is_no_folder(tmp_path):
     assert vcs.project_folder(tmp_path, {}) == ""
+
+
+def test_changed_lines_are_those_of_commits_and_of_the_working_tree(repository):
+    project = repository / "project"
+    base = git(repository, "rev-parse", "HEAD")
+    assert vcs.changed_lines(project, base, {"suites/a.yaml"}) is None
+    (project / "f.py").write_text("".join(f"{number}\n" for number in range(1, 11)))
+    (project / "bits.bin").write_bytes(b"\0\1")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "ten lines")
+    base = git(repository, "rev-parse", "HEAD")
+    (project / "f.py").write_text("1\ntwo\n3\n4\n5\n6\n9\n10\neleven\n")
+    git(repository, "commit", "-qam", "another second line")
+    # A carriage return begins no line of the diff, so this line forges no hunk.
+    (project / "f.py").write_bytes(b"0\r@@ -1 +90 @@\n2\n3\n4\n5\n6\n9\n10\neleven\n")
+    (project / "bits.bin").write_bytes(b"\0\2")
+    (project / "new [1].py").write_text("1\n")
+    found = vcs.changed_lines(project, base, {"f.py", "bits.bin", "new [1].py", "suites/a.yaml", "../outside.txt"})
+    assert {file: [(lines.start, len(lines)) for lines in ranges][:3] for file, ranges in found.items()} == {
+        "f.py": [(1, 1), (6, 1), (9, 1)],
+        "bits.bin": [],
+        "new [1].py": [(1, sys.maxsize - 1)],
+    }
+    assert vcs.changed_lines(project, base, set()) == {}

@@ -19,3 +19,12 @@ from .record import MetricDrift as MetricDrift
 from .record import OutputDrift as OutputDrift
 from .record import Worsening as Worsening
 from .record import drift_exit_code as drift_exit_code
+from .trends import CaseTrend as CaseTrend
+from .trends import SuiteTrend as SuiteTrend
+from .trends import TrendLine as TrendLine
+from .trends import TrendOptions as TrendOptions
+from .trends import TrendsRecord as TrendsRecord
+from .trends import case_loss as case_loss
+from .trends import is_failing as is_failing
+from .trends import read_trends as read_trends
+from .trends import suite_of as suite_of

@@ -19,7 +19,7 @@ HINDSIGHT_FILE = "hindsight.json"
 MAX_HINDSIGHT_OUTPUTS = 50
 MAX_HINDSIGHT_ROWS = 40
 # Every date of a run is in UTC, and its first 10 characters are the day.
-DAY = 10
+HINDSIGHT_DAY = 10
 
 
 class HindsightRow(NamedTuple):
@@ -53,7 +53,7 @@ def hindsight_row(change: HindsightChange) -> HindsightRow:
     others = f" (and {len(change.also)} more)" if change.also else ""
     return HindsightRow(
         str(first) if change.until is None else f"{first} to {change.until}",
-        change.started[:DAY],
+        change.started[:HINDSIGHT_DAY],
         f"{'regressed' if change.worse else 'improved'}, {change.kind}",
         change.metric + others,
         before,

@@ -2,22 +2,6 @@ const ROWS_A_PAGE = 100;
 const data = JSON.parse(document.getElementById("data").textContent);
 const { glossary } = data;
 let language = document.documentElement.lang.slice(0, 2);
-// The sentences of this run in Chinese, unpacked when a reader wants them.
-let chinese = {};
-
-// The page's own words; {names} are filled in.
-function say(key, values = {}) {
-  const words = (data.words[language] ?? data.words.en)[key] ?? data.words.en[key];
-  return words.replaceAll(/\{(\w+)\}/g, (_, name) => values[name]);
-}
-
-// English words of the panel and sentences of records in the page's language; words without a translation stay.
-function phrase(english, values = {}) {
-  const known = [data.phrases, chinese.phrases ?? {}].find((table) => Object.hasOwn(table, english));
-  const words = language === "zh" && known ? known[english] : english;
-  return words.replaceAll(/\{(\w+)\}/g, (whole, name) => (Object.hasOwn(values, name) ? values[name] : whole));
-}
-
 // A text of a row, of a group or of the overview by its place.
 const textAt = (at) => (language === "zh" && chinese.texts?.[at]) || data.texts[at];
 
@@ -209,14 +193,6 @@ function turn(pages) {
 
 // One case
 
-async function unpack(id) {
-  const { type, textContent: text } = document.getElementById(id);
-  if (type === "application/json") return JSON.parse(text);
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(unpacked).text());
-}
-
 async function open(one) {
   const panel = document.getElementById("detail");
   panel.hidden = false;
@@ -336,33 +312,9 @@ window.addEventListener("beforeprint", () => {
 });
 window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
 
-// A box that scrolls sideways has to be reached by keys, too.
-const watched = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target.closest(".scroll"))));
-const reachAll = (within) => within.querySelectorAll(".scroll").forEach(reach);
-
-function reach(box) {
-  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-  else box.removeAttribute("tabindex");
-}
-
-function watchBoxes(within) {
-  // A table grows when its rows come or when a group opens, and its box keeps its width.
-  for (const part of within.querySelectorAll(".scroll, .scroll > *")) watched.observe(part);
-}
-
-// Observers do not see boxes in closed groups.
-document.addEventListener("toggle", ({ target }) => reachAll(target), true);
-window.addEventListener("resize", () => reachAll(document));
-
 // Show the page in another language: its own words at once, the sentences of the run when they are unpacked.
 function translate(wanted) {
-  language = wanted;
-  document.documentElement.lang = wanted === "zh" ? "zh-Hans" : wanted;
-  document.getElementById("language").value = wanted;
-  const values = (one) => JSON.parse(one.dataset.values ?? "{}");
-  for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say, values(one));
-  for (const one of document.querySelectorAll("[data-say-label]")) one.setAttribute("aria-label", say(one.dataset.sayLabel, values(one)));
-  for (const one of document.querySelectorAll("[data-say-placeholder]")) one.setAttribute("placeholder", say(one.dataset.sayPlaceholder));
+  translateWords(wanted);
   showSentences();
   if (language === "zh" && !chinese.texts) learn();
 }
