@@ -20,9 +20,30 @@ import msgspec
 
 from precreg.report.case_context import CaseContext, context_of, reproduce_command
 from precreg.report.case_values import position_rows
-from precreg.report.case_zh import chinese_brief_diagnosis, chinese_notes, chinese_provenance
 from precreg.report.causes import brief_diagnosis, describe_run_diagnoses, diagnoses_of
-from precreg.report.causes_zh import chinese_group_cause
+from precreg.report.chinese import (
+    chinese_accelerators,
+    chinese_brief_diagnosis,
+    chinese_chosen_commit,
+    chinese_exit_sentence,
+    chinese_finding_counts,
+    chinese_group_cause,
+    chinese_loss_size,
+    chinese_notes,
+    chinese_orphan,
+    chinese_process_count,
+    chinese_provenance,
+    chinese_run_diagnoses,
+    chinese_run_finding,
+    chinese_selection,
+    chinese_short_message,
+    chinese_state_change,
+    chinese_status_counts,
+    chinese_story,
+    chinese_unseen,
+    chinese_verdict,
+    chinese_warning,
+)
 from precreg.report.describe import (
     STATUS_LABELS,
     describe_chosen_commit,
@@ -40,30 +61,11 @@ from precreg.report.describe import (
     sort_results,
     strip_controls,
 )
-from precreg.report.findings_zh import chinese_verdict
 from precreg.report.groups import ResultGroup, group_results, measure_loss
 from precreg.report.html_data import PageTexts, json_for_script, pack_chinese, pack_details, page_data
 from precreg.report.layout import format_columns
 from precreg.report.page_words import CATALOGUES, DEFAULT_LANGUAGE, LANGUAGES, Language, say
 from precreg.report.processes import count_process_changes, describe_process_changes
-from precreg.report.run_findings_zh import chinese_run_finding
-from precreg.report.run_zh import (
-    chinese_accelerators,
-    chinese_chosen_commit,
-    chinese_exit_sentence,
-    chinese_finding_counts,
-    chinese_loss_size,
-    chinese_orphan,
-    chinese_process_count,
-    chinese_run_diagnoses,
-    chinese_selection,
-    chinese_short_message,
-    chinese_state_change,
-    chinese_status_counts,
-    chinese_story,
-    chinese_unseen,
-    chinese_warning,
-)
 from precreg.report.sections import (
     Standing,
     describe_accelerators,

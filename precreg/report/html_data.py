@@ -16,12 +16,10 @@ import msgspec
 from precreg.measure import COUNT_DESCRIPTIONS, METRICS
 from precreg.report.case_context import CaseContext
 from precreg.report.case_detail import describe_case
-from precreg.report.case_zh import case_phrases
+from precreg.report.chinese import PHRASES_ZH, case_phrases, chinese_loss_size, chinese_short_message
 from precreg.report.describe import finding_rows
 from precreg.report.groups import LossSize, ResultGroup, measure_loss
 from precreg.report.page_words import CATALOGUES
-from precreg.report.page_words_zh import PHRASES_ZH
-from precreg.report.run_zh import chinese_loss_size, chinese_short_message
 from precreg.report.story import describe_loss_size, short_message
 from precreg.types import (
     CaseResult,

@@ -1,6 +1,6 @@
 """Which words do the pages of a run and of a history have of their own, in each language?
 
-Sentences of records, such as messages of verdicts, are not here: they are written from facts, see findings_zh.py.
+Sentences of records, such as messages of verdicts, are not here: they are written from facts, see chinese/findings.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from precreg.report.page_words_zh import CHINESE, HISTORY_CHINESE, REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
+from precreg.report.chinese import CHINESE, HISTORY_CHINESE, REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
 
 Language = Literal["en", "zh"]
 DEFAULT_LANGUAGE: Language = "en"

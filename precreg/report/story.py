@@ -8,9 +8,9 @@ from math import isinf
 from typing import NamedTuple
 
 from precreg.report.causes import cause_line, cause_phrase
+from precreg.report.chinese import chinese_environment_change
 from precreg.report.describe import count_cases, run_exit_sentence
 from precreg.report.findings import describe_environment_difference
-from precreg.report.findings_zh import chinese_environment_change
 from precreg.report.groups import LossSize, LossUnit, ResultGroup, cause_key
 from precreg.report.sections import describe_failing_findings
 from precreg.types import (

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
+from precreg.report.chinese.findings import chinese_finding
+from precreg.report.chinese.run_findings import chinese_run_finding
 from precreg.report.findings import describe_finding
-from precreg.report.findings_zh import chinese_finding
 from precreg.report.run_findings import describe_run_finding
-from precreg.report.run_findings_zh import chinese_run_finding
 from precreg.types.verdict import Finding, Reason
 from tests.report import test_run_sentences, test_sentences
 

@@ -9,8 +9,8 @@ import pytest
 
 from precreg.measure.metrics import COUNT_DESCRIPTIONS
 from precreg.report import html
+from precreg.report.chinese.page_words import PHRASES_ZH
 from precreg.report.page_words import CATALOGUES, HISTORY_CATALOGUES, LANGUAGES, say
-from precreg.report.page_words_zh import PHRASES_ZH
 from precreg.report.sections import Standing
 from precreg.report.two_runs_text import PartKey
 from precreg.types.verdict import Reason, Status

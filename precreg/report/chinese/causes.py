@@ -11,7 +11,7 @@ from math import isfinite
 from shlex import quote
 
 from precreg.report.causes import cause_family, format_figure, format_figures
-from precreg.report.causes_words_zh import FAMILIES_ZH, REWRITES_ZH, SHAPES_ZH, SWAPS_ZH, WAYS_ZH
+from precreg.report.chinese.cause_words import FAMILIES_ZH, REWRITES_ZH, SHAPES_ZH, SWAPS_ZH, WAYS_ZH
 from precreg.report.groups import ResultGroup, cause_key
 from precreg.types import (
     Cause,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from precreg.report.findings_zh import SIDES_ZH
+from precreg.report.chinese.findings import SIDES_ZH
 from precreg.types import (
     AnalyzerDropped,
     BaselineChanged,

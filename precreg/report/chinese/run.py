@@ -9,11 +9,11 @@ from shlex import quote
 from typing import assert_never
 
 from precreg.errors import nearest
-from precreg.report.causes_zh import chinese_cause_place
+from precreg.report.chinese.causes import chinese_cause_place
+from precreg.report.chinese.findings import SIDES_ZH, chinese_verdict
+from precreg.report.chinese.page_words import REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
 from precreg.report.describe import STATUS_LABELS, known_bad_cases
-from precreg.report.findings_zh import SIDES_ZH, chinese_verdict
 from precreg.report.groups import LossSize, LossUnit, ResultGroup
-from precreg.report.page_words_zh import REASONS_ZH, STANDINGS_ZH, STATUSES_ZH
 from precreg.report.sections import SelectionDict, Standing, finding_standing, sort_run_findings, without_shard
 from precreg.report.story import MAX_SHORT_MESSAGE, Story
 from precreg.tolerance import THRESHOLDS_VARIABLE

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from precreg.measure import metric_named
 from precreg.report.case_context import CaseContext, first_bad_run
 from precreg.report.causes import diagnosis_rows
-from precreg.report.causes_zh import chinese_cause_line, chinese_diagnosis_rows, chinese_explanations
+from precreg.report.chinese.causes import chinese_cause_line, chinese_diagnosis_rows, chinese_explanations
+from precreg.report.chinese.findings import SIDES_ZH, chinese_environment_change, chinese_finding, chinese_verdict
+from precreg.report.chinese.pairs import chinese_judge
+from precreg.report.chinese.run import chinese_labels
 from precreg.report.describe import RATIO_DIGITS, finding_notes, format_interval
-from precreg.report.findings_zh import SIDES_ZH, chinese_environment_change, chinese_finding, chinese_verdict
 from precreg.report.pairs import describe_judge
-from precreg.report.pairs_zh import chinese_judge
-from precreg.report.run_zh import chinese_labels
 from precreg.report.significant_digits import chinese_digits, describe_digits
 from precreg.types import (
     ACCELERATOR_FACT,

@@ -10,8 +10,8 @@ from math import inf
 from typing import assert_never
 
 from precreg.measure import METRICS
+from precreg.report.chinese.pairs import chinese_pair_fact
 from precreg.report.findings import describe_finding
-from precreg.report.pairs_zh import chinese_pair_fact
 from precreg.types import (
     STATISTIC,
     AbsenceFact,
