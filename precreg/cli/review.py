@@ -1,7 +1,6 @@
 """Where does a person decide about proposals?
 
-The walk shows each proposal and asks for an answer. Acceptance first runs cases again whose figures moved, and reports
-cumulative losses that will fail later runs.
+Acceptance first runs cases again whose figures moved, and reports cumulative losses that will fail later runs.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def render_two_runs_html(comparison: RunComparison, paths: ComparedPaths, langua
         "notices": [*comparison_notices(comparison, paths)],
         "parts": [_part(part) for part in comparison_parts(comparison)],
         "style": page_style("report.css", "run.css"),
-        **page_script("two_runs.js"),
+        **page_script("page.js", "two_runs.js"),
         "data": json_for_script(CATALOGUES),
     }
     return strip_controls(render_template("two_runs.html.j2", values))

@@ -139,7 +139,7 @@ def test_the_trends_are_one_page_in_the_folder_of_the_reports(project):
     assert one.stdout.startswith("trends: ")
     assert "1 case, 7 runs" in one.stdout
     text = (project / "trends").read_text()
-    assert ("max_abs_error" in text, '<html lang="zh">' in text) == (True, True)
+    assert ("max_abs_error" in text, '<html lang="zh-Hans">' in text) == (True, True)
     (project / "folder").mkdir()
     assert precreg(project, "history", "page", "--output", "folder").stdout.startswith("folder/history.html: ")
 

@@ -204,4 +204,4 @@ def test_the_line_of_the_command_counts():
 
 def test_the_page_is_written_in_a_language(tmp_path: Path):
     write_history_page(recorded(trend()), tmp_path / "h.html", "zh")
-    assert '<html lang="zh">' in (tmp_path / "h.html").read_text()
+    assert '<html lang="zh-Hans">' in (tmp_path / "h.html").read_text()

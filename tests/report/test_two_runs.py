@@ -291,7 +291,7 @@ def test_very_many_cases_are_counted():
 
 def test_the_page_speaks_chinese():
     page = render_two_runs_html(all_parts(), PATHS, "zh")
-    assert '<html lang="zh">' in page
+    assert '<html lang="zh-Hans">' in page
     assert "现在失败、之前通过：2" in page
     assert "显著变差：1" in page
 

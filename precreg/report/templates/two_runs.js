@@ -1,21 +1,11 @@
-// The words of the page in another language; ?lang=zh in the address keeps the choice.
-const words = JSON.parse(document.getElementById("data").textContent);
-const written = document.documentElement.lang;
-
-function say(key, values) {
-  const text = (words[document.documentElement.lang] ?? words.en)[key] ?? words.en[key];
-  return text.replaceAll(/\{(\w+)\}/g, (_, name) => values[name]);
-}
-
-function translate(wanted) {
-  document.documentElement.lang = wanted;
-  document.getElementById("language").value = wanted;
-  for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say, JSON.parse(one.dataset.values ?? "{}"));
-}
+// A comparison of two runs: its words in another language; ?lang=zh in the address keeps the choice.
+const data = { words: JSON.parse(document.getElementById("data").textContent) };
+let language = document.documentElement.lang.slice(0, 2);
+const written = language;
 
 function route() {
   const wanted = new URLSearchParams(location.hash.replace(/^#\??/, "")).get("lang") ?? written;
-  if (Object.hasOwn(words, wanted)) translate(wanted);
+  if (Object.hasOwn(data.words, wanted)) translateWords(wanted);
 }
 
 document.getElementById("language").addEventListener("change", (event) => {
