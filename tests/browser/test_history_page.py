@@ -143,7 +143,7 @@ def test_a_suite_has_its_growth_and_leads_to_its_cases(opened):
 def test_the_language_is_in_the_address(opened):
     browser = opened()
     one_of(browser, "#language option[value=zh]").click()
-    assert one_of(browser, "html").get_attribute("lang") == "zh"
+    assert one_of(browser, "html").get_attribute("lang") == "zh-Hans"
     assert one_of(browser, "#suites-title").text == "套件"
     assert [heading.text for heading in all_of(browser, "#headings th")][:2] == ["状态", "用例"]
     browser.refresh()

@@ -311,6 +311,7 @@ def test_every_link_leads_somewhere():
     for file in DOCS.rglob("*.md"):
         for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", file.read_text()):
             other = file.parent / target if target else file
-            heads = re.findall(r"^#+ (.*)$", other.read_text(), re.MULTILINE)
+            assert other.exists(), f"{file.name}: {target}"
+            heads = re.findall(r"^#+ (.*)$", other.read_text(), re.MULTILINE) if anchor else []
             anchors = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
             assert not anchor or anchor in anchors, f"{file.name}: {target}#{anchor}"
