@@ -73,7 +73,7 @@ def compute_in(python: Path, package: str, folder: Path, disabled: list[str]) ->
 def collect(package: str, release: str, folder: Path) -> None:
     """Compute the outputs of one release: with all CPU features, and for numpy without those beyond its baseline."""
     place = folder / package / release
-    environment = folder / "environment"
+    environment = folder / f"environment-{package}"
     shutil.rmtree(environment, ignore_errors=True)
     try:
         python = install(package, release, environment)
