@@ -23,8 +23,8 @@ from packaging.version import Version
 
 HERE = Path(__file__).parent
 FIRST_RELEASE = {"numpy": "1.23.2", "scipy": "1.9.2", "onnxruntime": "1.15.0"}
-# One thread each, so that sums have one order on every machine.
-ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+# One thread and the same kernels of OpenBLAS, so that sums have one order on every machine with AVX2.
+ONE_ORDER = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
 
 
 def released_versions(package: str) -> list[str]:
@@ -62,7 +62,7 @@ def install(package: str, release: str, folder: Path) -> Path:
 def compute_in(python: Path, package: str, folder: Path, disabled: list[str]) -> dict[str, object]:
     """Run compute.py in an environment, without some CPU features of numpy; return its facts."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, **ONE_ORDER, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
     if disabled:
         environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(disabled)
     subprocess.run([str(python), str(HERE / "compute.py"), package, str(folder)], check=True, env=environment)
