@@ -93,7 +93,7 @@ def page_tables() -> str:
     lines = [
         f"The machine: {described_releases()['cpu']}.",
         "",
-        "| releases | releases watched | functions | pairs of function and dtype | changes of bits | losses | gains | found by `precreg drift` |",
+        "| releases | watched | functions | with dtypes | bits changed | losses | gains | found by `precreg drift` |",
         "|---|---|---|---|---|---|---|---|",
         *map(summary_line, PACKAGES),
         "",
