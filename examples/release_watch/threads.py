@@ -5,6 +5,8 @@ from __future__ import annotations
 from changes import Change
 
 NUMPY = "https://github.com/numpy/numpy"
+SCIPY = "https://github.com/scipy/scipy"
+ORT = "https://github.com/microsoft/onnxruntime"
 # Threads by package, release, and the functions and dtypes that they are about; no dtypes stand for all.
 _THREADS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
     ("numpy", "1.24.0", ("power",), (), (f"{NUMPY}/pull/22240", f"{NUMPY}/issues/23289")),
@@ -29,6 +31,15 @@ _THREADS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...
         ("float32", "complex64"),
         (f"{NUMPY}/issues/17801", f"{NUMPY}/issues/23522"),
     ),
+    ("scipy", "1.10.0", ("special.erfinv",), ("float64",), (f"{SCIPY}/pull/16017",)),
+    ("scipy", "1.12.0", ("special.betainc",), ("float64",), (f"{SCIPY}/pull/17697",)),
+    ("scipy", "1.14.0", ("special.boxcox",), ("float64",), (f"{SCIPY}/pull/20073",)),
+    ("scipy", "1.15.0", ("special.logit",), (), (f"{SCIPY}/pull/21388",)),
+    ("scipy", "1.17.0", ("stats.t.cdf", "stats.t.sf"), (), (f"{SCIPY}/pull/22962",)),
+    ("scipy", "1.17.0", ("stats.f.cdf",), (), (f"{SCIPY}/pull/22699",)),
+    # The thread reports the time of the new float16 kernel; 1.30.0 gives the bits of 1.28.0 again.
+    ("onnxruntime", "1.29.0", ("Gemm",), ("float16",), (f"{ORT}/issues/32255",)),
+    ("onnxruntime", "1.30.0", ("Gemm",), ("float16",), (f"{ORT}/issues/32255",)),
 )
 
 
