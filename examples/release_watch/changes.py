@@ -32,7 +32,6 @@ class Change:
     before: Row
     after: Row
     figure: str
-    in_baseline: bool
 
     @property
     def ratio(self) -> float:
@@ -108,21 +107,18 @@ def compared_figure(scales: dict[str, str], before: Row, after: Row) -> str:
     return "mean_ulp" if scales[after["function"]] == "elements" else "rms_error"
 
 
-def changes_of(package: str) -> list[Change]:
-    """Return the changes of precision of a package, by release, function and dtype."""
+def changes_of(package: str, dispatch: str = "all") -> list[Change]:
+    """Return the changes of precision of a package, by release, function and dtype.
+
+    `dispatch` is "all", or "baseline" for numpy without the loops that it chooses by the CPU.
+    """
     scales = {function.name: function.scale for function in watched_functions(package)}
-    in_baseline = {
-        (row["release"], row["function"], row["dtype"])
-        for row in stored_rows(package)
-        if row["changed"] and row["dispatch"] == "baseline"
-    }
     found = []
-    for rows in series_of(package, "all"):
+    for rows in series_of(package, dispatch):
         for before, after in pairwise(rows):
             if "missing" in (before["output"], after["output"]):
                 continue
             figure = compared_figure(scales, before, after)
             if is_change(before, after, figure):
-                key = (after["release"], after["function"], after["dtype"])
-                found.append(Change(package, before, after, figure, key in in_baseline))
+                found.append(Change(package, before, after, figure))
     return sorted(found, key=lambda change: Version(change.after["release"]))

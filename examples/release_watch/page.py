@@ -51,20 +51,30 @@ def change_line(change: Change) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def release_lines(package: str, release: str, changes: list[Change]) -> list[str]:
+def release_lines(title: str, changes: list[Change]) -> list[str]:
     """Write the table of one release, losses first, largest first."""
     losses = sum(change.is_loss for change in changes)
-    ordered = sorted(changes, key=lambda change: -change.ratio)
-    counted = " and ".join(
-        f"{count} {word}" for count, word in ((losses, "lost"), (len(changes) - losses, "gained")) if count
-    )
+    numbers = ((losses, "lost"), (len(changes) - losses, "gained"))
+    counted = " and ".join(f"{count} {word}" for count, word in numbers if count)
     return [
-        f"### {TITLES[package]} {release}: {counted}",
+        f"### {title}: {counted}",
         "",
         "| function | dtype | figure | before → after | ratio | max ULP | changed bits | thread |",
         "|---|---|---|---|---|---|---|---|",
-        *map(change_line, ordered),
+        *map(change_line, sorted(changes, key=lambda change: -change.ratio)),
         "",
+    ]
+
+
+def package_lines(package: str, dispatch: str, note: str) -> list[str]:
+    """Write the tables of the releases of a package."""
+    changes = changes_of(package, dispatch)
+    return [
+        line
+        for release in dict.fromkeys(change.after["release"] for change in changes)
+        for line in release_lines(
+            f"{TITLES[package]} {release}{note}", [change for change in changes if change.after["release"] == release]
+        )
     ]
 
 
@@ -99,9 +109,8 @@ def page_tables() -> str:
         "",
     ]
     for package in PACKAGES:
-        changes = changes_of(package)
-        for release in dict.fromkeys(change.after["release"] for change in changes):
-            lines += release_lines(package, release, [c for c in changes if c.after["release"] == release])
+        lines += package_lines(package, "all", "")
+    lines += package_lines("numpy", "baseline", " without loops chosen by the CPU")
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ _THREADS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...
     ("numpy", "1.24.0", ("power",), (), (f"{NUMPY}/pull/22240", f"{NUMPY}/issues/23289")),
     ("numpy", "1.24.0", ("arctan2",), (), (f"{NUMPY}/pull/22240",)),
     ("numpy", "1.25.0", ("sin", "cos"), ("float64",), (f"{NUMPY}/pull/23399", f"{NUMPY}/pull/23925")),
-    ("numpy", "1.25.0", ("multiply", "square"), ("complex64", "complex128"), (f"{NUMPY}/pull/21056",)),
+    ("numpy", "1.25.0", ("multiply", "square", "absolute"), ("complex64", "complex128"), (f"{NUMPY}/pull/21056",)),
     (
         "numpy",
         "2.0.0",
