@@ -1,11 +1,11 @@
-"""Which releases changed the precision of which functions? Reads figures/ alone."""
+"""Which releases changed the precision of a function? This module reads figures/ alone."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -17,7 +17,7 @@ from packaging.version import Version
 
 FIGURES = Path(__file__).parent / "figures"
 PACKAGES = ("numpy", "scipy", "onnxruntime")
-# A smaller change of a mean error is no news. It is also the ratio by which precreg judges recorded figures.
+# Smaller changes of a mean error hardly matter. This is also the ratio by which precreg judges recorded figures.
 MIN_RATIO = 1.1
 # A ratio must lie so many standard errors from 1. Some 6,000 comparisons then give about one false change.
 STANDARD_ERRORS = 4
@@ -100,7 +100,7 @@ def is_change(before: Row, after: Row, figure: str) -> bool:
     return values[1] / values[0] > max(MIN_RATIO, 1 + STANDARD_ERRORS * noise)
 
 
-def compared_figure(scales: dict[str, str], before: Row, after: Row) -> str:
+def compared_figure(scales: Mapping[str, str], before: Row, after: Row) -> str:
     """Return the figure by which two rows are compared. ULPs of two dtypes are different units."""
     if before["output"] != after["output"]:
         return "rms_error"

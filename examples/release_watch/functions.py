@@ -217,7 +217,7 @@ def _numpy_arrays() -> list[Function]:
 
 
 def _transforms(package: str, names: tuple[str, ...], signal: Draw) -> list[Function]:
-    """Describe transforms: those of real and of complex signals."""
+    """Describe transforms of real and of complex signals."""
     return [
         Function(f"{package}.{name}", f"{package}.{name}", (signal,), dtypes, name, {}, "array")
         for name in names

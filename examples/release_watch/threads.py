@@ -7,7 +7,7 @@ from changes import Change
 NUMPY = "https://github.com/numpy/numpy"
 SCIPY = "https://github.com/scipy/scipy"
 ORT = "https://github.com/microsoft/onnxruntime"
-# Threads by package, release, and the functions and dtypes that they are about; no dtypes stand for all.
+# Threads by package, release, functions and dtypes. An empty tuple of dtypes means all.
 _THREADS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
     ("numpy", "1.24.0", ("power",), (), (f"{NUMPY}/pull/22240", f"{NUMPY}/issues/23289")),
     ("numpy", "1.24.0", ("arctan2",), (), (f"{NUMPY}/pull/22240",)),
