@@ -12,14 +12,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from functions import watched_functions
 from packaging.version import Version
+
+from functions import watched_functions
 
 FIGURES = Path(__file__).parent / "figures"
 PACKAGES = ("numpy", "scipy", "onnxruntime")
 # Smaller changes of a mean error hardly matter. This is also the ratio by which precreg judges recorded figures.
 MIN_RATIO = 1.1
-# A ratio must lie so many standard errors from 1. Some 6,000 comparisons then give about one false change.
+# A ratio must lie so many standard errors from 1. These are approximate: elements of `cumsum`, for one, correlate.
 STANDARD_ERRORS = 4
 Row = dict[str, str]
 

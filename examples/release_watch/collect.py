@@ -24,7 +24,12 @@ from packaging.version import Version
 HERE = Path(__file__).parent
 FIRST_RELEASE = {"numpy": "1.23.2", "scipy": "1.9.2", "onnxruntime": "1.15.0"}
 # One thread and the same kernels of OpenBLAS, so that sums have one order on every machine with AVX2.
-ONE_ORDER = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
+ONE_ORDER = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "OPENBLAS_L2_SIZE": "512",
+}
 
 
 def released_versions(package: str) -> list[str]:

@@ -8,9 +8,9 @@ from operator import mul, truediv
 from typing import Any
 
 import numpy as np
-from functions import Function
 from mpmath import mp, mpf
 
+from functions import Function
 from precreg.arithmetic import from_mpmath, to_mpmath
 
 DIGITS = 50

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from compute import result_name
-from exact import exact_result
-from functions import Function, watched_functions
 from packaging.version import Version
 
 import precreg
+from compute import result_name
+from exact import exact_result
+from functions import Function, watched_functions
 
 FIGURES = Path(__file__).parent / "figures"
 PACKAGES = ("numpy", "scipy", "onnxruntime")

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from functions import Function, watched_functions
 from onnx import TensorProto, helper, numpy_helper, save
+
+from functions import Function, watched_functions
 
 # ONNX Runtime 1.15, the oldest watched release, reads IR version 9 and opset 17 of ai.onnx.
 IR_VERSION = 9

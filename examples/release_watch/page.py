@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -115,11 +116,12 @@ def page_tables() -> str:
 
 
 def main() -> None:
-    """Replace the tables of the page."""
-    text = PAGE.read_text()
+    """Replace the tables of the page, or of another page that is named."""
+    page = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    text = page.read_text()
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    PAGE.write_text(head + BEGIN + "\n" + page_tables() + "\n" + END + tail)
+    page.write_text(head + BEGIN + "\n" + page_tables() + "\n" + END + tail)
 
 
 if __name__ == "__main__":

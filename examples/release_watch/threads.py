@@ -1,4 +1,7 @@
-"""Which upstream threads are about a change of precision? A person read each thread before it was added here."""
+"""Which upstream threads are about a change of precision? A search of the trackers showed each of them.
+
+The text of a thread is about the function. The link to the release is inferred: its bits changed in that release.
+"""
 
 from __future__ import annotations
 
