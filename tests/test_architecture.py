@@ -90,7 +90,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 RANK = {room: level for level, room in enumerate(ROOMS)}
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 45
-MAX_MODULES = 570
+MAX_MODULES = 560
 
 # Values that a run or a comparison finds. report/ writes their sentences.
 FACTUAL = {"Finding", "RunFinding", "Verdict", "IntegrityChange", "PairedRun"}
