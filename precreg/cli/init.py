@@ -253,17 +253,25 @@ def _choices(target: str, facts: TargetFacts, first: FirstMeasurement) -> Iterat
         return
     yield from (f"left out   {each.what}: {each.why[:90]}" for each in first.left_out)
     yield f"reference  {_reference_words(suite.oracle, suite.reference)}"
-    if suite.no_error:
-        yield "note       all errors are 0: the operations are exact, or the function converts its inputs"
-    if not suite.deterministic:
-        yield "note       two runs gave different bits, so the suite declares `deterministic: false`"
-    if first.non_finite:
-        yield "note       the outputs have NaN or infinities: choose inputs inside the function's domain"
+    yield from (f"note       {note}" for note in _notes(first))
     bounds = [f"{dtype} rtol {rtol:.0e} atol {atol:.0e}" for dtype, (rtol, atol) in (suite.bounds or {}).items()]
     for place, bound in enumerate(bounds or ["equal results"]):
         why = ", 4 times the largest errors" if bounds and not place else ""
         yield f"{'' if place else 'tolerance':10} {bound}{why}"
     yield f"time       {first.seconds:.2g} s a call"
+
+
+def _notes(first: FirstMeasurement) -> Iterator[str]:
+    """Yield what a person should look at in a first measurement."""
+    suite = first.suite
+    if first.exact:
+        yield f"all errors of {', '.join(first.exact)} are 0: its reference may be no wider, so name a better one"
+    if suite.no_error:
+        yield "all errors are 0: the operations are exact, or the function converts its inputs"
+    if not suite.deterministic:
+        yield "two runs gave different bits, so the suite declares `deterministic: false`"
+    if first.non_finite:
+        yield "the outputs have NaN or infinities: choose inputs inside the function's domain"
 
 
 def _reference_words(oracle: str, reference: str) -> str:

@@ -98,7 +98,7 @@ def describe_run_story(record: RunRecord, failures: Sequence[ResultGroup]) -> St
     where = ": in " if number == 1 else "; in the worst, "
     cause = f"; cause: {_short_cause(failures[0].cause)}" if failures[0].cause else ""
     found = describe_failing_findings(record.findings)
-    rest = f"{_describe_loss(worst, loss)}{describe_since(worst, loss)}{cause}{f'; {found}' if found else ''}"
+    rest = f"{_describe_loss(worst, loss)}{describe_compared(worst, loss)}{cause}{f'; {found}' if found else ''}"
     return Story(f"{_count_failed(failures, len(record.results))}{where}", worst.id, f", {rest}")
 
 
@@ -129,15 +129,15 @@ def _describe_loss(result: CaseResult, loss: LossSize) -> str:
     return f"{of} is {size}{figures}"
 
 
-def describe_since(result: CaseResult, loss: LossSize) -> str:
+def describe_compared(result: CaseResult, loss: LossSize) -> str:
     """Write the commit of the result that is better: the other version's of a pair, or that of the baseline."""
     if loss.unit not in ("baseline", "baseline time") or result.baseline is None:
         return ""
     entry = result.baseline.entry
     if not entry.commit:
-        return f", since it was accepted on {entry.date}" if entry.date else ""
+        return f", accepted on {entry.date}" if entry.date else ""
     accepted = f" (accepted {entry.date})" if result.baseline is result.stored and entry.date else ""
-    return f", since commit {entry.commit[:8]}{accepted}"
+    return f", compared with commit {entry.commit[:8]}{accepted}"
 
 
 def _short_cause(cause: Cause) -> str:

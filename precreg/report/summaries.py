@@ -40,7 +40,7 @@ from precreg.report.sections import (
     sort_run_findings,
 )
 from precreg.report.significant_digits import COLUMNS, digits_rows
-from precreg.report.story import describe_group_cause, describe_loss_size, describe_since, short_message
+from precreg.report.story import describe_compared, describe_group_cause, describe_loss_size, short_message
 from precreg.report.studies import StudyTable, describe_studies
 from precreg.run import is_explainable
 from precreg.types import (
@@ -131,6 +131,7 @@ def _markdown_group(group: ResultGroup, context: CaseContext) -> str:
     facts = [
         ("worst", f"{markdown_code(worst.id)}: {escape_markdown(short_message(worst))}"),
         ("since", escape_markdown(_since(group, context))),
+        ("baseline", escape_markdown(describe_compared(worst, group.loss).removeprefix(", "))),
         ("cause", escape_markdown(describe_group_cause(group))),
         ("reproduce", markdown_code(reproduce_command(worst, context))),
         ("look into", markdown_code(f"precreg diagnose {quote(worst.id)}") if is_explainable(worst) else ""),
@@ -142,9 +143,9 @@ def _markdown_group(group: ResultGroup, context: CaseContext) -> str:
 
 
 def _since(group: ResultGroup, context: CaseContext) -> str:
-    """Write the first bad run of the history, or the commit with the better result."""
+    """Write the first bad run of the history; empty without one."""
     known = history_of(group.worst, context)
-    return (known or {}).get("sentence") or describe_since(group.worst, group.loss).removeprefix(", since ")
+    return str((known or {}).get("sentence") or "")
 
 
 def escape_html(text: str) -> str:

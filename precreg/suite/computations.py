@@ -106,7 +106,9 @@ def _modules_near(module: str, folders: tuple[Path, ...]) -> Iterator[str]:
     for folder in folders:
         for depth in range(module.count(".") + 2):
             for path in folder.glob("*/" * depth + "*.py"):
-                yield ".".join(path.relative_to(folder).with_suffix("").parts)
+                parts = path.relative_to(folder).with_suffix("").parts
+                # A suite names a package without these, also if the package lies in src/.
+                yield ".".join(parts[parts[0] == "src" : -1 if parts[-1] == "__init__" else None])
 
 
 def _require_free_name(module: str, folders: tuple[Path, ...], project: Path, where: Location) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from precreg.errors import UserError
+from precreg.errors import UserError, nearest, nearest_name
 
 _MERGE_BASE_SUFFIX = "..."
 # These variables point git at another repository, or replace parts of one. They would override the project's folder,
@@ -103,8 +103,11 @@ def commit_of(folder: Path, revision: str) -> str:
     _require_one_meaning(folder, revision)
     if result.returncode == 0:
         return result.stdout.strip()
-    hint = "; this clone is shallow, and the commit may be beyond its edge" if require_readable(folder) else ""
-    raise UserError("unknown-revision", f"expected a commit but got revision={revision!r}{hint}")
+    edge = "; this clone is shallow, and the commit may be beyond its edge" if require_readable(folder) else ""
+    names = run_git(folder, "for-each-ref", "--format=%(refname:short)").stdout.split()
+    message = f"expected a commit but got revision={revision!r}{edge}{nearest(revision, names)}"
+    near = nearest_name(revision, names)
+    raise UserError("unknown-revision", message, hint=f"write {near} in place of {revision}" if near else "")
 
 
 def named_commit(project: Path, revision: str) -> NamedCommit:

@@ -75,7 +75,7 @@ def test_the_sentence_and_the_cases_worst_first(opened):
     browser = opened(road())
     assert one_of(browser, "h1").text == (
         "1 of 3 cases regressed: in unit/row_sum/float16-8x256, mean_abs_error is 4.9 x the baseline "
-        "(0.024 -> 0.1175), since commit 0c1d2e3f (accepted 2026-11-02)"
+        "(0.024 -> 0.1175), compared with commit 0c1d2e3f (accepted 2026-11-02)"
     )
     assert column(browser, "status") == ["failed", "proposed", "passed"]
     assert column(browser, "loss") == ["4.9 x the baseline", "", ""]

@@ -142,6 +142,33 @@ def test_choices_follow_the_function(project):
     assert suite_of(project, "in_float32")["golden"] == {"files": "$call"}, "no reference is wider"
 
 
+AVERAGES = """\
+import numpy as np
+
+
+def smoothed(x):
+    out, level = np.empty_like(x), np.float64(0)
+    for at in range(x.shape[-1]):
+        level = 0.9 * level + 0.1 * x[..., at].astype(np.float64)
+        out[..., at] = level
+    return out
+
+
+def average(x, w):
+    return (w * x).sum(-1) / w.sum(-1)
+"""
+
+
+def test_a_dtype_without_any_error_is_noted(project):
+    (project / "averages.py").write_text(AVERAGES)
+    done = started(project, "init", "averages:smoothed")
+    assert "note       all errors of float64 are 0: its reference may be no wider" in done.stdout
+    done = started(project, "init", "averages:average")
+    assert "are 0" not in done.stdout
+    bounds = suite_of(project, "average")["tolerance"]
+    assert float(bounds["float32"]["atol"]) < 1e-3, "no sum of weights is near 0"
+
+
 def test_bounds_hold_the_first_errors_and_break_for_larger_ones(project):
     assert started(project, "init", "kernels:softmax").returncode == 0
     bounds = suite_of(project, "softmax")["tolerance"]

@@ -27,7 +27,7 @@ def story(*results, **changes):
 def test_the_story_has_what_how_much_since_when_and_why():
     assert story(regressed(diagnosis=diagnosis("found", SWAPPED)), passed(), findings=(LOOSENED,)) == (
         "1 of 2 cases regressed: in unit/row_sum/float16-8x256, mean_abs_error is 4.9 x the baseline "
-        "(0.024 -> 0.1175), since commit 0c1d2e3f (accepted 2026-11-02); "
+        "(0.024 -> 0.1175), compared with commit 0c1d2e3f (accepted 2026-11-02); "
         "cause: multiply before divide at ops/adam.py:49; 1 finding on the run: 1 bound_loosened"
     )
 

@@ -79,6 +79,11 @@ def test_the_last_guesses_take_numbers_by_name_for_arrays():
     assert all(guess.params == {"k": 2} for guesses in guess_calls(annotated) for guess in guesses)
 
 
+def test_weights_of_an_average_are_positive():
+    inputs = first(facts("x", "w")).inputs
+    assert [next(iter(each.values)) for each in inputs.values()] == ["normal", "uniform"]
+
+
 def test_texts_and_functions_cannot_be_guessed():
     given = [Argument("x", "np.ndarray"), Argument("mode", "str"), Argument("f", "collections.abc.Callable[..., int]")]
     assert unguessable(given) == ["mode", "f"]

@@ -133,9 +133,9 @@ def _since(result: CaseResult, loss: LossSize) -> str:
         return ""
     entry = result.baseline.entry
     if not entry.commit:
-        return f"，自 {entry.date} 接受以来" if entry.date else ""
+        return f"，基线于 {entry.date} 接受" if entry.date else ""
     accepted = f"（{entry.date} 接受）" if result.baseline is result.stored and entry.date else ""
-    return f"，自提交 {entry.commit[:8]} 以来{accepted}"
+    return f"，对照提交 {entry.commit[:8]}{accepted}"
 
 
 def chinese_exit_sentence(record: RunRecord) -> str:

@@ -39,6 +39,8 @@ _VECTORS = frozenset(["weight", "weights", "bias", "gamma", "beta", "gain", "off
 _INDEX_NAMES = frozenset(
     ["indices", "index", "idx", "ids", "labels", "label", "target", "targets", "tokens", "input_ids", "segments"]
 )
+# A weight of an average, a probability or a spread is positive; a sum of weights near 0 would blow up every error.
+_POSITIVE_NAMES = frozenset(["w", "weights", "probs", "probabilities", "var", "variance", "std", "sigma"])
 _MASK_NAMES = frozenset(["mask", "attention_mask", "attn_mask", "keep"])
 # Numbers that fit arguments of these names, where an annotation or a name shows that they are no arrays.
 _NUMBERS: dict[str, int | float] = {
@@ -252,7 +254,7 @@ def _input_of(name: str, shape: tuple[str | int, ...]) -> GuessedInput:
         return GuessedInput(shape, "int64", _INDICES)
     if name in _MASK_NAMES:
         return GuessedInput(shape, "bool", {"integers": {"low": 0, "high": 2}})
-    return GuessedInput(shape)
+    return GuessedInput(shape, values=_POSITIVE if name in _POSITIVE_NAMES else _NORMAL)
 
 
 def _sizes_of(shapes: Iterable[tuple[str | int, ...]]) -> dict[str, tuple[int, int]]:
