@@ -135,7 +135,7 @@ def describe_compared(result: CaseResult, loss: LossSize) -> str:
         return ""
     entry = result.baseline.entry
     if not entry.commit:
-        return f", accepted on {entry.date}" if entry.date else ""
+        return f", compared with the baseline of {entry.date}" if entry.date else ""
     accepted = f" (accepted {entry.date})" if result.baseline is result.stored and entry.date else ""
     return f", compared with commit {entry.commit[:8]}{accepted}"
 

@@ -131,7 +131,7 @@ def _markdown_group(group: ResultGroup, context: CaseContext) -> str:
     facts = [
         ("worst", f"{markdown_code(worst.id)}: {escape_markdown(short_message(worst))}"),
         ("since", escape_markdown(_since(group, context))),
-        ("baseline", escape_markdown(describe_compared(worst, group.loss).removeprefix(", "))),
+        ("compared with", escape_markdown(describe_compared(worst, group.loss).removeprefix(", compared with "))),
         ("cause", escape_markdown(describe_group_cause(group))),
         ("reproduce", markdown_code(reproduce_command(worst, context))),
         ("look into", markdown_code(f"precreg diagnose {quote(worst.id)}") if is_explainable(worst) else ""),

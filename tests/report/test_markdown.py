@@ -82,7 +82,7 @@ def test_failures_of_one_suite_are_one_row_with_folded_details():
     ((_, row), *_) = [cells(text)]
     assert row[1] == "unit/row_sum/000 and 59 more"
     assert "<details><summary>60 cases of unit/row_sum: regressed, 4.9 x the baseline</summary>" in text
-    assert "- since: commit 0c1d2e3f (accepted 2026-11-02)\n" in text
+    assert "- compared with: commit 0c1d2e3f (accepted 2026-11-02)\n" in text
     assert "- reproduce: `precreg run unit/row_sum/000`\n" in text
     assert "- look into: `precreg diagnose unit/row_sum/000`\n" in text
     assert "`unit/row_sum/010` and 49 more\n" in text
