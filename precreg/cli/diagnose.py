@@ -68,11 +68,9 @@ def diagnose_command(
     its errors, is the cause. The exit code is 0 if the cause is known or the case has no error, 1 if no cause explains
     most of the errors, and 2 if the case could not run.
     """
-    from msgspec.structs import replace
-
     from precreg.diagnose import diagnose_case
     from precreg.environment import detect_environment, limit_blas_threads
-    from precreg.run import opaque_subject
+    from precreg.run import opaque_subject, with_opaque_subject
 
     limit_blas_threads()
     project = project_of_option(given)
@@ -81,7 +79,7 @@ def diagnose_command(
     accepted = _commit_of(good, project) if good is not None else accepted_commit(case, project, chain)
     units = _affected_units(case, accepted, project)
     diagnosis = diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted, units=units)
-    diagnosis = replace(diagnosis, opaque=opaque_subject(case, project, lambda: accepted))
+    diagnosis = with_opaque_subject(diagnosis, opaque_subject(case, project, lambda: accepted))
     _show(diagnosis, json_file)
     sys.exit(_EXIT_CODES[diagnosis.status])
 

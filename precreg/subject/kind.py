@@ -343,7 +343,8 @@ def is_recorded(computation: Computation) -> bool:
 
 def opaque_form(computation: Computation) -> OpaqueForm | None:
     """Return the form of a subject whose operations precreg cannot see; None for others. Raises UserError: bad-kind."""
-    if is_recorded(computation):
+    # A row of a table has figures, and no arrays.
+    if computation.kind == "table" or is_recorded(computation):
         return "recorded"
     return "program" if computation.kind == "command" else None
 

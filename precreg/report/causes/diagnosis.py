@@ -190,7 +190,9 @@ _OPAQUE: dict[OpaqueForm, str] = {"program": "a program", "recorded": "recorded 
 def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
     """Write that precreg cannot see the operations of a subject, with the command that can find its change."""
     command = bisect_command(quote(diagnosis.case), opaque)
-    return f"precreg cannot look into {_OPAQUE[opaque.form]}{f': {command}' if command else ''}"
+    # The end of a line is the end of a command that is pasted.
+    rest = f": {command}" if command else _shape_clause(diagnosis)
+    return f"precreg cannot look into {_OPAQUE[opaque.form]}{rest}"
 
 
 def _answer(diagnosis: Diagnosis, most: int | None) -> tuple[str, str]:
@@ -232,8 +234,12 @@ def _unknown(diagnosis: Diagnosis) -> str:
         found = _without_rewrites(next((base.problem for base in diagnosis.bases if base.problem), ""))
     else:
         found = f"unknown: none of {_counted(tried, every)} explains the errors"
+    return f"{found}{_shape_clause(diagnosis)}"
+
+
+def _shape_clause(diagnosis: Diagnosis) -> str:
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
-    return found if best is None else f"{found}; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
+    return "" if best is None else f"; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
 
 
 def _sentence(cause: Cause, most: int | None) -> str:

@@ -117,7 +117,7 @@ _OPAQUE: dict[OpaqueForm, str] = {"program": "程序", "recorded": "已记录的
 
 def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
     command = bisect_command(quote(diagnosis.case), opaque)
-    return f"precreg 看不到{_OPAQUE[opaque.form]}内部{f'：{command}' if command else ''}"
+    return f"precreg 看不到{_OPAQUE[opaque.form]}内部{f'：{command}' if command else _shape_clause(diagnosis)}"
 
 
 def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
@@ -145,8 +145,12 @@ def _unknown(diagnosis: Diagnosis) -> str:
         found = "未知：误差不大于普通舍入"
     else:
         found = f"未知：{problem or '没有可改写的运算'}"
+    return f"{found}{_shape_clause(diagnosis)}"
+
+
+def _shape_clause(diagnosis: Diagnosis) -> str:
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
-    return found if best is None else f"{found}；误差形状：{SHAPES_ZH[best.kind]}{format_figures(best.values)}"
+    return "" if best is None else f"；误差形状：{SHAPES_ZH[best.kind]}{format_figures(best.values)}"
 
 
 def _sentence(cause: Cause) -> str:
