@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 
 from precreg.measure import metric_named
-from precreg.report.causes import bisect_command
+from precreg.report.causes import change_command
 from precreg.report.pairs import describe_judge
 from precreg.run import is_explainable
 from precreg.types import (
@@ -73,7 +73,7 @@ def search_commands(result: CaseResult, context: CaseContext) -> list[str]:
     if result.verdict.status is not Status.FAILED or not measured or is_test_defined(result.definition):
         return []
     if result.opaque is not UNSET:
-        command = bisect_command(_pattern(result), result.opaque, _program(context))
+        command = change_command(_pattern(result), result.opaque, _program(context))
         return [command] if command else []
     names = ["trace"] if result.diagnosis is not None else ["diagnose", "trace"]
     return [f"{_program(context)} {name} {_pattern(result)}" for name in names]
@@ -84,7 +84,7 @@ def look_command(result: CaseResult, context: CaseContext = _OUTSIDE) -> str:
     if not is_explainable(result):
         return ""
     if result.opaque is not UNSET:
-        return bisect_command(quote(result.id), result.opaque, _program(context))
+        return change_command(quote(result.id), result.opaque, _program(context))
     return f"{_program(context)} diagnose {quote(result.id)}"
 
 

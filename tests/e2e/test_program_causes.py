@@ -71,11 +71,12 @@ def test_diagnose_and_trace_name_bisect_for_a_program(red):
 
 
 def test_a_run_spends_a_third_of_its_time_and_names_one_group(red):
-    shown = run(red, "--diagnose", "9")
+    # Workers, because a process of its own ends only there when its time is up.
+    shown = run(red, "--diagnose", "30", "--jobs", "1")
     assert shown.count(CANNOT) == 1
     assert "rewrites explains" not in shown
     record = json.loads((red / "reports/record.json").read_text())
-    assert record["diagnosed"]["used"] < 5
+    assert record["diagnosed"]["used"] < 15
     assert (red / "reports/summary.md").read_text().count(CANNOT) == 1
 
 

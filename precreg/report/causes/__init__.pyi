@@ -1,9 +1,9 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .diagnosis import bisect_command as bisect_command
 from .diagnosis import brief_diagnosis as brief_diagnosis
 from .diagnosis import cause_line as cause_line
 from .diagnosis import cause_location as cause_location
 from .diagnosis import causes_of as causes_of
+from .diagnosis import change_command as change_command
 from .diagnosis import describe_diagnosis as describe_diagnosis
 from .diagnosis import describe_run_diagnoses as describe_run_diagnoses
 from .diagnosis import diagnoses_of as diagnoses_of

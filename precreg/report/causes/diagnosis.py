@@ -83,7 +83,7 @@ _SHAPES: dict[FingerprintKind, str] = {
 }
 
 
-def bisect_command(case: str, opaque: OpaqueSubject | UnsetType, program: str = "precreg") -> str:
+def change_command(case: str, opaque: OpaqueSubject | UnsetType, program: str = "precreg") -> str:
     """Return the command that finds the change of a program; empty without an accepted version in git.
 
     `case` is quoted for the shell. The bad end is the working tree, which a run judges.
@@ -189,7 +189,7 @@ _OPAQUE: dict[OpaqueForm, str] = {"program": "a program", "recorded": "recorded 
 
 def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
     """Write that precreg cannot see the operations of a subject, with the command that can find its change."""
-    command = bisect_command(quote(diagnosis.case), opaque)
+    command = change_command(quote(diagnosis.case), opaque)
     # The end of a line is the end of a command that is pasted.
     rest = f": {command}" if command else _shape_clause(diagnosis)
     return f"precreg cannot look into {_OPAQUE[opaque.form]}{rest}"
@@ -369,7 +369,7 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (family.to_do for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"or accept the new bits, if they are as accurate: precreg baseline accept {case} --reason WHY"
-    elif command := bisect_command(case, diagnosis.opaque):
+    elif command := change_command(case, diagnosis.opaque):
         yield f"find the line of the change: {command}"
     elif diagnosis.status == "unknown" and diagnosis.opaque is UNSET:
         yield f"see where the errors begin: precreg trace {case}"

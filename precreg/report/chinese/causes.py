@@ -12,7 +12,7 @@ from shlex import quote
 
 from msgspec import UNSET
 
-from precreg.report.causes import bisect_command, cause_family, format_figure, format_figures, is_undecided
+from precreg.report.causes import cause_family, change_command, format_figure, format_figures, is_undecided
 from precreg.report.chinese.cause_words import FAMILIES_ZH, REWRITES_ZH, SHAPES_ZH, SWAPS_ZH, WAYS_ZH
 from precreg.report.groups import ResultGroup, cause_key
 from precreg.types import (
@@ -116,7 +116,7 @@ _OPAQUE: dict[OpaqueForm, str] = {"program": "程序", "recorded": "已记录的
 
 
 def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
-    command = bisect_command(quote(diagnosis.case), opaque)
+    command = change_command(quote(diagnosis.case), opaque)
     return f"precreg 看不到{_OPAQUE[opaque.form]}内部{f'：{command}' if command else _shape_clause(diagnosis)}"
 
 
@@ -238,7 +238,7 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (_to_do(family.name, family.to_do) for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"若新比特同样准确，也可以接受：precreg baseline accept {case} --reason WHY"
-    elif command := bisect_command(case, diagnosis.opaque):
+    elif command := change_command(case, diagnosis.opaque):
         yield f"找到修改的那一行：{command}"
     elif diagnosis.status == "unknown" and diagnosis.opaque is UNSET:
         yield f"查看误差从哪里开始：precreg trace {case}"
