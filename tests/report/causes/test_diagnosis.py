@@ -169,12 +169,12 @@ GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "
         (diagnosis("unknown", bases=TRIED[1:]), "cause: unknown: recorded", ["tried: the golden"]),
         (
             diagnosis("unknown", fingerprints=(GRID,), opaque=PROGRAM),
-            "cause: precreg cannot look into a program: precreg bisect unit/row_sum/float16-8x256 --good c0ffee00 --bad .",
-            ["to do: find the line of the change: precreg bisect unit/row_sum/float16-8x256 --good c0ffee00 --bad ."],
+            f"cause: precreg cannot look into a program: precreg bisect {CASE} --good c0ffee00 --bad .",
+            [f"to do: find the line of the change: precreg bisect {CASE} --good c0ffee00 --bad ."],
         ),
         (
             diagnosis("failed", out_of_time=True, opaque=PROGRAM),
-            "cause: precreg cannot look into a program: precreg bisect unit/row_sum/float16-8x256 --good c0ffee00 --bad .",
+            f"cause: precreg cannot look into a program: precreg bisect {CASE} --good c0ffee00 --bad .",
             ["to do: find the line"],
         ),
         (
