@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 
 from precreg.measure import metric_named
+from precreg.report.causes import change_command
 from precreg.report.pairs import describe_judge
+from precreg.run import is_explainable
 from precreg.types import (
     CaseResult,
     EarlierValue,
@@ -38,6 +40,9 @@ class CaseContext(NamedTuple):
     against: str = ""
     pair: str = ""
     history_problem: str = ""
+
+
+_OUTSIDE = CaseContext()
 
 
 def context_of(record: RunRecord) -> CaseContext:
@@ -67,8 +72,20 @@ def search_commands(result: CaseResult, context: CaseContext) -> list[str]:
     measured = any(finding.metric for finding in result.verdict.findings)
     if result.verdict.status is not Status.FAILED or not measured or is_test_defined(result.definition):
         return []
+    if result.opaque is not UNSET:
+        command = change_command(_pattern(result), result.opaque, _program(context))
+        return [command] if command else []
     names = ["trace"] if result.diagnosis is not None else ["diagnose", "trace"]
     return [f"{_program(context)} {name} {_pattern(result)}" for name in names]
+
+
+def look_command(result: CaseResult, context: CaseContext = _OUTSIDE) -> str:
+    """Return the first command that looks into the errors of a case; empty if no command can find their cause."""
+    if not is_explainable(result):
+        return ""
+    if result.opaque is not UNSET:
+        return change_command(quote(result.id), result.opaque, _program(context))
+    return f"{_program(context)} diagnose {quote(result.id)}"
 
 
 def _program(context: CaseContext) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
@@ -23,7 +22,7 @@ from xml.sax.saxutils import escape
 import msgspec
 from msgspec import UNSET
 
-from precreg.report.case_context import CaseContext, context_of, reproduce_command
+from precreg.report.case_context import CaseContext, context_of, look_command, reproduce_command
 from precreg.report.case_values import position_rows
 from precreg.report.causes import brief_diagnosis, cause_location, describe_diagnosis, diagnoses_of
 from precreg.report.describe import (
@@ -64,7 +63,6 @@ from precreg.types import (
     RunRecord,
     Status,
     ToleranceWarning,
-    is_test_defined,
 )
 from precreg.verdict import UnseenKind, unseen_cases, unseen_kind
 
@@ -309,9 +307,8 @@ def _commands(case: CaseResult, context: CaseContext) -> list[str]:
         return []
     again = f"reproduce {reproduce_command(case, context)}"
     is_known = case.diagnosis is not None and bool(case.diagnosis.causes)
-    if is_known or case.verdict.status is not Status.FAILED or is_test_defined(case.definition):
-        return [again]
-    return [again, f"look      precreg diagnose {quote(case.id)}"]
+    look = "" if is_known else look_command(case)
+    return [again, f"look      {look}"] if look else [again]
 
 
 def _cut(text: str, characters: int) -> str:

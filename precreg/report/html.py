@@ -13,12 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from precreg.report.case_context import CaseContext, context_of, reproduce_command
+from precreg.report.case_context import CaseContext, context_of, look_command, reproduce_command
 from precreg.report.case_values import position_rows
 from precreg.report.causes import brief_diagnosis, describe_run_diagnoses, diagnoses_of
 from precreg.report.chinese import (
@@ -239,7 +238,7 @@ def _group(number: int, group: ResultGroup, words: PageWords) -> dict[str, Any]:
         "operator": key.operator,
         "count": len(results),
         "cause": words.sentence(describe_group_cause(group), chinese_group_cause(group)),
-        "undiagnosed": quote(worst.id) if searched else "",
+        "undiagnosed": look_command(worst) if searched else "",
         "cases": (cases := [_group_case(result, words) for result in results[:MAX_GROUP_CASES]]),
         "size": cases[0]["size"],
         "message": cases[0]["message"],

@@ -46,7 +46,7 @@ _ENGLISH: dict[str, str] = {
     "show_group": "show these {number} cases in the table",
     "more_groups": "And {number} more groups. The table below has all cases.",
     "and_more": "and {number} more",
-    "no_cause": "precreg diagnose {case} searches for the cause.",
+    "no_cause": "{command} searches for the cause.",
     "loss": "loss",
     "gain": "gain",
     "message": "message",

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
-from shlex import quote
 
-from precreg.report.case_context import CaseContext, context_of, history_of, reproduce_command
+from precreg.report.case_context import CaseContext, context_of, history_of, look_command, reproduce_command
 from precreg.report.causes import causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     FindingRow,
@@ -42,7 +41,6 @@ from precreg.report.sections import (
 from precreg.report.significant_digits import COLUMNS, digits_rows
 from precreg.report.story import describe_compared, describe_group_cause, describe_loss_size, short_message
 from precreg.report.studies import StudyTable, describe_studies
-from precreg.run import is_explainable
 from precreg.types import (
     Reason,
     RunFinding,
@@ -134,7 +132,7 @@ def _markdown_group(group: ResultGroup, context: CaseContext) -> str:
         ("compared with", escape_markdown(describe_compared(worst, group.loss).removeprefix(", compared with "))),
         ("cause", escape_markdown(describe_group_cause(group))),
         ("reproduce", markdown_code(reproduce_command(worst, context))),
-        ("look into", markdown_code(f"precreg diagnose {quote(worst.id)}") if is_explainable(worst) else ""),
+        ("look into", markdown_code(look) if (look := look_command(worst)) else ""),
         ("others", _ids([result.id for result in group.results[1:]])),
     ]
     lines = "\n".join(f"- {label}: {text}" for label, text in facts if text)

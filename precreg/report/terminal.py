@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from click import style
 
 from precreg.baseline import is_proposed, is_seen_again
+from precreg.report.case_context import look_command
 from precreg.report.causes import brief_diagnosis, causes_of, describe_run_diagnoses, diagnoses_of
 from precreg.report.describe import (
     STATUS_LABELS,
@@ -57,7 +58,6 @@ from precreg.report.sections import (
 from precreg.report.significant_digits import COLUMNS, describe_digits, digits_rows
 from precreg.report.story import describe_loss_size
 from precreg.report.studies import StudyTable, describe_studies
-from precreg.run import is_explainable
 from precreg.types import (
     CaseResult,
     Comparison,
@@ -408,8 +408,8 @@ def _next_commands(record: RunRecord, results: Sequence[CaseResult]) -> Iterator
     # One command only, for the worst case: the others have the same form. Tests define cases that no command knows.
     of_suites = [result for result in results if not is_test_defined(result.definition)]
     worst = of_suites[0] if of_suites else None
-    if worst is not None and is_explainable(worst):
-        yield f"look into precreg diagnose {quote(worst.id)}"
+    if worst is not None and (command := look_command(worst)):
+        yield f"look into {command}"
     elif worst is not None and worst.verdict.status in (Status.FAILED, Status.ERROR):
         yield f"look into precreg explain {quote(worst.id)}"
     # CI must never write a baseline, so its log does not suggest the command.

@@ -15,6 +15,7 @@ import msgspec
 from click import style
 from msgspec.structs import replace
 
+from precreg.report.case_context import look_command
 from precreg.report.describe import (
     count_cases,
     describe_commit,
@@ -29,7 +30,6 @@ from precreg.report.page_words import say
 from precreg.report.story import describe_group_cause, describe_loss_size, short_message
 from precreg.report.summaries import escape_html, escape_markdown, markdown_code
 from precreg.report.two_runs import CasePair, Obstacle, PairKind, RunComparison, TimeChange, TimeComparison
-from precreg.run import is_explainable
 from precreg.types import (
     CaseResult,
     ChangedEnvironment,
@@ -316,8 +316,8 @@ def _terminal_group(group: ResultGroup, pair: CasePair) -> Iterator[str]:
     texts += [f"now       {_verdict(pair.now.verdict)}"] if pair.kind != "newly_failing" else []
     texts += [f"compared  {text}" for text in [explain_pair(pair)] if text]
     texts += [cause] if (cause := describe_group_cause(group)) else []
-    if not cause and is_explainable(pair.now):
-        texts.append(f"look into precreg diagnose {quote(shown.id)}")
+    if not cause and (command := look_command(pair.now)):
+        texts.append(f"look into {command}")
     if number > 1:
         others = [result.name for result in group.results if result is not shown]
         texts.append(f"others    {len(others)} more of {group.key.suite}: {list_some(others, MAX_OTHER_NAMES)}")

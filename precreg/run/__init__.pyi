@@ -21,6 +21,8 @@ from .escalation import PairProgress as PairProgress
 from .escalation import paired_output as paired_output
 from .explanation import count_diagnoses as count_diagnoses
 from .explanation import is_explainable as is_explainable
+from .explanation import opaque_subject as opaque_subject
+from .explanation import with_opaque_subject as with_opaque_subject
 from .first_measurement import FirstMeasurement as FirstMeasurement
 from .first_measurement import measure_first as measure_first
 from .oracle import run_oracle as run_oracle

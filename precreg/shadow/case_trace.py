@@ -43,12 +43,11 @@ from precreg.shadow.sizes import error_size
 from precreg.shadow.tracer import Tracer
 from precreg.storage import array_digest
 from precreg.subject import (
-    BUILT_IN_SUBJECTS,
     Call,
     CaseFailed,
     Outputs,
     blame_failures,
-    is_recorded,
+    opaque_form,
     watch_case_in_process,
 )
 from precreg.tolerance import resolve_tolerance
@@ -57,6 +56,7 @@ from precreg.types import (
     ErrorSize,
     Failure,
     FormulaDifference,
+    OpaqueForm,
     OperationPlace,
     OrderDifference,
     Reason,
@@ -69,6 +69,10 @@ from precreg.vcs import git_state
 
 # Kinds of precreg that compute in this process, so that an engine sees their operations. An installed kind may call a
 # Python function as they do.
+_HINTS: dict[OpaqueForm, str] = {
+    "program": "find the line of the change: precreg bisect CASE --good COMMIT --bad . (or --flags '-O3 -ffast-math')",
+    "recorded": "trace the Python function that computed the arrays, or compare them: precreg compare y.npy golden.npy",
+}
 TRACEABLE_KINDS = ("python", "torch", "onnx", "onnx_test")
 
 
@@ -167,9 +171,10 @@ def _commit(project: Path) -> str:
 def require_traceable(case: Case, chain: tuple[str, ...]) -> None:
     """Refuse a case that no engine can see, and one that cannot run here. Raises UserError: untraceable."""
     kind = case.subject.kind
-    if is_recorded(case.subject) or (kind in BUILT_IN_SUBJECTS and kind not in TRACEABLE_KINDS):
+    form = opaque_form(case.subject)
+    if form is not None:
         expected = f"a subject of the kinds {', '.join(TRACEABLE_KINDS)}"
-        raise UserError("untraceable", f"expected {expected} but {case.id} has the kind {kind}")
+        raise UserError("untraceable", f"expected {expected} but {case.id} has the kind {kind}", hint=_HINTS[form])
     absent = [reason for needed in case.requires if (reason := missing_requirement(needed, chain))]
     if absent:
         raise UserError("untraceable", f"expected a case that can run here but {case.id} {'; '.join(absent)}")

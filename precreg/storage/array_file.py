@@ -213,8 +213,12 @@ def little_endian_bytes(array: Array) -> bytes:
 _MOST_AXES = 32
 
 
-def find_raw(path: Path | str, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> StoredArray:
+def find_raw(
+    path: Path | str, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None, *, in_suite: bool = False
+) -> StoredArray:
     """Locate the array of a raw file; without a shape it has one axis, as long as the file.
+
+    The hint of an error names the keys of a suite, or the options of `precreg compare`.
 
     Raises:
         UserError: missing-file; bad-raw-file, if the file's size does not match the shape or the dtype.
@@ -224,14 +228,38 @@ def find_raw(path: Path | str, shown: str, dtype: np.dtype[Any], shape: tuple[in
     if shape is None:
         if size % dtype.itemsize:
             message = f"expected elements of {dtype} ({dtype.itemsize} bytes each) but the file has {size} bytes"
-            raise UserError("bad-raw-file", message, file=shown)
+            raise UserError("bad-raw-file", message, file=shown, hint=_raw_hint(None, in_suite))
         shape = (size // dtype.itemsize,)
     if not fits_in_memory(shape, dtype):
-        raise UserError("bad-raw-file", f"expected a shape that memory can hold but got shape={shape}", file=shown)
-    if prod(shape) * dtype.itemsize != size:
-        expected = f"{prod(shape) * dtype.itemsize} bytes ({dtype} of shape {shape})"
-        raise UserError("bad-raw-file", f"expected {expected} but the file has {size}", file=shown)
+        message = f"expected a shape that memory can hold but got shape={shape}"
+        raise UserError("bad-raw-file", message, file=shown, hint=_raw_hint(None, in_suite))
+    needed = prod(shape) * dtype.itemsize
+    if needed != size:
+        hint = _raw_hint(_dtype_of_size(dtype, needed, size), in_suite)
+        message = f"expected {needed} bytes ({dtype} of shape {shape}) but the file has {size}"
+        raise UserError("bad-raw-file", message, file=shown, hint=hint)
     return StoredArray(path, shown, dtype, shape, "C", 0)
+
+
+_WIDEST = 8
+
+
+def _dtype_of_size(dtype: np.dtype[Any], needed: int, size: int) -> str | None:
+    """Return the dtype of the same kind that gives a file its size, if it is twice as wide or half as wide."""
+    if not needed or size not in (2 * needed, needed / 2):
+        return None
+    # Formats of one byte are of ml_dtypes, and wider ones are not the same on every machine.
+    width, least = dtype.itemsize * size // needed, 2 if dtype.kind == "f" else 1
+    return np.dtype(f"{dtype.kind}{width}").name if dtype.kind in "fiu" and least <= width <= _WIDEST else None
+
+
+def _raw_hint(other: str | None, in_suite: bool) -> str:
+    """Return what to write for a raw file of another size; empty for the advice of the error's slug."""
+    if other is None:
+        return "describe the file as it was written: dtype: float32, shape: [4, 64], byte_order: little" * in_suite
+    if in_suite:
+        return f"is it {other}? write dtype: {other}; for a reference or golden, reference_dtype: {other}"
+    return f"is it {other}? write --reference-dtype {other}, or --dtype {other} for both sides"
 
 
 # Bytes of a file name in a zip archive: its length field has 16 bits (APPNOTE.TXT 4.4.10).

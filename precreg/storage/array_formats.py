@@ -89,7 +89,7 @@ def read_recorded(path: Path, shown: str) -> dict[str, Array]:
 def read_single(
     path: Path, shown: str, dtype: str | None = None, shape: tuple[int, ...] | None = None, byte_order: str = "little"
 ) -> Array:
-    """Return the array of a file of one array; dtype, shape and byte order apply to raw files.
+    """Return the array of a file that a suite names; dtype, shape and byte order apply to raw files.
 
     Raises UserError as the reader of the format does.
     """
@@ -99,7 +99,8 @@ def read_single(
         return to_native_byte_order(find_array(path, shown).load())
     # The suite has checked the name.
     order: Literal["<", ">"] = ">" if byte_order == "big" else "<"
-    return to_native_byte_order(find_raw(path, shown, stored_dtype(dtype).newbyteorder(order), shape).load())
+    stored = stored_dtype(dtype).newbyteorder(order)
+    return to_native_byte_order(find_raw(path, shown, stored, shape, in_suite=True).load())
 
 
 _DIGITS = re.compile(r"(\d+)")

@@ -37,6 +37,7 @@ from .kind import import_keys as import_keys
 from .kind import is_recorded as is_recorded
 from .kind import kind_named as kind_named
 from .kind import kinds_among as kinds_among
+from .kind import opaque_form as opaque_form
 from .kind import prepare_computation as prepare_computation
 from .kind import read_spec as read_spec
 from .kind import reference_spec as reference_spec

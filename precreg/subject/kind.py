@@ -21,7 +21,7 @@ from msgspec import Struct
 from precreg.errors import UserError, choices, name_hint, nearest
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.surroundings import SurroundingsRestored
-from precreg.types import Computation
+from precreg.types import Computation, OpaqueForm
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -339,6 +339,14 @@ def is_recorded(computation: Computation) -> bool:
     """
     find = kind_named(computation.kind).is_recorded
     return find is not None and bool(_ask(computation.kind, find, computation.spec))
+
+
+def opaque_form(computation: Computation) -> OpaqueForm | None:
+    """Return the form of a subject whose operations precreg cannot see; None for others. Raises UserError: bad-kind."""
+    # A row of a table has figures, and no arrays.
+    if computation.kind == "table" or is_recorded(computation):
+        return "recorded"
+    return "program" if computation.kind == "command" else None
 
 
 def requirements_of(computation: Computation) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ from .diagnosis import ErrorKind as ErrorKind
 from .diagnosis import Evidence as Evidence
 from .diagnosis import Fingerprint as Fingerprint
 from .diagnosis import FingerprintKind as FingerprintKind
+from .diagnosis import OpaqueForm as OpaqueForm
+from .diagnosis import OpaqueSubject as OpaqueSubject
 from .diagnosis import RewriteTarget as RewriteTarget
 from .diagnosis import RewrittenPlace as RewrittenPlace
 from .diagnosis import TriedBase as TriedBase

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from precreg.types.trace import Site
 
@@ -73,6 +73,20 @@ FingerprintKind = Literal[
     "moved_elements",
     "non_finite",
 ]
+
+
+# A program, or arrays that precreg reads from files.
+OpaqueForm = Literal["program", "recorded"]
+
+
+class OpaqueSubject(Struct, frozen=True):
+    """A subject whose operations precreg cannot see.
+
+    `accepted` is the commit of the accepted version of a program with sources in the project; empty if git knows none.
+    """
+
+    form: OpaqueForm
+    accepted: str = ""
 
 
 class Fingerprint(Struct, frozen=True):
@@ -186,3 +200,5 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     out_of_time: bool = False
     # The reason of a status "failed".
     problem: str = ""
+    # Unset for a subject whose operations precreg sees.
+    opaque: OpaqueSubject | UnsetType = UNSET

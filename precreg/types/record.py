@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
-from precreg.types.diagnosis import Diagnosis
+from precreg.types.diagnosis import Diagnosis, OpaqueSubject
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Execution, Histogram, Outcome
 from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
@@ -405,6 +405,8 @@ class CaseResult(Struct, frozen=True):
     accepted: Baseline | None = None
     # The causes of a failure; None if the run did not diagnose the case.
     diagnosis: Diagnosis | None = None
+    # Set for a failure whose subject has no operations that precreg sees.
+    opaque: OpaqueSubject | UnsetType = UNSET
     # The line that defines the subject; unset for cases that passed, and where no file of the project defines it.
     subject: Location | UnsetType = UNSET
     # The line of the present change that a failure is shown at: of the subject, or of the cause. None if the change has

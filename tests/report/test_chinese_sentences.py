@@ -5,10 +5,13 @@ from collections import Counter
 
 import pytest
 
+from precreg.report.causes import diagnosis_rows
+from precreg.report.chinese.causes import chinese_diagnosis_rows
 from precreg.report.chinese.findings import chinese_finding
 from precreg.report.chinese.run_findings import chinese_run_finding
 from precreg.report.findings import describe_finding
 from precreg.report.run_findings import describe_run_finding
+from precreg.types.diagnosis import Diagnosis, OpaqueSubject
 from precreg.types.verdict import Finding, Reason
 from tests.report import test_run_sentences, test_sentences
 
@@ -43,6 +46,17 @@ def test_a_finding_has_the_numbers_of_its_english_sentence(fact, fields, text):
 def test_a_finding_on_a_run_has_the_numbers_of_its_english_sentence(fact, text):
     found = test_run_sentences.finding(fact)
     check(describe_run_finding(found), chinese_run_finding(found))
+
+
+@pytest.mark.parametrize("opaque", [OpaqueSubject("program", "c0ffee00deadbeef"), OpaqueSubject("recorded")])
+def test_a_program_has_the_command_of_its_english_diagnosis(opaque):
+    found = Diagnosis(case="unit/sums/length=3", status="unknown", opaque=opaque)
+    english, chinese = diagnosis_rows(found), list(chinese_diagnosis_rows(found, {}))
+    assert len(english) == len(chinese)
+    for (_, text), (_, translated) in zip(english, chinese, strict=True):
+        check(text, translated)
+        assert text.partition("precreg bisect")[2] == translated.partition("precreg bisect")[2]
+    assert ("precreg bisect" in chinese[0][1]) == (opaque.form == "program")
 
 
 def test_the_sentences_hold_no_english():

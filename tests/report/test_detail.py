@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.measure.metrics import METRICS
-from precreg.report.case_context import CaseContext, context_of, links_of, reproduce_command, search_commands
+from precreg.report.case_context import (
+    CaseContext,
+    context_of,
+    links_of,
+    look_command,
+    reproduce_command,
+    search_commands,
+)
 from precreg.report.case_detail import describe_case, format_metric_ratio
 from precreg.report.case_values import MAX_DETAIL_POSITIONS, hex_bits, ulp_distance
 from precreg.types.case import Location
+from precreg.types.diagnosis import OpaqueSubject
 from precreg.types.outcome import ErrorGrid, Positions, unravel_index
 from precreg.types.record import EarlierValue, MetricHistory, SourceLinks
 from tests.report.causes.test_diagnosis import SWAPPED, diagnosis
@@ -289,5 +297,14 @@ def test_the_commands_that_search_a_loss_fit_the_case():
     found = regressed(diagnosis=diagnosis("found", SWAPPED))
     folder = CaseContext(folder="a b")
     assert search_commands(found, folder) == ["precreg --project 'a b' trace unit/row_sum/float16-8x256"]
+    program = regressed("x[1]", opaque=OpaqueSubject("program", "c0ffee00deadbeef"))
+    assert search_commands(program, folder) == [
+        "precreg --project 'a b' bisect 'unit/row_sum/x[[]1]' --good c0ffee00 --bad ."
+    ]
+    assert look_command(program) == "precreg bisect 'unit/row_sum/x[1]' --good c0ffee00 --bad ."
+    assert look_command(case) == "precreg diagnose 'unit/row_sum/x[1]'"
+    for unknown in (OpaqueSubject("program"), OpaqueSubject("recorded")):
+        assert (search_commands(regressed(opaque=unknown), folder), look_command(regressed(opaque=unknown))) == ([], "")
+    assert look_command(passed()) == look_command(crashed()) == ""
     for nothing_measured in (crashed(), passed(), nondeterministic(), regressed(definition="pytest-1")):
         assert search_commands(nothing_measured, CaseContext()) == []

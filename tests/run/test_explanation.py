@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from precreg.run.escalation import DiagnosisAnnouncement
@@ -12,8 +13,11 @@ from precreg.run.explanation import (
     count_diagnoses,
     explain_failures,
     is_explainable,
+    opaque_subject,
+    with_opaque_subject,
 )
-from precreg.types.diagnosis import Cause, Diagnosis, Evidence, RewrittenPlace, UnitExplanation
+from precreg.types.case import Computation
+from precreg.types.diagnosis import Cause, Diagnosis, Evidence, OpaqueSubject, RewrittenPlace, UnitExplanation
 from precreg.types.record import TEST_DEFINED_PREFIX, PairedRun
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.report.made import comparison, crashed, improved, nondeterministic, passed, proposed, regressed, skipped
@@ -78,6 +82,53 @@ def test_failures_with_errors_are_explained_and_nothing_else(case, project):
     assert [is_explainable(result) for result in results] == [result.diagnosis is not None for result in results]
     assert (counts.diagnosed, counts.not_reached, counts.seconds, counts.problem) == (len(wrong), 0, 1000.0, "")
     assert explained(case, others, project=project) == (tuple(others), None)
+
+
+def program_of(one):
+    return replace(one, subject=Computation("command", {"command": ["./kernel"]}))
+
+
+def test_programs_and_recorded_files_share_a_third_of_the_time(case, project):
+    given = {}
+
+    def noted(one, project, *, seconds, **rest):
+        given[one.name] = seconds
+        return found(one, project, seconds=seconds, **rest)
+
+    judged = PairedRun(6, True, judged=True, commit="c0ffee")
+    results = [failed("python", 1.5), failed("program", 90.0, paired=judged), failed("files", 80.0)]
+    cases = cases_of(case, *results)
+    cases[1] = program_of(cases[1])
+    cases[2] = replace(cases[2], subject=Computation("files", {"out": "y.npy"}))
+    plan = DiagnosisPlan(project, CHAIN, 900.0, 0, None)
+    explained, _ = explain_failures(cases, results, plan, noted, None)
+    # Three quarters of a case's time go to the search.
+    assert given["program"] == given["files"] == 0.75 * 150
+    assert given["python"] > 0.75 * 800
+    subjects = [result.opaque for result in explained]
+    assert subjects == [UNSET, OpaqueSubject("program", "c0ffee"), OpaqueSubject("recorded")]
+    assert [result.diagnosis.opaque for result in explained] == subjects
+    without_time, _ = explain_failures(cases, results, plan._replace(seconds=0.0), noted, None)
+    assert [result.opaque for result in without_time] == subjects, "reports name the command without a diagnosis, too"
+
+
+def test_a_program_without_sources_has_no_version_to_search(case, project):
+    installed = replace(case(name="x"), subject=Computation("command", {"command": ["kernel", "{inputs.x}"]}))
+    assert opaque_subject(installed, project, lambda: "c0ffee") == OpaqueSubject("program")
+    assert opaque_subject(program_of(installed), project, lambda: "c0ffee") == OpaqueSubject("program", "c0ffee")
+    assert opaque_subject(case(name="y"), project, lambda: "c0ffee") is UNSET
+
+
+def test_a_cause_of_a_part_is_no_cause_of_a_program():
+    partial = Diagnosis(case="unit/a", status="partial", causes=(CAUSE,))
+    program, recorded = OpaqueSubject("program"), OpaqueSubject("recorded")
+    assert with_opaque_subject(partial, program) == replace(
+        partial, status="unknown", causes=(), runners_up=(CAUSE,), opaque=program
+    )
+    assert with_opaque_subject(partial, recorded) == replace(partial, opaque=recorded)
+    assert with_opaque_subject(partial, UNSET) == partial
+    whole = replace(partial, status="found")
+    assert with_opaque_subject(whole, program).causes == (CAUSE,)
 
 
 def test_no_time_diagnoses_nothing_and_says_nothing(case, project):

@@ -60,6 +60,27 @@ def test_a_file_of_another_size_is_refused_before_anything_is_allocated(raw, siz
     assert caught.value.file == "shown.bin"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size", "in_suite", "says"),
+    [
+        ("f4", 48, True, "is it float64? write dtype: float64; for a reference or golden, reference_dtype: float64"),
+        ("f4", 48, False, "is it float64? write --reference-dtype float64, or --dtype float64 for both sides"),
+        ("f8", 24, False, "is it float32? write --reference-dtype float32, or --dtype float32 for both sides"),
+        (">f8", 24, True, "is it float32? write dtype: float32; for a reference or golden, reference_dtype: float32"),
+        ("i4", 12, False, "is it int16? write --reference-dtype int16, or --dtype int16 for both sides"),
+        ("f4", 20, True, "describe the file as it was written: dtype: float32, shape: [4, 64], byte_order: little"),
+        ("f8", 96, True, "describe the file as it was written: dtype: float32, shape: [4, 64], byte_order: little"),
+        ("f2", 6, True, "describe the file as it was written: dtype: float32, shape: [4, 64], byte_order: little"),
+        ("f4", 20, False, "describe the file as it was written: --dtype float32 --shape 4x64 --byte-order little"),
+    ],
+)
+def test_the_hint_names_the_dtype_that_fits_in_the_words_of_suites_or_of_compare(tmp_path, dtype, size, in_suite, says):
+    (tmp_path / "a.bin").write_bytes(bytes(size))
+    with pytest.raises(UserError) as caught:
+        find_raw(tmp_path / "a.bin", "a.bin", np.dtype(dtype), (2, 3), in_suite=in_suite)
+    assert f"what to do: {says}" in str(caught.value)
+
+
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
     for path in (tmp_path / "none.bin", tmp_path):
         with pytest.raises(UserError, match="expected a file"):

@@ -11,6 +11,8 @@ from math import isfinite
 from pathlib import PurePosixPath
 from shlex import quote
 
+from msgspec import UNSET, UnsetType
+
 from precreg.report.causes.fingerprints import describe_fingerprint
 from precreg.report.causes.rewrite_words import cause_family, cause_phrase, format_figure, format_figures
 from precreg.types import (
@@ -21,6 +23,8 @@ from precreg.types import (
     Fingerprint,
     FingerprintKind,
     Location,
+    OpaqueForm,
+    OpaqueSubject,
     RewrittenPlace,
     RunDiagnoses,
     RunRecord,
@@ -37,6 +41,7 @@ MAX_CAUSE_LINE = 110
 _MIN_EXPRESSION = 12
 _MAX_RUNNERS_UP = 3
 _MAX_SHARED = 3
+_COMMIT_DIGITS = 8
 # Bits are the evidence if they explain at least this part of the changed elements, and sizes of errors are otherwise.
 _MIN_SHARE_OF_BITS = 0.5
 
@@ -78,6 +83,16 @@ _SHAPES: dict[FingerprintKind, str] = {
 }
 
 
+def change_command(case: str, opaque: OpaqueSubject | UnsetType, program: str = "precreg") -> str:
+    """Return the command that finds the change of a program; empty without an accepted version in git.
+
+    `case` is quoted for the shell. The bad end is the working tree, which a run judges.
+    """
+    if opaque is UNSET or not opaque.accepted:
+        return ""
+    return f"{program} bisect {case} --good {opaque.accepted[:_COMMIT_DIGITS]} --bad ."
+
+
 def diagnoses_of(record: RunRecord) -> dict[str, Diagnosis]:
     """Return the diagnoses of a run by case."""
     return {result.id: result.diagnosis for result in record.results if result.diagnosis is not None}
@@ -100,8 +115,22 @@ def brief_diagnosis(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[
 
 
 def causes_of(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> list[tuple[str, str]]:
-    """Return the id of each diagnosed case with its lines, as `brief_diagnosis` writes them but without the id."""
-    found = ((result.id, result.diagnosis) for result in results if result.diagnosis is not None)
+    """Return the id of each diagnosed case with its lines, as `brief_diagnosis` writes them but without the id.
+
+    Of cases of one suite that no search can look into, the first one stands for all.
+    """
+    found: list[tuple[str, Diagnosis]] = []
+    unseen: set[tuple[str, str]] = set()
+    for result in results:
+        each, suite = result.diagnosis, (result.tier, result.suite)
+        if each is None:
+            continue
+        # The search of one program's change serves all cases of its suite.
+        if each.opaque is not UNSET and is_undecided(each):
+            if suite in unseen:
+                continue
+            unseen.add(suite)
+        found.append((result.id, each))
     return [(id, line) for id, each in found for line in (cause_line(each), *_explanations(each, known))]
 
 
@@ -155,8 +184,21 @@ _REMARKS = {
 }
 
 
+_OPAQUE: dict[OpaqueForm, str] = {"program": "a program", "recorded": "recorded files"}
+
+
+def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
+    """Write that precreg cannot see the operations of a subject, with the command that can find its change."""
+    command = change_command(quote(diagnosis.case), opaque)
+    # The end of a line is the end of a command that is pasted.
+    rest = f": {command}" if command else _shape_clause(diagnosis)
+    return f"precreg cannot look into {_OPAQUE[opaque.form]}{rest}"
+
+
 def _answer(diagnosis: Diagnosis, most: int | None) -> tuple[str, str]:
     """Return the label and the text of the first line; `most` limits the characters of both."""
+    if diagnosis.opaque is not UNSET and is_undecided(diagnosis):
+        return "cause", _unseen(diagnosis, diagnosis.opaque)
     match diagnosis.status:
         case "passed":
             return "cause", "none: the case has no error to explain"
@@ -177,6 +219,12 @@ def _answer(diagnosis: Diagnosis, most: int | None) -> tuple[str, str]:
     return label, _sentence(diagnosis.causes[0], None if most is None else most - len(label) - 2)
 
 
+def is_undecided(diagnosis: Diagnosis) -> bool:
+    """Return whether a search ended without a cause: no rewrite explains the errors, or the time was up."""
+    late = diagnosis.status == "failed" and diagnosis.out_of_time and not diagnosis.problem
+    return diagnosis.status == "unknown" or late
+
+
 def _unknown(diagnosis: Diagnosis) -> str:
     """Write that no cause is known, after how many rewrites, and the shape of the errors if one is clear."""
     tried, every = sum(base.tried for base in diagnosis.bases), sum(base.hypotheses for base in diagnosis.bases)
@@ -186,8 +234,12 @@ def _unknown(diagnosis: Diagnosis) -> str:
         found = _without_rewrites(next((base.problem for base in diagnosis.bases if base.problem), ""))
     else:
         found = f"unknown: none of {_counted(tried, every)} explains the errors"
+    return f"{found}{_shape_clause(diagnosis)}"
+
+
+def _shape_clause(diagnosis: Diagnosis) -> str:
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
-    return found if best is None else f"{found}; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
+    return "" if best is None else f"; errors {_SHAPES[best.kind]}{format_figures(best.values)}"
 
 
 def _sentence(cause: Cause, most: int | None) -> str:
@@ -317,9 +369,11 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (family.to_do for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"or accept the new bits, if they are as accurate: precreg baseline accept {case} --reason WHY"
-    elif diagnosis.status == "unknown":
+    elif command := change_command(case, diagnosis.opaque):
+        yield f"find the line of the change: {command}"
+    elif diagnosis.status == "unknown" and diagnosis.opaque is UNSET:
         yield f"see where the errors begin: precreg trace {case}"
-    if diagnosis.out_of_time:
+    if diagnosis.out_of_time and diagnosis.opaque is UNSET:
         yield f"the time was up; allow more: precreg diagnose {case} --seconds 300"
     shared = [name for each in diagnosis.explained_by for name in each.shared]
     if shared:

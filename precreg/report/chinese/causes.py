@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from shlex import quote
 
-from precreg.report.causes import cause_family, format_figure, format_figures
+from msgspec import UNSET
+
+from precreg.report.causes import cause_family, change_command, format_figure, format_figures, is_undecided
 from precreg.report.chinese.cause_words import FAMILIES_ZH, REWRITES_ZH, SHAPES_ZH, SWAPS_ZH, WAYS_ZH
 from precreg.report.groups import ResultGroup, cause_key
 from precreg.types import (
@@ -18,6 +20,8 @@ from precreg.types import (
     Diagnosis,
     DiagnosisBase,
     Fingerprint,
+    OpaqueForm,
+    OpaqueSubject,
     RewrittenPlace,
     Site,
     TriedBase,
@@ -108,7 +112,17 @@ def chinese_diagnosis_rows(diagnosis: Diagnosis, known: Mapping[str, Diagnosis])
     yield from (("已尝试", _tried(base)) for base in diagnosis.bases)
 
 
+_OPAQUE: dict[OpaqueForm, str] = {"program": "程序", "recorded": "已记录的文件"}
+
+
+def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
+    command = change_command(quote(diagnosis.case), opaque)
+    return f"precreg 看不到{_OPAQUE[opaque.form]}内部{f'：{command}' if command else _shape_clause(diagnosis)}"
+
+
 def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
+    if diagnosis.opaque is not UNSET and is_undecided(diagnosis):
+        return "根因", _unseen(diagnosis, diagnosis.opaque)
     if diagnosis.status == "passed":
         return "根因", "无：该用例没有需要解释的误差"
     if diagnosis.status == "failed":
@@ -131,8 +145,12 @@ def _unknown(diagnosis: Diagnosis) -> str:
         found = "未知：误差不大于普通舍入"
     else:
         found = f"未知：{problem or '没有可改写的运算'}"
+    return f"{found}{_shape_clause(diagnosis)}"
+
+
+def _shape_clause(diagnosis: Diagnosis) -> str:
     best = max(diagnosis.fingerprints, key=lambda each: each.certainty, default=None)
-    return found if best is None else f"{found}；误差形状：{SHAPES_ZH[best.kind]}{format_figures(best.values)}"
+    return "" if best is None else f"；误差形状：{SHAPES_ZH[best.kind]}{format_figures(best.values)}"
 
 
 def _sentence(cause: Cause) -> str:
@@ -220,9 +238,11 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (_to_do(family.name, family.to_do) for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"若新比特同样准确，也可以接受：precreg baseline accept {case} --reason WHY"
-    elif diagnosis.status == "unknown":
+    elif command := change_command(case, diagnosis.opaque):
+        yield f"找到修改的那一行：{command}"
+    elif diagnosis.status == "unknown" and diagnosis.opaque is UNSET:
         yield f"查看误差从哪里开始：precreg trace {case}"
-    if diagnosis.out_of_time:
+    if diagnosis.out_of_time and diagnosis.opaque is UNSET:
         yield f"时间已用完；放宽：precreg diagnose {case} --seconds 300"
     shared = [name for each in diagnosis.explained_by for name in each.shared]
     if shared:

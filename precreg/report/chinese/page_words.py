@@ -74,7 +74,7 @@ CHINESE: dict[str, str] = {
     "show_group": "在表中显示这 {number} 个用例",
     "more_groups": "另有 {number} 组，下表列出全部用例。",
     "and_more": "另有 {number} 个",
-    "no_cause": "用 precreg diagnose {case} 查找根因。",
+    "no_cause": "用 {command} 查找根因。",
     "loss": "损失",
     "gain": "改善",
     "message": "说明",

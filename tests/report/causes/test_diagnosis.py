@@ -40,6 +40,7 @@ from precreg.types.diagnosis import (
     Evidence,
     Fingerprint,
     FingerprintKind,
+    OpaqueSubject,
     RewrittenPlace,
     TriedBase,
     UnitExplanation,
@@ -141,6 +142,7 @@ def test_the_whole_text_has_the_path_and_the_former_source():
     assert "ops/adam.py:47 `rate * (m / denominator)` of the accepted version: " in gone
 
 
+PROGRAM = OpaqueSubject("program", "c0ffee00deadbeef")
 GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "float16", "precision": 11.0})
 
 
@@ -165,6 +167,21 @@ GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "
             ["tried: the reference: 60 rewrites, in 90 runs, at 5 places"],
         ),
         (diagnosis("unknown", bases=TRIED[1:]), "cause: unknown: recorded", ["tried: the golden"]),
+        (
+            diagnosis("unknown", fingerprints=(GRID,), opaque=PROGRAM),
+            f"cause: precreg cannot look into a program: precreg bisect {CASE} --good c0ffee00 --bad .",
+            [f"to do: find the line of the change: precreg bisect {CASE} --good c0ffee00 --bad ."],
+        ),
+        (
+            diagnosis("failed", out_of_time=True, opaque=PROGRAM),
+            f"cause: precreg cannot look into a program: precreg bisect {CASE} --good c0ffee00 --bad .",
+            ["to do: find the line"],
+        ),
+        (
+            diagnosis("unknown", fingerprints=(GRID,), opaque=OpaqueSubject("recorded")),
+            "cause: precreg cannot look into recorded files; errors on a grid of powers of two",
+            [],
+        ),
         (diagnosis("unknown", bases=()), "cause: unknown: no operation could be rewritten", []),
         (
             diagnosis("unknown", bases=(TriedBase("reference", places=5, problem="ordinary rounding"),)),
