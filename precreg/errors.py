@@ -65,7 +65,7 @@ _SUBJECTS = {
     "bad-input": "return an array of the input's shape, in float64 or in the input's dtype: rng.normal(size=shape)",
     "unknown-placeholder": "use a placeholder of docs/programs.md, or double the braces of a literal text: {{ and }}",
     "missing-program": "correct the name, install the program, or build it: docs/programs.md shows build:",
-    "program-failed": "run the command of the case by hand, and fix the program: its last lines are with the case",
+    "program-failed": "keep the files of a call and run the program on them: PRECREG_KEEP_FILES=kept precreg run CASE",
     "build-failed": "fix the source or the command of build: the compiler's last lines are with the case",
     "bad-program-output": "write each output as outputs: declares it: format, dtype, shape, and the place of the file",
     "bad-model": "export the model again, for an opset that the installed ONNX Runtime knows",
@@ -354,10 +354,15 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         """Render as `FILE:LINE: error[SLUG]: MESSAGE`, what to do on the next line, and the page on the last one."""
+        return self._render(f": {self.message}")
+
+    def without_message(self) -> str:
+        """Render place, slug, what to do and page, for a text that has the message already."""
+        return self._render("")
+
+    def _render(self, message: str) -> str:
         place = "" if not self.file else f"{self.file}:" + (f"{self.line}: " if self.line else " ")
-        return (
-            f"{place}error[{self.slug}]: {self.message}\n  what to do: {self.hint}\n  see: {page_of_error(self.slug)}"
-        )
+        return f"{place}error[{self.slug}]{message}\n  what to do: {self.hint}\n  see: {page_of_error(self.slug)}"
 
 
 def _rebuild(slug: str, message: str, file: str | None, line: int | None, detail: str, hint: str) -> UserError:

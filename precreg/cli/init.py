@@ -38,6 +38,8 @@ def mean_square_exact(x):
     return np.sum(np.square(x), axis=0) / len(x)
 '''
 EXAMPLE_FILE, EXAMPLE_TARGET = "example.py", "example:mean_square"
+# The usual compiler of each source that a program is made from.
+_SOURCE_SUFFIXES = {".c": "cc", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".cu": "nvcc"}
 _BREAK = "sed -i.bak 's/np.square(x.astype(np.float32))/np.square(x)/' example.py && precreg run"
 
 
@@ -120,6 +122,7 @@ def _spelled(project: Path, target: str) -> str:
         return Path(os.path.relpath(inner, _SUITE_FOLDER)).as_posix()
     module, colon, function = target.partition(":")
     if not colon:
+        _refuse_program(project, target)
         shown = _without_colon(project, target)
         message = f"expected module:function but got {target!r}{shown}"
         raise UserError("bad-value", message, hint="name module and function: precreg init numpy:tanh")
@@ -135,6 +138,51 @@ def _spelled(project: Path, target: str) -> str:
         spelled = f"src.{spelled}"
         locate_target(spelled, _SUITE_FOLDER, project, Location(""))
     return spelled
+
+
+def _refuse_program(project: Path, target: str) -> None:
+    """Print a suite to complete for a source or a program. Raises UserError: no-guess."""
+    path = Path.cwd() / target
+    is_source = path.suffix in _SOURCE_SUFFIXES
+    if not path.is_file() or path.suffix == ".py" or not (is_source or os.access(path, os.X_OK)):
+        return
+    from precreg.storage import resolve_inside
+
+    inner = Path(os.path.relpath(resolve_inside(project, path), project / _SUITE_FOLDER)).as_posix()
+    name = _as_name(path.stem)
+    click.echo(_program_skeleton(name, inner, _SOURCE_SUFFIXES.get(path.suffix)), err=True)
+    message = f"expected module:function or a model but {target} is a {'source' if is_source else 'program'}"
+    hint = f"declare it in a suite, {_SUITE_FOLDER}/{name}.yaml, as docs/programs.md shows, then precreg run {name}"
+    raise UserError("no-guess", message, hint=hint)
+
+
+def _program_skeleton(name: str, inner: str, compiler: str | None) -> str:
+    """Return a suite to complete for a program at a path from the suite; `compiler` makes it from a source."""
+    from json import dumps
+
+    # A text of JSON is one of YAML, whatever characters the path has.
+    path, built = dumps(inner), f'"{{build}}/{name}"'
+    build = [
+        "  build:",
+        f"    command: [{compiler}, -O2, {path}, -lm, -o, {built}]",
+        f"    sources: [{path}]",
+        f"    produces: {name}",
+    ]
+    lines = [
+        f"A program needs a suite. Complete this one as {_SUITE_FOLDER}/{name}.yaml:",
+        "",
+        f"suite: {name}",
+        "subject:",
+        f'  command: [{built if compiler else path}, "{{inputs.x}}", "{{outputs.y}}"]  # the arguments of your program',
+        "  format: bin  # or npy, safetensors",
+        "  outputs: {y: {dtype: float32, like: x}}",
+        *(build if compiler else []),
+        "reference: exact:FUNCTION  # a function of exact.py beside the suite; it returns {'y': array}",
+        "inputs: {x: {shape: [64, 64], dtype: float32, normal: {}}}",
+        "tolerance: {rtol: 1e-5, atol: 1e-6}",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def _without_colon(project: Path, target: str) -> str:
@@ -159,7 +207,11 @@ def _without_colon(project: Path, target: str) -> str:
 
 def _name_of(target: str) -> str:
     last = Path(target).stem if target.endswith(".onnx") else target.partition(":")[2]
-    return "".join(character if character.isalnum() or character in "_-" else "_" for character in last)
+    return _as_name(last)
+
+
+def _as_name(text: str) -> str:
+    return "".join(character if character.isalnum() or character in "_-" else "_" for character in text)
 
 
 def _write_first_suite(project: Path, target: str, name: str, suite: str) -> str:

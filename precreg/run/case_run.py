@@ -186,7 +186,7 @@ def _start_seed(case: Case, seed: int, project: Path, computation: CaseComputati
         inputs = computation.reuse(
             "inputs", seed, lambda: computation.alter_inputs(draw_inputs(case, seed, directory, project), seed)
         )
-        call = Call(inputs, case.params, directory, project, arithmetic_of(case, project))
+        call = Call(inputs, case.params, directory, project, arithmetic_of(case, project), case=case.id)
         actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
 
         def sample(call: Call) -> Arrays:

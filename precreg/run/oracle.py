@@ -82,7 +82,9 @@ def run_oracle(
     An observer calls the oracle's function in this process. Raises CaseFailed, and errors of user code.
     """
     activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
-    call = OracleCall(case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype)
+    call = OracleCall(
+        case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype, case.id
+    )
     # Recorded files run no code.
     if _process is None or observer is not None or is_recorded(case.oracle):
         computed = [_compute(call, place, each, observer) for place, each in enumerate(inputs)]
@@ -111,7 +113,7 @@ def _compute(call: OracleCall, place: int, inputs: Arrays, observer: Observer | 
 
 
 def _run(call: OracleCall, inputs: Arrays, observer: Observer | None) -> Outputs:
-    own = Call(inputs, deepcopy(call.params), call.directory, call.project, observer=observer)
+    own = Call(inputs, deepcopy(call.params), call.directory, call.project, observer=observer, case=call.case)
     return subject_kind(call.oracle.kind)(call.oracle.spec, own)
 
 

@@ -77,6 +77,8 @@ class OracleCall(NamedTuple):
     project: Path
     # The dtype of a reference's inputs; None promotes each dtype to the next wider one.
     dtype: ReferenceDtype | None = None
+    # The id of the case, for messages.
+    case: str = ""
 
     @property
     def key(self) -> tuple[str, str, Path, Path]:

@@ -47,7 +47,7 @@ class Call(Struct, frozen=True):
 
     `inputs` and `params` are copies that the subject may change. `directory` is the folder of the suite and `project`
     the root of the project, as absolute paths. `arithmetic` computes the operations on inputs; None leaves them to
-    numpy. An `observer` calls the subject's function.
+    numpy. An `observer` calls the subject's function. `case` is the id of the case, for messages.
     """
 
     inputs: dict[str, NDArray[Any]]
@@ -56,6 +56,7 @@ class Call(Struct, frozen=True):
     project: Path
     arithmetic: Arithmetic | None = None
     observer: Observer | None = None
+    case: str = ""
 
 
 class Outputs(NamedTuple):

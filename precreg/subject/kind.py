@@ -84,6 +84,10 @@ class SpecPlace(Protocol):
     def project(self) -> Path:
         """The root of the project."""
 
+    @property
+    def has_files(self) -> bool:
+        """False for a suite of another commit: precreg reads its text alone, without the sources that it names."""
+
     def error(self, slug: str, message: str, *keys: str | int, hint: str = "") -> UserError:
         """Make an error with the line of the value; `keys` lead to an option, or into the value of the kind's key.
 

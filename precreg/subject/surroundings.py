@@ -228,7 +228,7 @@ def describe_failure(error: BaseException, reason: Reason) -> Failure:
     if isinstance(error, UserError):
         # The user's own exception, in an analyzer or in a function that makes an input.
         has_cause = reason is Reason.ANALYZER_ERROR or error.slug == "bad-input"
-        detail = f"{error}\n{error.detail}{_traceback(error.__cause__ if has_cause else None)}"
+        detail = f"{error.without_message()}\n{error.detail}{_traceback(error.__cause__ if has_cause else None)}"
         return Failure(reason, escape_surrogates(error.message), escape_surrogates(detail))
     if isinstance(error, SystemExit):
         return Failure(reason, escape_surrogates(f"exited with {error.code or 0}"))

@@ -191,6 +191,7 @@ class SuitePlace(NamedTuple):
     value: Any
     folder: str
     project: Path
+    has_files: bool = True
 
     @property
     def directory(self) -> Path:
@@ -241,20 +242,24 @@ def computation_reader(
         # Rows share a computation if they agree on the names in it; repr() distinguishes 1, 1.0 and True.
         at = repr(list(values.values()))
         if at not in read:
-            read[at] = read_computation(source, key, substitute(filled, values), suite.directory, project)
+            value = substitute(filled, values)
+            read[at] = read_computation(source, key, value, suite.directory, project, has_files=suite.has_files)
         return read[at]
 
     return computation
 
 
-def read_computation(source: Source, key: str, value: Any, directory: str, project: Path) -> Computation:
+def read_computation(
+    source: Source, key: str, value: Any, directory: str, project: Path, *, has_files: bool = True
+) -> Computation:
     """Return the computation that a key of a suite names as module:function or {KIND: spec, OPTION: value, ...}.
 
-    Raises UserError: bad-value, unknown-key, unknown-subject-kind, missing-module, missing-function, outside-project,
-    missing-file, and other errors of an installed kind.
+    `has_files` is false for a suite of another commit, which is read without its sources. Raises UserError: bad-value,
+    unknown-key, unknown-subject-kind, missing-module, missing-function, outside-project, missing-file, and other errors
+    of an installed kind.
     """
     kind = _kind_of(source, key, value)
-    place = SuitePlace(source, key, kind, value, directory, project)
+    place = SuitePlace(source, key, kind, value, directory, project, has_files)
     options = {name: item for name, item in value.items() if name != kind} if isinstance(value, dict) else {}
     spec = value[kind] if isinstance(value, dict) else value
     return Computation(kind, read_spec(kind, spec, options, place))

@@ -49,7 +49,7 @@ from precreg.types import TIERS, Layer, Tier
 class Suite(Struct, frozen=True):
     """Hold a suite file with its line numbers, tier, folder and layers of tolerances.
 
-    `directory` is relative to the project.
+    `directory` is relative to the project. `has_files` is false for a suite of another commit, whose text alone counts.
     """
 
     tier: Tier
@@ -57,6 +57,7 @@ class Suite(Struct, frozen=True):
     source: Source
     file: SuiteFile
     layers: tuple[Layer, ...]
+    has_files: bool = True
 
     @property
     def id(self) -> str:

@@ -92,6 +92,9 @@ def run(tmp_path, monkeypatch, capsys):
 
 def message(printed, slug):
     """Return the three lines of an error, without the indentation they have beside a case."""
+    # Beside a case the message has a line of its own above.
+    heading = re.compile(rf"^ *(\S.*)\n *((?:\S.*: )?error\[{slug}\])$", re.MULTILINE)
+    printed = heading.sub(r"\2: \1", printed)
     found = re.search(rf"^ *(\S.*)?error\[{slug}\]: .*\n *what to do: .*\n *see: .*$", printed, re.MULTILINE)
     assert found, printed
     first, second, third = found[0].splitlines()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.command import ROOT, git, repository
-from tests.e2e.examples import EXAMPLES, add_tools, component_inputs, copy, follow, pushes, run_jobs, tracked
+from tests.e2e.command import ROOT, change, git, precreg, repository
+from tests.e2e.examples import EXAMPLES, add_tools, component_inputs, copy, follow, patch, pushes, run_jobs, tracked
 from tests.e2e.test_readme import shell as shell
 
 NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
@@ -32,6 +32,31 @@ def test_the_hook_refuses_the_planted_change(name, tmp_path):
     assert first.returncode == 0, first.stdout + first.stderr
     assert second.returncode == 1
     assert "regressed" in second.stdout + second.stderr
+
+
+@pytest.mark.parametrize("source", ["../../kernel/layer_norm.c", "../../kernel/*.c", "{project}/kernel/layer_norm.c"])
+def test_a_merge_request_of_a_note_passes_and_one_of_a_loss_fails(source, tmp_path):
+    project = copy("c_kernel", tmp_path)
+    change(project / "suites/unit/layer_norm.yaml", "sources: [../../kernel/layer_norm.c]", f"sources: ['{source}']")
+    repository(project)
+    # A pattern is another definition than a path, and needs a baseline of its own.
+    precreg(project, "run")
+    precreg(project, "baseline", "accept", "unit/layer_norm/*", "--reason", "other sources")
+    git(project, "add", "baselines")
+    git(project, "commit", "-q", "--allow-empty", "-m", "Accept")
+    git(project, "branch", "base")
+    (project / "note.txt").write_text("a note\n")
+    git(project, "add", "note.txt")
+    git(project, "commit", "-qm", "Add a note")
+    done = precreg(project, "run", "--against", "base")
+    assert done.returncode == 0, done.stdout
+    assert "base_unreadable" not in done.stdout
+    assert "case_introduced" not in done.stdout
+    subprocess.run(["git", "apply"], cwd=project, input=patch("c_kernel"), text=True, check=True)
+    done = precreg(project, "run", "--against", "base")
+    assert done.returncode == 1, done.stdout
+    assert "regressed" in done.stdout
+    assert "base_unreadable" not in done.stdout
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -207,6 +207,30 @@ def test_a_target_that_cannot_be_measured_writes_nothing(project, target, messag
     assert git(project, "status", "--short") == ""
 
 
+@pytest.mark.parametrize("kind", ["source", "program"])
+def test_a_program_gets_a_suite_to_complete(project, kind):
+    source = "#include <stdlib.h>\n#include <stdio.h>\nint main(int n, char **a) {\n  char buffer[16384];\n"
+    source += '  FILE *in = fopen(a[1], "rb"), *out = fopen(a[2], "wb");\n'
+    source += "  size_t size = fread(buffer, 1, sizeof buffer, in);\n"
+    source += "  return fwrite(buffer, 1, size, out) != size || fclose(out);\n}\n"
+    (project / "my copy.c").write_text(source)
+    target = "my copy.c"
+    if kind == "program":
+        subprocess.run(["cc", project / target, "-o", project / "my copy"], check=True)
+        target = "./my copy"
+    done = started(project, "init", target)
+    assert done.returncode == 2
+    assert f"{target} is a {kind}" in done.stderr
+    assert "docs/programs.md" in done.stderr
+    suite = done.stderr[done.stderr.index("suite: ") : done.stderr.index("error[no-guess]")]
+    place = project / "suites/unit"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "my_copy.yaml").write_text(suite.replace("FUNCTION", "same"))
+    (place / "exact.py").write_text("def same(x):\n    return {'y': x}\n")
+    done = started(project, "run", "my_copy")
+    assert (done.returncode, "1 proposed" in done.stdout) == (2, True), done.stdout
+
+
 def test_a_function_that_hangs_is_given_up(project):
     done = started(project, "init", "kernels:hangs")
     assert done.returncode == 2

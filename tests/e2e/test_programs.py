@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -336,7 +338,20 @@ def test_bad_input_names_the_case_and_the_remedy(tmp_path, command, expected):
     assert "unit/alone/default   subject_error" in done.stdout
     assert expected in done.stdout
     assert "what to do:" in done.stdout
+    assert done.stdout.count(expected) == 1
     assert result["verdict"]["status"] == "error"
+
+
+def test_the_remedy_of_a_failed_program_keeps_its_files(tmp_path):
+    project = tmp_path / "project"
+    done, _ = alone(project, [*PYTHON, "raise SystemExit('no device 7')"])
+    assert done.stdout.count("no device 7") == 1
+    (command,) = re.findall(r"PRECREG_KEEP_FILES=(\S+) precreg (.*)", done.stdout)
+    folder, arguments = command
+    again = precreg(project, *shlex.split(arguments), PRECREG_KEEP_FILES=str(project / folder))
+    assert again.returncode == 2
+    (kept,) = (project / folder).iterdir()
+    assert [*(kept / "input").iterdir()]
 
 
 def test_a_missing_output_fails_by_its_name(tmp_path):

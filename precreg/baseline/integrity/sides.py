@@ -248,7 +248,8 @@ def _read_cases(folder: Path, environ: Mapping[str, str], project: Path) -> tupl
     unread: list[UserError] = []
     for path in suite_files(folder):
         try:
-            suite = read_suite(path, folder, foundation)
+            # Sources of builds may be anywhere: in a submodule, or made by a job. The definition has their paths alone.
+            suite = replace(read_suite(path, folder, foundation), has_files=False)
             _borrow_table(suite, folder, project)
             cases |= {case.id: case for case in expand_suite(suite, folder)}
         except UserError as error:

@@ -255,20 +255,38 @@ def _read_build(reader: _Reader, value: Any) -> dict[str, Any]:
 
 
 def _read_sources(reader: _Reader, value: Any) -> list[str]:
-    """Return paths and patterns beside the suite; each matches a file."""
+    """Return paths and patterns relative to the suite; each matches a file, unless the suite is of another commit."""
     sources = value if isinstance(value, list) else [value]
     if not sources or not all(isinstance(item, str) and item for item in sources):
         raise reader.bad('paths or patterns, such as ["op.c", "src/**"]', value, BUILD, SOURCES)
+    sources = [_from_suite(each, reader.place) for each in sources]
     for number, pattern in enumerate(sources):
         keys = (BUILD, SOURCES, number) if isinstance(value, list) else (BUILD, SOURCES)
         if pattern.startswith("/"):
             raise reader.place.error("outside-project", f"expected a path beside the suite but got {pattern}", *keys)
         reader.inside(pattern, *keys)
-        if not source_files([pattern], reader.place.directory, reader.place.project):
-            known = [each.name for each in reader.place.directory.iterdir()]
-            message = f"expected a source but no file matches {pattern}{nearest(pattern, known)}"
-            raise reader.place.error("missing-file", message, *keys)
+        if reader.place.has_files and not source_files([pattern], reader.place.directory, reader.place.project):
+            raise _missing_source(reader.place, pattern, *keys)
     return sources
+
+
+def _from_suite(pattern: str, place: SpecPlace) -> str:
+    """Return a path or pattern that begins with {project}/ or {suite}/ as one relative to the suite."""
+    for tree, folder in ((f"{{{PROJECT}}}/", place.project), (f"{{{SUITE}}}/", place.directory)):
+        if pattern.startswith(tree):
+            ups = len(place.directory.relative_to(folder).parts)
+            return "../" * ups + pattern.removeprefix(tree)
+    return pattern
+
+
+def _missing_source(place: SpecPlace, pattern: str, *keys: str | int) -> UserError:
+    """Make the error of a source that matches no file; the hint has the same path from the root, if that is there."""
+    known = [each.name for each in place.directory.iterdir()]
+    message = f"expected a source but no file matches {pattern}{nearest(pattern, known)}"
+    is_there = next(files_matching(place.project, pattern), None) if ".." not in pattern.split("/") else None
+    example = f"{{project}}/{pattern}" if is_there else "{project}/kernel/op.c"
+    hint = f'write a path from the suite, or from the root of the project: sources: ["{example}"]'
+    return place.error("missing-file", message, *keys, hint=hint)
 
 
 def source_files(sources: Iterable[str], directory: Path, project: Path) -> list[str]:

@@ -188,9 +188,12 @@ def require_executable(path: Path, shown: str) -> None:
 
 
 def failure_detail(ended: Ended) -> str:
-    """Return the ends of the standard error and output of a program, as the detail of a failure."""
+    """Return the ends of the standard error and output of a program, without a stream that `describe_end` has whole."""
     streams = (("standard error", ended.errors), ("standard output", ended.output))
-    return "".join(f"{name}:\n{text.rstrip()}\n" for name, text in streams if text.strip())
+    # A message of the only line has all of it, unless it was cut or changed.
+    message = describe_end(ended)
+    shown = next((name for name, text in streams if text.strip() and message.endswith(f": {text.strip()}")), None)
+    return "".join(f"{name}:\n{text.rstrip()}\n" for name, text in streams if text.strip() and name != shown)
 
 
 def describe_end(ended: Ended, *, word: str = "") -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -104,16 +106,25 @@ def _run(spec: Mapping[str, Any], values: Mapping[str, str], call: Call) -> floa
     if FOLDER in spec and not resolve_inside(call.project, folder).is_dir():
         raise UserError("missing-file", f"expected a folder to work in but {spec[FOLDER]} is not there")
     ended = run_program([program, *arguments], folder, variables)
-    require_success(ended, spec["command"][0])
+    require_success(ended, spec["command"][0], _keep_hint(call))
     return ended.duration_s
 
 
-def require_success(ended: Ended, shown: str) -> None:
+def _keep_hint(call: Call) -> str:
+    """Return the command that keeps the files of a case's calls; an empty text for a call of no case."""
+    if not call.case:
+        return ""
+    # The id is a pattern, and its own brackets and stars are no wildcards.
+    command = f"{KEEP_VARIABLE}=kept precreg run {shlex.quote(glob.escape(call.case))}"
+    return f"keep the files of a call and run the program on them: {command}"
+
+
+def require_success(ended: Ended, shown: str, hint: str = "") -> None:
     """Check that a program ended with code 0. Raises UserError: program-failed."""
     if ended.code:
         was = "was " if ended.code < 0 else ""
         message = f"expected {shown} to exit with code 0 but it {was}{describe_end(ended)}"
-        raise UserError("program-failed", message, detail=failure_detail(ended))
+        raise UserError("program-failed", message, detail=failure_detail(ended), hint=hint)
 
 
 # The version does not change during a run.

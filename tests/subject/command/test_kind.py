@@ -75,6 +75,26 @@ def test_all_options_of_a_full_specification(read):
     assert json.loads(json.dumps(spec)) == spec
 
 
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [("{project}/lib/*.c", "../../lib/*.c"), ("{suite}/kernel.c", "kernel.c"), ("../../lib/op.c", "../../lib/op.c")],
+)
+def test_sources_may_begin_at_the_root_of_the_project(read, project, written, read_as):
+    (project / "lib").mkdir()
+    (project / "lib/op.c").touch()
+    spec = read(f"  build: {{command: [cc], sources: ['{written}'], produces: kernel}}")
+    assert spec["build"]["sources"] == [read_as]
+
+
+def test_the_hint_of_a_missing_source_has_its_place_in_the_project(read, project):
+    (project / "op.c").touch()
+    with pytest.raises(UserError) as caught:
+        read("  build: {command: [cc], sources: [op.c], produces: kernel}")
+    assert caught.value.message == "expected a source but no file matches op.c"
+    assert caught.value.hint.endswith('sources: ["{project}/op.c"]')
+    assert read("  build: {command: [cc], sources: ['{project}/op.c'], produces: kernel}")
+
+
 BUILD = "  build: {command: [cc], sources: kernel.c, produces: kernel}"
 OUTPUTS = "  outputs: {y: {dtype: float32, shape: [4]}}"
 
@@ -106,6 +126,8 @@ OUTPUTS = "  outputs: {y: {dtype: float32, shape: [4]}}"
         (BUILD.replace("kernel.c", "kernl.c"), "missing-file", 4, 'no file matches kernl.c; did you mean "kernel.c"?'),
         (BUILD.replace("kernel.c", '"*.cu"'), "missing-file", 4, "no file matches *.cu"),
         (BUILD.replace("kernel.c", "../../../k.c"), "outside-project", 4, "expected a path inside the project"),
+        (BUILD.replace("kernel.c", '"{project}/../k.c"'), "outside-project", 4, "expected a path inside the project"),
+        (BUILD.replace("kernel.c", '"{project}//k.c"'), "missing-file", 4, "no file matches ../..//k.c"),
         (BUILD.replace("kernel.c", "/k.c"), "outside-project", 4, "expected a path beside the suite but got /k.c"),
         (BUILD.replace("produces: kernel", "produces: ../k"), "outside-project", 4, "inside the project but got ../k"),
         (BUILD.replace("produces: kernel", "produces: /bin/k"), "outside-project", 4, "but got /bin/k"),
