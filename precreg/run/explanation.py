@@ -1,7 +1,8 @@
 """Which failed cases of a run are diagnosed, in which order, and in which time?
 
-The largest loss comes first. A case may take half of the time that is left, so that one without a cause in reach leaves
-time for the others. The last cases may take all of it. The function that diagnoses is of a room above this one.
+The worst case of each suite and reason comes first, then the others, the largest loss first. A case may take half of the
+time that is left, so that one without a cause in reach leaves time for the others. The last cases may take all of it. The
+function that diagnoses is of a room above this one.
 """
 
 from __future__ import annotations
@@ -221,11 +222,14 @@ def _worst_first(cases: Sequence[Case], results: Sequence[CaseResult]) -> list[t
     by_id: Mapping[str, Case] = {case.id: case for case in cases}
     failed = [result for result in results if is_explainable(result) and result.id in by_id]
     failed.sort(key=lambda result: (-largest_loss(result.verdict), result.id))
+    # Cases of one suite that fail for one reason mostly have one cause, so the worst of each stand in for the others.
+    leaders = {(one.tier, one.suite, one.verdict.reason): one.id for one in reversed(failed)}
+    failed.sort(key=lambda result: leaders[(result.tier, result.suite, result.verdict.reason)] != result.id)
     return [(by_id[result.id], result) for result in failed]
 
 
 def _failed_cases(cases: Sequence[Case], results: Sequence[CaseResult], plan: DiagnosisPlan) -> list[FailedCase]:
-    """Return the cases to diagnose, the largest loss first."""
+    """Return the cases to diagnose, in their order."""
     by_id: Mapping[str, Case] = {case.id: case for case in cases}
     failed = _worst_first(cases, results)
     last = len(failed) - max(1, plan.jobs)

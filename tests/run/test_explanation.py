@@ -162,6 +162,24 @@ def test_the_largest_loss_comes_first_and_those_after_it_share_what_is_left(case
     assert (counts.diagnosed, counts.not_reached) == (5, 0)
 
 
+def test_the_worst_case_of_each_suite_and_reason_comes_before_the_others(case, project):
+    order = []
+
+    def noted(one, project, **given):
+        order.append(one.name)
+        return found(one, project, **given)
+
+    results = [
+        failed("norm-1", 9.0),
+        failed("norm-2", 8.0),
+        failed("softmax-1", 3.0, suite="softmax"),
+        failed("norm-3", 2.0, Reason.OUT_OF_TOLERANCE),
+        failed("softmax-2", 2.5, suite="softmax"),
+    ]
+    explained(case, results, noted, project=project)
+    assert order == ["norm-1", "softmax-1", "norm-3", "norm-2", "softmax-2"]
+
+
 def test_cases_beyond_the_time_are_counted(case, project):
     for jobs in (0, 1):
         results, counts = explained(case, [failed("a"), failed("b")], seconds=1e-9, jobs=jobs, project=project)
