@@ -1,8 +1,8 @@
 """Which failed cases of a run are diagnosed, in which order, and in which time?
 
-The worst case of each suite and reason comes first, then the others, the largest loss first. A case may take half of the
-time that is left, so that one without a cause in reach leaves time for the others. The last cases may take all of it. The
-function that diagnoses is of a room above this one.
+The worst case of each suite and reason comes first, then the others, the largest loss first. A case may take half of
+the time that is left, so that one without a cause in reach leaves time for the others. The last cases may take all of
+it. The function that diagnoses is of a room above this one.
 """
 
 from __future__ import annotations
