@@ -117,7 +117,7 @@ def brief_diagnosis(result: CaseResult, known: Mapping[str, Diagnosis]) -> list[
 def causes_of(results: Iterable[CaseResult], known: Mapping[str, Diagnosis]) -> list[tuple[str, str]]:
     """Return the id of each diagnosed case with its lines, as `brief_diagnosis` writes them but without the id.
 
-    Of cases of one suite that no search can look into, the first one stands for all.
+    No search can look into a program: the list has the first such case of each suite alone.
     """
     found: list[tuple[str, Diagnosis]] = []
     unseen: set[tuple[str, str]] = set()
