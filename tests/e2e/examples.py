@@ -27,6 +27,11 @@ OTHER_MACHINE = {
 }
 
 
+def project_names():
+    """Return the names of the projects to copy: the folders with a page."""
+    return sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
+
+
 def tracked(name):
     """Return the files of a project that git has, relative to its folder."""
     return git(EXAMPLES / name, "ls-files").splitlines()
@@ -178,5 +183,5 @@ def accept(name):
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()):
+    for each in sys.argv[1:] or project_names():
         accept(each)

@@ -13,10 +13,21 @@ import pytest
 import yaml
 
 from tests.e2e.command import ROOT, change, git, precreg, repository
-from tests.e2e.examples import EXAMPLES, add_tools, component_inputs, copy, follow, patch, pushes, run_jobs, tracked
+from tests.e2e.examples import (
+    EXAMPLES,
+    add_tools,
+    component_inputs,
+    copy,
+    follow,
+    patch,
+    project_names,
+    pushes,
+    run_jobs,
+    tracked,
+)
 from tests.e2e.test_readme import shell as shell
 
-NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+NAMES = project_names()
 HERE = ("c_kernel", "numerical_library")
 COMPONENT = ROOT / "templates" / "precreg.yml"
 
