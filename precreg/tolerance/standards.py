@@ -233,28 +233,41 @@ _INTRODUCTION = """\
 `python -m precreg.tolerance.standards docs` makes this page from its table, and a test compares them. The standards of
 Ascend, msprobe and Cambricon are in [standards-devices.md](standards-devices.md).
 
-`standard: NAME` in a tolerance replaces every bound below it in the pyramid. Single metrics beside it or above it
-change it or add to it. Figures under a name never change. A dtype that a standard does not list keeps the bounds from
-below, and precreg warns. Elements match if |a-r| <= atol + rtol*|r|; RE = |a-r|/|r|.
+`standard: NAME` in a tolerance replaces all bounds of the layers below it. Single metrics beside it or above it change
+it or add to it. Figures under a name never change. A dtype that a standard does not list keeps the bounds from below,
+and precreg warns.
 
-precreg judges positions of NaN and infinities, missing outputs and empty arrays apart from every standard: they fail.
+Elements match if |a-r| <= atol + rtol*|r|. RE is the relative error |a-r|/|r|. Under every standard, NaN and infinities
+at other positions, missing outputs and empty arrays fail.
 
-- All bounds of one row must hold. Where a row says *or*, all bounds of one of its alternatives must hold, and a finding
-  names each alternative with its numbers.
-- Write a standard with parameters as `standard: {name: flaggems-1, reduced: 768}`, and on the command line as
-  `--standard flaggems-1:reduced=768`. The table has the limits at the default. Those that a parameter scales grow in
-  proportion to it.
-- Bounds on `..._ratio` and `rms_excess` need a *benchmark*: the output of a second implementation, compared with the
-  same reference (`benchmark:` of a suite, `precreg compare --benchmark`). Without one, such a bound is broken. In
-  `floored_..._ratio` a smaller error of the benchmark counts as the floor; plain ratios have none.
-- *Regions* limit the elements that the metrics `..._violation_share` and `..._error_share` count; a standard may bring
-  its own. If |r| < `threshold_bound`, an element violates with |a-r| > `threshold_atol`, and otherwise with
-  |a-r| > `threshold_rtol`*|r|. An error among small values, |r| < `small_bound`, is |a-r| > `small_error`. An error in
-  the cancellation region, from there to |r| < `cancellation_bound`, is |a-r| > `cancellation_rtol`*|r|.
+- **Rows.** All bounds of one row must hold. Bounds joined by *or* are alternatives: all bounds of one alternative must
+  hold. A finding names each alternative with its numbers.
+- **Parameters.** Write a standard with parameters as `standard: {name: flaggems-1, reduced: 768}`, and on the command
+  line as `--standard flaggems-1:reduced=768`. The tables have the limits at the default. Limits that a parameter scales
+  grow in proportion to it.
+- **Benchmarks.** Bounds on `..._ratio` and `rms_excess` need a *benchmark*: the output of a second implementation,
+  compared with the same reference (`benchmark:` of a suite, `precreg compare --benchmark`). Without a benchmark, such a
+  bound is broken. In `floored_..._ratio` a smaller error of the benchmark counts as the floor. Plain ratios have no
+  floor.
+- **Regions.** *Regions* limit the elements that the metrics `..._violation_share` and `..._error_share` count. A
+  standard may bring its own regions:
 
-People use "double thousandth" in three meanings, so a suite names one. `double-thousandth-1` bounds the share of
-relative errors above 1e-3, `double-thousandth-2` the share of elements that are not close. `double-thousandth-3`
-requires every element to be close. Zero references have no relative error, so only the last two count their errors.
+| region | elements | an element counts if |
+|---|---|---|
+| absolute violations | \\|r\\| < `threshold_bound` | \\|a-r\\| > `threshold_atol` |
+| relative violations | all others | \\|a-r\\| > `threshold_rtol`*\\|r\\| |
+| small values | \\|r\\| < `small_bound` | \\|a-r\\| > `small_error` |
+| cancellation | from `small_bound` to \\|r\\| < `cancellation_bound` | \\|a-r\\| > `cancellation_rtol`*\\|r\\| |
+
+People use "double thousandth" in three meanings, so a suite names one:
+
+| standard | requirement |
+|---|---|
+| `double-thousandth-1` | a small share of relative errors above 1e-3 |
+| `double-thousandth-2` | a small share of elements that are not close |
+| `double-thousandth-3` | every element is close |
+
+Zero references have no relative error, so only the last two count their errors.
 """
 
 
