@@ -1,5 +1,7 @@
 """The first bad commit of a loss that statistics judge: the history draws it where noise ends."""
 
+import time
+
 from precreg.report.case_context import CaseContext, history_of
 from precreg.report.record import read_run_record
 from tests.e2e.command import git, precreg, repository
@@ -57,5 +59,7 @@ def commit(folder, message):
 
 
 def add_run(folder):
+    # Records have seconds, and a history knows a run by its time.
+    time.sleep(1.1)
     precreg(folder, "run", "--pair", "off")
     assert precreg(folder, "history", "add", "--create", "reports").returncode == 0
