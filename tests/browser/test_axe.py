@@ -5,15 +5,19 @@ import pytest
 from precreg.comparison.html import render_comparison_html
 from precreg.report import html
 from precreg.report.drift.files import render_drift_html
+from precreg.report.history_page import render_history_html
 from precreg.report.trace.page import render_trace_html
+from precreg.report.two_runs_page import render_two_runs_html
 from tests.browser.axe import axe_violations
 from tests.browser.pages import BY_CSS, in_the_dark, on_paper, on_screen
 from tests.browser.test_case_panel import with_map
+from tests.browser.test_history_page import made as history_made
 from tests.browser.test_html_report import many_causes
 from tests.comparison.made import everything as everything_compared
 from tests.report.drift.made import everything as everything_drifts
 from tests.report.made import road, run_of
 from tests.report.studies.made import both
+from tests.report.test_two_runs import PATHS, all_parts
 from tests.report.trace.traced import dumped, layered, long_trace
 
 PAGES = {
@@ -26,6 +30,10 @@ PAGES = {
     "dumps": lambda: render_trace_html(dumped()),
     "drift": lambda: render_drift_html(everything_drifts()),
     "comparison": lambda: render_comparison_html(everything_compared()),
+    "history": lambda: render_history_html(history_made()),
+    "Chinese history": lambda: render_history_html(history_made(), "zh"),
+    "two runs": lambda: render_two_runs_html(all_parts(), PATHS),
+    "Chinese two runs": lambda: render_two_runs_html(all_parts(), PATHS, "zh"),
 }
 OPEN_ALL = "for (const one of document.querySelectorAll('details')) one.open = true"
 
@@ -88,7 +96,7 @@ document.querySelector("main").append(Object.assign(document.createElement("p"),
 """
 
 
-@pytest.mark.parametrize("page", ["few cases", "trace", "drift", "comparison"])
+@pytest.mark.parametrize("page", ["few cases", "trace", "drift", "comparison", "history", "two runs"])
 def test_nothing_moves_for_a_reader_who_prefers_that(open_page, page):
     browser = open_page(PAGES[page]())
     browser.execute_script(MOVING)
@@ -102,7 +110,7 @@ def test_nothing_moves_for_a_reader_who_prefers_that(open_page, page):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-@pytest.mark.parametrize("page", ["few cases", "trace", "drift", "comparison"])
+@pytest.mark.parametrize("page", ["few cases", "trace", "drift", "comparison", "history", "two runs"])
 def test_paper_is_white_for_a_reader_who_prefers_the_dark(open_page, page):
     browser = open_page(PAGES[page]())
     colours = "const {color, backgroundColor} = getComputedStyle(document.body); return [color, backgroundColor]"
