@@ -50,6 +50,6 @@ def test_a_name_that_is_none_is_an_error(tmp_path, variable):
     project = with_suite(tmp_path, SUITE)
     done = precreg(project, "run", "--jobs", "0", **{variable: "avx1024"})
     assert done.returncode == 2
-    assert "error[bad-value]: expected" in done.stdout + done.stderr
+    assert "error[bad-value]" in done.stdout + done.stderr
     assert f"but got {variable}=avx1024" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
