@@ -62,7 +62,7 @@ def test_a_regression_stops_the_tiers_above_and_is_reported(project):
     assert "Not the whole project, but tier unit." in (folder / "reports/summary.md").read_text()
     found = json.loads((folder / "reports/codequality.json").read_text())
     assert {entry["check_name"] for entry in found} == {"precreg.regressed"}
-    assert {entry["location"]["path"] for entry in found} == {"suites/unit/means.yaml"}
+    assert {entry["location"]["path"] for entry in found} == {"suites/kernels.py"}, "the change has it"
     assert "exit 1: " in done.printed
 
 
@@ -122,4 +122,4 @@ def test_a_project_in_a_folder_takes_a_cd_and_longer_paths(project):
     assert done.jobs["report"] == "FAIL", done.printed
     assert len(artifacts(folder, "deep/records/*/junit.xml")) == 2, "the shards of the tier that failed"
     (file,) = artifacts(folder, "deep/reports/codequality.json").values()
-    assert {entry["location"]["path"] for entry in json.loads(file.read_text())} == {"deep/suites/unit/means.yaml"}
+    assert {entry["location"]["path"] for entry in json.loads(file.read_text())} == {"deep/suites/kernels.py"}
