@@ -125,7 +125,7 @@ def _page(record: TrendsRecord, language: Language) -> dict[str, Any]:
         "sample": sample,
         "sampled_runs": MAX_SAMPLED_RUNS,
         "style": page_style("report.css", "run.css", "case.css", "history.css"),
-        **page_script("page.js", "case.js", "history.js"),
+        **page_script("page.js", "table.js", "case.js", "history.js"),
         "data": data,
         "details": details,
     }

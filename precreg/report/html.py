@@ -145,7 +145,7 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
         "tiers": [tier for tier in TIERS if any(r.tier == tier for r in results)],
         **_printed(record, results, words),
         "style": page_style("report.css", "run.css", "case.css", *(["studies.css"] if found else [])),
-        **page_script("page.js", "case.js", "report.js"),
+        **page_script("page.js", "table.js", "case.js", "report.js"),
         "data": json_for_script(page_data(results, every, texts)),
         "details": (details := pack_details(results, diagnoses_of(record), context_of(record))),
     }

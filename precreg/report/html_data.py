@@ -103,16 +103,13 @@ class PageChinese(NamedTuple):
 
 def pack_chinese(texts: PageTexts, phrases: Mapping[str, str]) -> PageChinese:
     """Pack the Chinese sentences: rows and overview name theirs by place, panels by the English sentence."""
-    from markupsafe import Markup
-
     data = {
         "texts": [texts.chinese.get(at, 0) for at in range(len(texts.places))],
         "phrases": phrases,
     }
-    encoded = msgspec.json.encode(data)
-    if len(encoded) <= MAX_PLAIN_BYTES:
+    if len(msgspec.json.encode(data)) <= MAX_PLAIN_BYTES:
         return PageChinese(json_for_script(data), False)
-    return PageChinese(Markup(base64.b64encode(zlib.compress(encoded, _ZLIB_LEVEL)).decode()), True)
+    return PageChinese(packed_json(data), True)
 
 
 def page_data(

@@ -7,7 +7,7 @@ it. The function that diagnoses is of a room above this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -191,7 +191,7 @@ def _with_opaque_subjects(
 ) -> tuple[CaseResult, ...]:
     """Add the subjects without visible operations to the failures, with the commits that accepted the worst ones."""
     found: dict[str, OpaqueSubject] = {}
-    for case, result in _worst_first(cases, results):
+    for case, result in _diagnosis_order(cases, results):
         item = _failed_case(case, result, False)
 
         def find_commit(item: FailedCase = item) -> str | None:
@@ -218,10 +218,9 @@ def _has_sources(case: Case, project: Path) -> bool:
     return declared is None or bool(declared.files)
 
 
-def _worst_first(cases: Sequence[Case], results: Sequence[CaseResult]) -> list[tuple[Case, CaseResult]]:
+def _diagnosis_order(cases: Sequence[Case], results: Sequence[CaseResult]) -> list[tuple[Case, CaseResult]]:
     by_id: Mapping[str, Case] = {case.id: case for case in cases}
-    failed = [result for result in results if is_explainable(result) and result.id in by_id]
-    failed.sort(key=lambda result: (-largest_loss(result.verdict), result.id))
+    failed = _worst_first(result for result in results if result.id in by_id)
     # Cases of one suite that fail for one reason mostly have one cause, so the worst of each stand in for the others.
     leaders = {(one.tier, one.suite, one.verdict.reason): one.id for one in reversed(failed)}
     failed.sort(key=lambda result: leaders[(result.tier, result.suite, result.verdict.reason)] != result.id)
@@ -231,7 +230,7 @@ def _worst_first(cases: Sequence[Case], results: Sequence[CaseResult]) -> list[t
 def _failed_cases(cases: Sequence[Case], results: Sequence[CaseResult], plan: DiagnosisPlan) -> list[FailedCase]:
     """Return the cases to diagnose, in their order."""
     by_id: Mapping[str, Case] = {case.id: case for case in cases}
-    failed = _worst_first(cases, results)
+    failed = _diagnosis_order(cases, results)
     last = len(failed) - max(1, plan.jobs)
     units = tuple(by_id[result.id] for result in _changed_units(results) if result.id in by_id)
     opaque = sum(result.opaque is not UNSET for _, result in failed)
@@ -257,11 +256,16 @@ def _accepted_commit(item: FailedCase, project: Path, base: str | None) -> str |
     return found if isinstance(found, str) else None
 
 
+def _worst_first(results: Iterable[CaseResult]) -> list[CaseResult]:
+    """Return the failures that a cause could explain, the largest loss first."""
+    failed = filter(is_explainable, results)
+    return sorted(failed, key=lambda result: (-largest_loss(result.verdict), result.id))
+
+
 def _changed_units(results: Sequence[CaseResult]) -> list[CaseResult]:
     """Return the unit cases whose results may have changed: those that failed, the largest loss first, and others."""
     units = [each for each in results if each.tier == "unit" and not is_test_defined(each.definition)]
-    failed = [each for each in units if is_explainable(each)]
-    failed.sort(key=lambda result: (-largest_loss(result.verdict), result.id))
+    failed = _worst_first(units)
     passed = [each for each in units if each.verdict.reason in _MAY_HAVE_CHANGED]
     return [*failed, *sorted(passed, key=lambda result: result.id)]
 

@@ -21,11 +21,12 @@ SOURCES = (
     "templates/groups.html.j2",
     "templates/findings.html.j2",
     "templates/page.js",
+    "templates/table.js",
     "templates/report.js",
     "templates/two_runs.html.j2",
     "html.py",
 )
-HISTORY_SOURCES = ("history.html.j2", "history.js")
+HISTORY_SOURCES = ("history.html.j2", "table.js", "history.js")
 HISTORY_COLUMNS = {"state", "case", "growth", "since", "course"}
 HISTORY_STATES = {"failing", "regressed", "improved", "steady"}
 # Headings of the table are named by their columns.

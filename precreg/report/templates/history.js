@@ -1,6 +1,6 @@
 // The page of a history: a table of cases with their courses, and a panel for one case or one suite.
 
-const ROWS_A_PAGE = 100, PRINTED_CASES = 12;
+const PRINTED_CASES = 12;
 const data = JSON.parse(document.getElementById("data").textContent);
 const { glossary } = data;
 let language = document.documentElement.lang.slice(0, 2);
@@ -37,9 +37,6 @@ function size(one) {
 }
 
 // Links: #case?search=...&suite=...; a link without a case begins with #?.
-
-const encoded = (id) => encodeURIComponent(id).replaceAll("%2F", "/");
-const link = (id) => `#${encoded(id)}${parameters()}`;
 
 function parameters() {
   const found = new URLSearchParams();
@@ -78,44 +75,19 @@ function readLocation() {
   if (wanted !== language && Object.hasOwn(data.words, wanted)) translateWords(wanted);
 }
 
-// A step of the reader is a step of the back button; letters typed into the search are not.
-function write(isStep = true) {
-  const hash = state.open ? link(state.open.id) : `#${parameters()}`;
-  if (hash === (location.hash || "#")) return;
-  history[isStep ? "pushState" : "replaceState"](null, "", hash);
-}
-
 // The table
 
 function find() {
-  const { search, kinds, suite, environment, sort } = state;
+  const { search, kinds, suite, environment } = state;
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const label = data.environments.indexOf(environment);
   state.matching = cases.filter((one) => (!kinds.size || kinds.has(one.kind)) && (!suite || one.suite === suite)
     && (label < 0 || one.environments.includes(label)) && words.every((word) => one.text.includes(word)));
-  const column = COLUMNS.find((each) => each.name === sort.replace("-", ""));
-  if (column) {
-    const sign = sort.startsWith("-") ? -1 : 1;
-    const compare = (a, b) => (a < b ? -sign : a > b ? sign : 0);
-    state.matching.sort((a, b) => compare(column.key(a), column.key(b)) || a.order - b.order);
-  }
+  sortMatching();
 }
 
 function show() {
-  const { matching } = state;
-  const pages = Math.max(1, Math.ceil(matching.length / ROWS_A_PAGE));
-  state.page = Math.min(state.page, pages - 1);
-  const first = state.page * ROWS_A_PAGE;
-  const shown = matching.slice(first, first + ROWS_A_PAGE);
-  const empty = element("tr", {}, element("td", { class: "nothing", colspan: COLUMNS.length }, say("no_match")));
-  document.getElementById("rows").replaceChildren(...(shown.length ? shown.map(row) : [empty]));
-  document.getElementById("headings").replaceChildren(...COLUMNS.map(heading));
-  document.getElementById("shown").textContent = matching.length === cases.length
-    ? say("all_shown", { all: grouped(cases.length) }) : say("some_shown", { number: grouped(matching.length), all: grouped(cases.length) });
-  document.getElementById("page").textContent = say("page_of", { first: grouped(first + 1), last: grouped(first + shown.length), all: grouped(matching.length) });
-  document.getElementById("pager").hidden = pages === 1;
-  document.getElementById("previous-page").disabled = state.page === 0;
-  document.getElementById("next-page").disabled = state.page === pages - 1;
+  showTable();
   const field = document.getElementById("search");
   if (field !== document.activeElement || field.value.trim() !== state.search.trim()) field.value = state.search;
   for (const name of SELECTS) if (document.getElementById(name)) document.getElementById(name).value = state[name];
@@ -132,30 +104,9 @@ function showSuites() {
 
 const suiteLines = (suite) => (details.suites[suite] ?? []).map(([environment, at, values]) => ["", "", environment, at, values, [], [], []]);
 
-function heading(column) {
-  const isSorted = column.name === state.sort.replace("-", "");
-  const direction = isSorted && (state.sort.startsWith("-") ? "descending" : "ascending");
-  const button = element("button", { type: "button", onclick: () => sort(column) }, say(column.name));
-  const made = element("th", { scope: "col", class: column.class, "aria-sort": direction }, button);
-  made.classList.remove("id", "when");
-  return made;
-}
-
 function row(one) {
   const cells = COLUMNS.map((column) => element("td", { class: column.class }, column.cell(one)));
   return element("tr", { class: state.open?.one === one ? "open" : null, onclick: (event) => follow(event, one) }, cells);
-}
-
-function follow(event, one) {
-  if (event.target.closest("a") || window.getSelection().toString()) return;
-  location.hash = link(one.id);
-}
-
-function sort(column) {
-  const isSorted = column.name === state.sort.replace("-", "");
-  const descending = isSorted ? !state.sort.startsWith("-") : Boolean(column.descending);
-  change({ sort: `${descending ? "-" : ""}${column.name}` });
-  [...document.querySelectorAll("#headings button")][COLUMNS.indexOf(column)].focus();
 }
 
 // Show the first page of another choice of cases.
@@ -164,13 +115,6 @@ function change(changes, isStep = true) {
   find();
   show();
   write(isStep);
-}
-
-function turn(pages) {
-  state.page += pages;
-  show();
-  write();
-  document.getElementById("list").scrollIntoView({ block: "start" });
 }
 
 // Drawings. A line is [output, metric, environment, runs, values, runs of accepted values, these values, changes]. Runs
@@ -374,13 +318,6 @@ async function open(wanted) {
   if (state.open?.id === wanted.id) fill(panel, wanted, wanted.one ? casePanel(wanted.one, details.cases[wanted.one.order]) : suitePanel(wanted.id));
 }
 
-function fill(panel, wanted, children) {
-  panel.replaceChildren(bar(wanted), ...children);
-  watchBoxes(panel);
-  panel.scrollTop = 0;
-  panel.focus({ preventScroll: true });
-}
-
 function hide(before) {
   document.getElementById("detail").hidden = true;
   document.body.classList.remove("opened");
@@ -436,8 +373,6 @@ document.addEventListener("click", (event) => {
 });
 
 const SELECTS = ["suite", "environment", "axis"];
-const others = (chosen, kind) => new Set(chosen.has(kind) ? [...chosen].filter((each) => each !== kind) : [...chosen, kind]);
-document.getElementById("search").addEventListener("input", (event) => change({ search: event.target.value }, false));
 for (const name of SELECTS) {
   document.getElementById(name)?.addEventListener("change", (event) => {
     change({ [name]: event.target.value });
@@ -449,23 +384,10 @@ document.getElementById("language").addEventListener("change", (event) => {
   change({ page: state.page });
   if (state.open) open(state.open);
 });
-document.getElementById("tools").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("clear").addEventListener("click", () => change({ search: "", kinds: new Set(), suite: "", environment: "" }));
-document.getElementById("previous-page").addEventListener("click", () => turn(-1));
-document.getElementById("next-page").addEventListener("click", () => turn(1));
 for (const chip of document.querySelectorAll("[data-chip]")) {
   chip.addEventListener("click", () => change({ kinds: others(state.kinds, chip.dataset.chip) }));
 }
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") close();
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
-  if (event.key === "j") step(1);
-  if (event.key === "k") step(-1);
-  if (event.key === "/") {
-    event.preventDefault();
-    document.getElementById("search").focus();
-  }
-});
 
 // Paper has no panel, so it gets the drawings of the worst cases, and everything that is folded.
 let closed = [];

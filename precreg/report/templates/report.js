@@ -1,4 +1,3 @@
-const ROWS_A_PAGE = 100;
 const data = JSON.parse(document.getElementById("data").textContent);
 const { glossary } = data;
 let language = document.documentElement.lang.slice(0, 2);
@@ -40,9 +39,6 @@ const COLUMNS = [
 
 // Links: #case?search=...&status=...; a link without a case begins with #?.
 
-const encoded = (id) => encodeURIComponent(id).replaceAll("%2F", "/");
-const link = (id) => `#${encoded(id)}${parameters()}`;
-
 function parameters() {
   const found = new URLSearchParams();
   if (state.search) found.set("search", state.search);
@@ -78,45 +74,19 @@ function readLocation() {
   if (wanted !== language && Object.hasOwn(data.words, wanted)) translate(wanted);
 }
 
-// A step of the reader is a step of the back button; letters typed into the search are not.
-function write(isStep = true) {
-  const hash = state.open ? link(state.open.id) : `#${parameters()}`;
-  if (hash === (location.hash || "#")) return;
-  history[isStep ? "pushState" : "replaceState"](null, "", hash);
-}
-
 // The table
 
 function find() {
-  const { search, statuses, tier, group, sort } = state;
+  const { search, statuses, tier, group } = state;
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   state.words = words;
   state.matching = cases.filter((one) => (!statuses.size || statuses.has(one.status)) && (!tier || one.tier === tier)
     && (group === null || one.group === group) && words.every((word) => one.text.includes(word)));
-  const column = COLUMNS.find((each) => each.name === sort.replace("-", ""));
-  if (column) {
-    const { key } = column;
-    const sign = sort.startsWith("-") ? -1 : 1;
-    const compare = (a, b) => (a < b ? -sign : a > b ? sign : 0);
-    state.matching.sort((a, b) => compare(key(a), key(b)) || a.order - b.order);
-  }
+  sortMatching();
 }
 
 function show() {
-  const { matching } = state;
-  const pages = Math.max(1, Math.ceil(matching.length / ROWS_A_PAGE));
-  state.page = Math.min(state.page, pages - 1);
-  const first = state.page * ROWS_A_PAGE;
-  const shown = matching.slice(first, first + ROWS_A_PAGE);
-  const empty = element("tr", {}, element("td", { class: "nothing", colspan: COLUMNS.length }, say("no_match")));
-  document.getElementById("rows").replaceChildren(...(shown.length ? shown.map(row) : [empty]));
-  document.getElementById("headings").replaceChildren(...COLUMNS.map(heading));
-  document.getElementById("shown").textContent = matching.length === cases.length
-    ? say("all_shown", { all: grouped(cases.length) }) : say("some_shown", { number: grouped(matching.length), all: grouped(cases.length) });
-  document.getElementById("page").textContent = say("page_of", { first: grouped(first + 1), last: grouped(first + shown.length), all: grouped(matching.length) });
-  document.getElementById("pager").hidden = pages === 1;
-  document.getElementById("previous-page").disabled = state.page === 0;
-  document.getElementById("next-page").disabled = state.page === pages - 1;
+  showTable();
   showTools();
 }
 
@@ -149,30 +119,9 @@ function toggle(chip) {
   showFindings();
 }
 
-function heading(column) {
-  const isSorted = column.name === state.sort.replace("-", "");
-  const direction = isSorted && (state.sort.startsWith("-") ? "descending" : "ascending");
-  const button = element("button", { type: "button", onclick: () => sort(column) }, say(column.name));
-  const made = element("th", { scope: "col", class: column.class ?? null, "aria-sort": direction }, button);
-  made.classList.remove("id", "number");
-  return made;
-}
-
 function row(one) {
   const cells = COLUMNS.map((column) => element("td", { class: column.class ?? null }, column.cell ? column.cell(one) : one[column.name]));
   return element("tr", { class: one === state.open ? "open" : null, onclick: (event) => follow(event, one) }, cells);
-}
-
-function follow(event, one) {
-  if (event.target.closest("a") || window.getSelection().toString()) return;
-  location.hash = link(one.id);
-}
-
-function sort(column) {
-  const isSorted = column.name === state.sort.replace("-", "");
-  const descending = isSorted ? !state.sort.startsWith("-") : Boolean(column.descending);
-  change({ sort: `${descending ? "-" : ""}${column.name}` });
-  [...document.querySelectorAll("#headings button")][COLUMNS.indexOf(column)].focus();
 }
 
 // Show the first page of another choice of cases.
@@ -182,13 +131,6 @@ function change(changes, isStep = true) {
   showFindings();
   show();
   write(isStep);
-}
-
-function turn(pages) {
-  state.page += pages;
-  show();
-  write();
-  document.getElementById("list").scrollIntoView({ block: "start" });
 }
 
 // One case
@@ -206,13 +148,6 @@ async function open(one) {
     return;
   }
   if (state.open === one) fill(panel, one, panelOf(one, Object.hasOwn(details, one.id) ? details[one.id] : null));
-}
-
-function fill(panel, one, children) {
-  panel.replaceChildren(bar(one), ...children);
-  watchBoxes(panel);
-  panel.scrollTop = 0;
-  panel.focus({ preventScroll: true });
 }
 
 function hide(one) {
@@ -274,18 +209,13 @@ document.addEventListener("click", (event) => {
   else location.hash = anchor.getAttribute("href") + (isForeign && !name ? `&lang=${language}` : "");
 });
 
-const others = (chosen, status) => new Set(chosen.has(status) ? [...chosen].filter((each) => each !== status) : [...chosen, status]);
-document.getElementById("search").addEventListener("input", (event) => change({ search: event.target.value }, false));
 document.getElementById("tier").addEventListener("change", (event) => change({ tier: event.target.value }));
 document.getElementById("language").addEventListener("change", (event) => {
   translate(event.target.value);
   change({ page: state.page });
   if (state.open) open(state.open);
 });
-document.getElementById("tools").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("clear").addEventListener("click", () => change({ search: "", statuses: new Set(), tier: "", group: null }));
-document.getElementById("previous-page").addEventListener("click", () => turn(-1));
-document.getElementById("next-page").addEventListener("click", () => turn(1));
 for (const chip of document.querySelectorAll("[data-chip]")) {
   chip.addEventListener("click", () => change({ statuses: others(state.statuses, chip.dataset.chip) }));
 }
@@ -293,16 +223,6 @@ for (const chip of document.querySelectorAll("[data-standing]")) chip.addEventLi
 for (const cell of document.querySelectorAll(".cell")) {
   cell.addEventListener("click", () => change({ tier: cell.dataset.tier, statuses: new Set([cell.dataset.status]) }));
 }
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") close();
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
-  if (event.key === "j") step(1);
-  if (event.key === "k") step(-1);
-  if (event.key === "/") {
-    event.preventDefault();
-    document.getElementById("search").focus();
-  }
-});
 
 // Paper shows what a reader would open.
 let closed = [];
