@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.support.ui import WebDriverWait
 
 from precreg.history.drift.trends import SuiteTrend
@@ -59,10 +60,15 @@ def opened(open_page):
 
     def open_at(place="", width=1600):
         browser = open_page(render_history_html(made()), width, place)
-        WebDriverWait(browser, 20).until(lambda page: all_of(page, "#rows svg"))
+        wait_for(browser, lambda page: all_of(page, "#rows svg"))
         return browser
 
     return open_at
+
+
+def wait_for(browser, condition):
+    """Wait for a condition; the page may replace an element between its search and its reading."""
+    WebDriverWait(browser, 20, ignored_exceptions=[StaleElementReferenceException]).until(condition)
 
 
 def one_of(browser, selector):
@@ -82,9 +88,9 @@ def test_filters_and_the_open_case_outlast_a_reload(opened):
     assert ids(browser) == [WORST]
     one_of(browser, "#search").send_keys("step at run")
     one_of(browser, "#rows a").click()
-    WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+    wait_for(browser, lambda page: all_of(page, "#detail figure"))
     browser.refresh()
-    WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+    wait_for(browser, lambda page: all_of(page, "#detail figure"))
     assert one_of(browser, "#detail h2").text == WORST
     assert one_of(browser, "#search").get_attribute("value") == "step at run"
     assert one_of(browser, "#suite").get_attribute("value") == "unit/sum"
@@ -97,7 +103,7 @@ def test_filters_and_the_open_case_outlast_a_reload(opened):
 
 def test_a_case_is_drawn_with_its_environments_marks_and_verdicts(opened):
     browser = opened("unit/sum/worst%20%5B1%5D*")
-    WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+    wait_for(browser, lambda page: all_of(page, "#detail figure"))
     drawing = one_of(browser, "#detail figure svg")
     assert drawing.rect["height"] > 150
     assert [label.text for label in all_of(browser, "#detail .label")] == ["gpu", "cpu"]
@@ -119,20 +125,20 @@ def test_the_axis_shows_time_and_the_keys_step_through_cases(opened):
     browser = opened()
     one_of(browser, "body").send_keys("j")
     one_of(browser, "#rows a").click()
-    WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+    wait_for(browser, lambda page: all_of(page, "#detail figure"))
     by_run = one_of(browser, "#detail g.env-0 path:nth-child(2)").get_attribute("d")
     browser.execute_script("location.hash = '#unit/max/better?axis=time'")
-    WebDriverWait(browser, 20).until(lambda page: "unit/max/better" in one_of(page, "#detail h2").text)
+    wait_for(browser, lambda page: "unit/max/better" in one_of(page, "#detail h2").text)
     assert one_of(browser, "#axis").get_attribute("value") == "time"
     assert one_of(browser, "#detail g.env-0 path:nth-child(2)").get_attribute("d") != by_run
     one_of(browser, "body").send_keys("k")
-    WebDriverWait(browser, 20).until(lambda page: "unit/max/failing" in one_of(page, "#detail h2").text)
+    wait_for(browser, lambda page: "unit/max/failing" in one_of(page, "#detail h2").text)
 
 
 def test_a_suite_has_its_growth_and_leads_to_its_cases(opened):
     browser = opened()
     one_of(browser, ".suites tbody a").click()
-    WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+    wait_for(browser, lambda page: all_of(page, "#detail figure"))
     assert one_of(browser, "#detail h2").text == "unit/max"
     assert "1 of 2 cases failed" in one_of(browser, "#detail").text
     one_of(browser, "#detail .quiet").click()
@@ -156,7 +162,7 @@ def test_no_width_breaks_a_rule_of_accessibility(opened, width, place):
     browser = opened(place)
     with on_screen(browser, width, is_mobile=width == 400):
         if place:
-            WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+            wait_for(browser, lambda page: all_of(page, "#detail figure"))
         assert problems_of(browser) == []
         with in_the_dark(browser):
             assert problems_of(browser) == []
@@ -165,7 +171,7 @@ def test_no_width_breaks_a_rule_of_accessibility(opened, width, place):
 def test_a_phone_shows_readable_numbers(opened):
     browser = opened("unit/max")
     with on_phone(browser):
-        WebDriverWait(browser, 20).until(lambda page: all_of(page, "#detail figure"))
+        wait_for(browser, lambda page: all_of(page, "#detail figure"))
         size = browser.execute_script(
             "const text = document.querySelector('#detail figure text'); return text.getBoundingClientRect().height"
         )
