@@ -15,8 +15,8 @@ from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "suites"))
 
-from networks.resnet import STAGES, ResNet  # noqa: E402  (a module of suites/)
-from networks.seeded import initialized  # noqa: E402
+from networks.resnet import STAGES, ResNet
+from networks.seeded import initialized
 
 CLASSES, SIZE = 24, 32
 # Steps of 32 pictures, and the largest rate of AdamW.
