@@ -10,6 +10,9 @@ Stochastic rounding draws by seed and index (`exact_random_bits`). For output el
 - addition k draws by `seed` and index i * K + k; merges of runs, lanes or levels continue from k = K;
 - its product draws by `seed + 1` and the same index;
 - conversions draw by `seed + 2` (first operand), `+ 3` (second operand) and `+ 4` (result), and the element's index.
+  Part p of a split operand of N elements draws by N * p more.
+- run r of a unit with a total draws by `seed + RUN_SEED * (r + 1)` and the indices of a sum of its own length. Of R
+  runs, the addition of run r to the total draws by `seed` and index i * R + r.
 """
 
 from __future__ import annotations
@@ -18,10 +21,16 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import copysign, inf, isfinite, isinf, isnan, isqrt, nan
 
-from precreg.arithmetic.formats import Format, Rounding, overflow_results
+from msgspec.structs import replace
+
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, overflow_results
 from precreg.arithmetic.unit import Order, Unit
 
 MatrixRows = Sequence[Sequence[float]]
+
+# The distance of the seeds of runs. Faults count seeds from one operation to the next in steps of five (RUN_SEED leaves
+# room for 2**32 of them).
+RUN_SEED = 2**32
 
 # The bits of a square root beyond the precision of the format. Stochastic rounding compares 24 of them.
 _EXTRA_ROOT_BITS = 60
@@ -188,16 +197,77 @@ def exact_dot(x: Sequence[float], y: Sequence[float], unit: Unit, element: int =
 def exact_matmul(a: MatrixRows, b: MatrixRows, unit: Unit) -> list[list[float]]:
     """Return the product of two matrices, given as rows, with the unit's conversions of operands and result."""
     inner, columns = len(b), len(b[0])
-    left = _convert([number for row in a for number in row], unit, unit.seed + 2)
-    right = _convert([number for row in b for number in row], unit, unit.seed + 3)
+    left = exact_read([number for row in a for number in row], unit, unit.seed + 2)
+    right = exact_read([number for row in b for number in row], unit, unit.seed + 3)
 
     def number(i: int, j: int) -> float:
         element = i * columns + j
-        return exact_output(
-            exact_dot(left[i * inner : (i + 1) * inner], right[j::columns], unit, element), unit, element
-        )
+        terms = [
+            (first[i * inner : (i + 1) * inner], second[j::columns]) for first, second in _pairs(left, right, unit)
+        ]
+        x, y = (_in_order_of_addition(side, unit, inner) for side in zip(*terms, strict=True))
+        return exact_output(exact_promoted_dot(x, y, unit, element), unit, element)
 
     return [[number(i, j) for j in range(columns)] for i in range(len(a))]
+
+
+def exact_promoted_dot(
+    x: Sequence[float], y: Sequence[float], unit: Unit, element: int = 0, scales: Sequence[Fraction] | None = None
+) -> float:
+    """Return the sum of products in the format of the unit's total, or of its accumulator without one.
+
+    `scales` has the factor of each run; the default is 1.
+    """
+    if unit.promotion is None:
+        return exact_dot(x, y, unit, element)
+    length, format = unit.promotion.length, unit.promotion.format
+    starts = range(0, len(x), length)
+    total = 0.0
+    for run, start in enumerate(starts):
+        of_run = replace(unit, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
+        partial = exact_dot(x[start : start + length], y[start : start + length], of_run, element)
+        draw = exact_random_bits(unit.seed, element * len(starts) + run)
+        factor = 1.0 if scales is None else float(scales[run])
+        total = exact_fma(partial, factor, total, format, unit.promotion.rounding, draw)
+    return total
+
+
+def exact_split(x: float, format: Format, parts: int, rounding: Rounding, draws: Sequence[int]) -> list[float]:
+    """Return the parts of a number: x, rounded to float32, in `format`; then the rest of it in `format`; and so on."""
+    rest, found = exact_round(x, FORMATS["float32"]), []
+    for part in range(parts):
+        found.append(exact_round(rest, format, rounding, draws[part]))
+        rest = exact_subtract(rest, found[-1], FORMATS["float32"])
+    return found
+
+
+def exact_read(numbers: Sequence[float], unit: Unit, seed: int) -> list[list[float]]:
+    """Return the parts of numbers as the unit reads them: a list for each part, and one list without a split."""
+    if unit.split is None:
+        return [_convert(numbers, unit, seed)]
+    parts, count = unit.split.parts, len(numbers)
+    split = [
+        exact_split(
+            number,
+            unit.input,
+            parts,
+            unit.conversion,
+            [exact_random_bits(seed, part * count + index) for part in range(parts)],
+        )
+        for index, number in enumerate(numbers)
+    ]
+    return [[found[part] for found in split] for part in range(parts)]
+
+
+def _pairs(left: list[list[float]], right: list[list[float]], unit: Unit) -> list[tuple[list[float], list[float]]]:
+    products = ((0, 0),) if unit.split is None else unit.split.products
+    return [(left[i], right[j]) for i, j in products]
+
+
+def _in_order_of_addition(parts: Sequence[Sequence[float]], unit: Unit, count: int) -> list[float]:
+    """Return the factors of all products in one list: run after run of terms, and in each run product after product."""
+    run = max(1, count if unit.split is None else unit.split.run or count)
+    return [factor for start in range(0, count, run) for part in parts for factor in part[start : start + run]]
 
 
 def exact_output(total: float, unit: Unit, element: int = 0) -> float:
