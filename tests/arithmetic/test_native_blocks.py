@@ -1,7 +1,5 @@
-"""The core's roundings to blocks: the bits of rational arithmetic on every instruction set, and refused arguments."""
+"""The core's roundings to blocks: the bits of rational arithmetic and refused arguments."""
 
-import subprocess
-import sys
 from fractions import Fraction
 from math import frexp
 
@@ -10,26 +8,14 @@ import pytest
 
 from precreg.arithmetic import _core
 from precreg.arithmetic.exact import exact_round
-from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named
+from precreg.arithmetic.formats import FORMATS, Rounding
 from precreg.arithmetic.rounding_numpy import round_bits
-from tests.e2e.command import ROOT, environ
+from tests.arithmetic.computed import BLOCK_ELEMENTS, BLOCK_ROUNDINGS
 
 native = pytest.importorskip("precreg.arithmetic.native", reason="no C++ compiler was there to build the core")
 
-# The elements of the OCP formats: MXINT8 has steps of 2**-6 below 127/64.
-ELEMENTS = (
-    format_named("e4m3fn_sat"),
-    format_named("e5m2_sat"),
-    FORMATS["float8_e5m2"],
-    FORMATS["float6_e2m3fn"],
-    FORMATS["float6_e3m2fn"],
-    FORMATS["float4_e2m1fn"],
-    FORMATS["float8_e4m3fnuz"],
-    Format("int8", 7, 0, 127 / 64, overflow=127 / 64),
-)
-ROUNDINGS = (Rounding.NEAREST_EVEN, Rounding.NEAREST_AWAY, Rounding.TOWARD_ZERO)
 E8M0 = (-127, 127)
-MXFP8 = native.block_plan(ELEMENTS[0], Rounding.NEAREST_EVEN, "floor", E8M0, 32)
+MXFP8 = native.block_plan(BLOCK_ELEMENTS[0], Rounding.NEAREST_EVEN, "floor", E8M0, 32)
 
 
 def exponent_of(block, element, rule):
@@ -83,11 +69,11 @@ def bits(array):
 
 
 @pytest.mark.parametrize("rule", native.SCALE_RULES)
-@pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
+@pytest.mark.parametrize("element", BLOCK_ELEMENTS, ids=lambda element: element.name)
 def test_blocks_are_those_on_rationals(element, rule):
     generator = np.random.default_rng(1)
     x = rows(generator, 8, 37)
-    for rounding in ROUNDINGS:
+    for rounding in BLOCK_ROUNDINGS:
         for length in (1, 5, 16, 32, 40):
             found, left = native.round_blocks_native(x, native.block_plan(element, rounding, rule, E8M0, length))
             expected = np.array([exact_blocks(row, element, rounding, rule, length) for row in x.tolist()])
@@ -95,7 +81,7 @@ def test_blocks_are_those_on_rationals(element, rule):
             assert left == 0
 
 
-@pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
+@pytest.mark.parametrize("element", BLOCK_ELEMENTS, ids=lambda element: element.name)
 def test_every_pattern_of_16_bits_beside_every_scale(element):
     """bfloat16 has the exponents of float32: each of its numbers is alone in a block, and beside a larger one."""
     patterns = np.arange(2**16, dtype=np.uint32)
@@ -147,7 +133,7 @@ def test_in_place_and_shapes():
 
 
 def test_what_the_core_leaves_to_numpy():
-    e4m3 = ELEMENTS[0]
+    e4m3 = BLOCK_ELEMENTS[0]
     assert native.block_plan(e4m3, Rounding.UP, "floor", E8M0, 32) is None, "a number below all others would go up"
     assert native.block_plan(e4m3, Rounding.STOCHASTIC, "floor", E8M0, 32) is None
     assert native.block_plan(e4m3, Rounding.NEAREST_EVEN, "ratio", E8M0, 32) is None
@@ -172,32 +158,3 @@ def test_what_the_core_leaves_to_numpy():
 def test_wrong_arguments_are_refused(arguments):
     with pytest.raises(ValueError, match="expected"):
         _core.round_blocks(*arguments)
-
-
-def test_every_instruction_set_gives_the_same_bits():
-    code = (
-        "import numpy as np, hashlib; from tests.arithmetic.test_native_blocks import *\n"
-        "x = np.concatenate([rows(np.random.default_rng(s), 9, 101) for s in range(20)])\n"
-        "x = np.concatenate([x.ravel(), hard_operands.hard(np.float32, 5003, np.random.default_rng(4))])\n"
-        "x = x[np.isfinite(x)][:16384].reshape(64, 256)\n"
-        "for element in ELEMENTS:\n"
-        "  for rounding in ROUNDINGS:\n"
-        "    for rule in native.SCALE_RULES:\n"
-        "      for length in (7, 16, 32, 128):\n"
-        "        plan = native.block_plan(element, rounding, rule, E8M0, length)\n"
-        "        found, left = native.round_blocks_native(x, plan)\n"
-        "        print(element.name, rounding, rule, length, left, hashlib.sha1(found.tobytes()).hexdigest())\n"
-    )
-    shown = {}
-    for name in ("generic", "avx2", native.ARITHMETIC_INSTRUCTION_SET):
-        ran = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env=environ(PRECREG_ISA=name),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        shown[name] = ran.stdout
-    assert len(shown["generic"].splitlines()) == len(ELEMENTS) * 24
-    assert len(set(shown.values())) == 1
