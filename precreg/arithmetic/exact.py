@@ -212,11 +212,11 @@ def exact_matmul(a: MatrixRows, b: MatrixRows, unit: Unit) -> list[list[float]]:
 
 
 def exact_promoted_dot(
-    x: Sequence[float], y: Sequence[float], unit: Unit, element: int = 0, scales: Sequence[Fraction] | None = None
+    x: Sequence[float], y: Sequence[float], unit: Unit, element: int = 0, factors: Sequence[float] | None = None
 ) -> float:
     """Return the sum of products in the format of the unit's total, or of its accumulator without one.
 
-    `scales` has the factor of each run; the default is 1.
+    `factors` has the product of the scales of each run; the default is 1.
     """
     if unit.promotion is None:
         return exact_dot(x, y, unit, element)
@@ -224,10 +224,10 @@ def exact_promoted_dot(
     starts = range(0, len(x), length)
     total = 0.0
     for run, start in enumerate(starts):
-        of_run = replace(unit, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
+        of_run = replace(unit, blocks=None, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
         partial = exact_dot(x[start : start + length], y[start : start + length], of_run, element)
         draw = exact_random_bits(unit.seed, element * len(starts) + run)
-        factor = 1.0 if scales is None else float(scales[run])
+        factor = 1.0 if factors is None else factors[run]
         total = exact_fma(partial, factor, total, format, unit.promotion.rounding, draw)
     return total
 

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from precreg.arithmetic.block_scaling import block_factors, scale_blocks
 from precreg.arithmetic.exact import RUN_SEED
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.operations import add, carrier_dtype, fma, multiply, operand_slice, tiles, widen_operand
@@ -77,10 +78,10 @@ def total(x: ArrayLike, unit: Unit, axis: int = -1) -> Array:
     products alone.
     """
     _check_width(unit)
-    if unit.split is not None or unit.promotion is not None:
+    if unit.split or unit.promotion or unit.blocks:
         raise UserError(
             "bad-value",
-            "expected a unit of sums but got one with a split or a promotion, which only products have",
+            "expected a unit of sums but got one with a split, a promotion or blocks, which only products have",
             hint="add with a unit of its own: Unit(format, accumulator, format)",
         )
     terms = np.moveaxis(_read_operand(np.asarray(x), unit, _FIRST_OPERAND), axis, -1)
@@ -92,6 +93,8 @@ def total(x: ArrayLike, unit: Unit, axis: int = -1) -> Array:
 def _multiply(a: Array, b: Array, unit: Unit) -> Array:
     """Return the product of (..., m, K) and (..., K, n) operands, before its conversion to `unit.output`."""
     _check_width(unit)
+    if unit.blocks is not None:
+        return _multiply_blocks(a, b, unit)
     if unit.split is None:
         rows, columns = _read_operand(a, unit, _FIRST_OPERAND), _read_operand(b, unit, _SECOND_OPERAND)
     else:
@@ -104,8 +107,26 @@ def _multiply(a: Array, b: Array, unit: Unit) -> Array:
     return _sum_products(rows, columns, unit) if unit.promotion is None else _promote(rows, columns, unit)
 
 
-def _promote(a: Array, b: Array, unit: Unit) -> Array:
-    """Return the product as `_sum_products` does, with a total to which the sum of each run of terms goes."""
+def _multiply_blocks(a: Array, b: Array, unit: Unit) -> Array:
+    """Return the product of operands in blocks; the blocks of `b` are along its columns."""
+    operand, promotion = unit.blocks, unit.promotion
+    assert operand is not None
+    assert promotion is not None
+    rows = scale_blocks(widen_operand(a), operand, unit.conversion, unit.seed + _FIRST_OPERAND)
+    transposed = np.swapaxes(widen_operand(b), -1, -2)
+    columns = scale_blocks(transposed, operand, unit.conversion, unit.seed + _SECOND_OPERAND)
+    total = _promote(rows.elements, np.swapaxes(columns.elements, -1, -2), unit, (rows.scales, columns.scales))
+    if not operand.has_tensor_scale:
+        return total
+    of_tensors = multiply(np.float32(rows.tensor), np.float32(columns.tensor), FORMATS["float32"])
+    return multiply(total, of_tensors, promotion.format, promotion.rounding, seed=unit.seed + 1)
+
+
+def _promote(a: Array, b: Array, unit: Unit, scales: tuple[Array, Array] | None = None) -> Array:
+    """Return the product as `_sum_products` does, with a total to which the sum of each run of terms goes.
+
+    `scales` has the scales (..., m, runs) and (..., n, runs) by which each sum is multiplied first.
+    """
     assert unit.promotion is not None
     length, format, rounding = unit.promotion.length, unit.promotion.format, unit.promotion.rounding
     starts = range(0, a.shape[-1], length)
@@ -113,8 +134,11 @@ def _promote(a: Array, b: Array, unit: Unit) -> Array:
     total = np.zeros(shape, carrier_dtype(format))
     firsts = _Draws.for_outputs(shape, len(starts), rounding).firsts
     for run, start in enumerate(starts):
-        of_run = replace(unit, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
+        of_run = replace(unit, blocks=None, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
         partial = _sum_products(a[..., start : start + length], b[..., start : start + length, :], of_run)
+        if scales is not None:
+            # float64 has the product of a sum and a factor, each of 24 bits at most; see Unit.
+            partial = partial * block_factors(scales[0][..., run], scales[1][..., run], format)
         draws = 0 if firsts is None else firsts + np.uint64(run)
         total = add(total, partial, format, rounding, seed=unit.seed, start=draws)
     return total

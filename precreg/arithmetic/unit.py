@@ -8,7 +8,8 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from precreg.arithmetic.formats import Format, Rounding, rounding_named
+from precreg.arithmetic.block_operand import BlockOperand
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, rounding_named
 from precreg.errors import UserError, nearest
 
 
@@ -93,12 +94,35 @@ class Unit(Struct, frozen=True):
     split: Split | None = None
     # Products alone: the total of the sums of runs. `order` and `width` then apply within a run.
     promotion: Promotion | None = None
+    # Products alone: both operands are read in blocks with scales, in place of `input`. Needs a promotion of the length
+    # of a block, and neither a split nor formats wider than float32.
+    blocks: BlockOperand | None = None
 
     def __post_init__(self) -> None:
         # The struct is frozen, so that it can be a key of caches; only this hook may replace names by enum members.
         force_setattr(self, "order", order_named(self.order))
         force_setattr(self, "rounding", rounding_named(self.rounding))
         force_setattr(self, "conversion", rounding_named(self.conversion))
+        if self.blocks is not None:
+            self._check_blocks(self.blocks)
+
+    def _check_blocks(self, blocks: BlockOperand) -> None:
+        if self.promotion is None or self.promotion.length != blocks.length or self.split is not None:
+            came = "none" if self.promotion is None else f"length={self.promotion.length}"
+            came = "a split" if self.split is not None else came
+            raise UserError(
+                "bad-value",
+                f"expected a promotion of length={blocks.length}, as the blocks of {blocks.name} have, but got {came}",
+                hint=f"write Promotion({blocks.length}, FORMATS['float32'])",
+            )
+        # The product of a sum and two scales must be a float64.
+        widest = max(self.accumulator.precision, self.promotion.format.precision)
+        if widest > FORMATS["float32"].precision:
+            raise UserError(
+                "bad-value",
+                f"expected accumulators of at most 24 bits for operands in blocks but got {widest} bits",
+                hint="write a narrower format: accumulator: float32",
+            )
 
 
 def product_counts(parts: int) -> list[int]:

@@ -1,0 +1,97 @@
+"""Which unit does an entry of `matmul` or `reductions` in a device's table describe?"""
+
+from __future__ import annotations
+
+from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed
+from precreg.arithmetic.formats import FORMATS
+from precreg.arithmetic.unit import Order, Promotion, Split, Unit, order_named, product_counts, split_products
+from precreg.errors import UserError
+from precreg.storage import format_value
+
+# The `product` of a unit that fuses multiplication and addition.
+EXACT_KEYWORD = "exact"
+
+# The orders whose `width` has a meaning.
+WITH_WIDTH = (Order.BLOCKS, Order.LANES)
+
+
+# The keys of each section that are required, and those of the sub-mappings of products.
+_NEEDED = {"matmul": ("product", "accumulator"), "reductions": ("accumulator",)}
+_SPLIT_KEYS = ("parts", "products", "first", "run")
+_PROMOTION_KEYS = ("length", "accumulator", "rounding")
+
+# More parts than these add nothing to a float32 of 24 bits, even in parts of 4 bits.
+_MOST_PARTS = 6
+
+
+def parse_unit(table: DeviceTable, section: str, dtype: str) -> Unit:
+    """Return the unit of an entry. Only products have a split and a promotion.
+
+    Raises UserError: bad-device, unknown-key, missing-key, bad-value, unknown-format, unknown-rounding.
+    """
+    here = (section, dtype)
+    needed = _NEEDED[section]
+    of_products = ("split", "promotion") if section == "matmul" else ()
+    known = (*needed, "input", "output", "rounding", "conversion", "order", "width", "seed", *of_products)
+    table.keys(known, needed, *here)
+    given = table.at(*here)
+    order, width = _parse_order(table, *here)
+    return Unit(
+        input=table.format(*here, "input") if "input" in given else FORMATS[dtype],
+        accumulator=table.format(*here, "accumulator"),
+        output=holding_format(table, dtype, *here, "output") if "output" in given else FORMATS[dtype],
+        product=None if given.get("product", EXACT_KEYWORD) == EXACT_KEYWORD else table.format(*here, "product"),
+        rounding=table.rounding(*here, "rounding"),
+        conversion=table.rounding(*here, "conversion"),
+        order=order,
+        width=width,
+        seed=parse_seed(table, *here),
+        split=_parse_split(table, dtype, *here, "split") if "split" in given else None,
+        promotion=_parse_promotion(table, *here, "promotion") if "promotion" in given else None,
+    )
+
+
+def _parse_split(table: DeviceTable, dtype: str, *here: str) -> Split:
+    """Return the split that {parts: 3, products: 6, first: smallest, run: 16} describes; only float32 has parts."""
+    if dtype != "float32":
+        raise table.bad(f"expected split only for float32, the operands that have parts, but got {dtype}", *here)
+    table.keys(_SPLIT_KEYS, ("parts", "products"), *here)
+    given = table.at(*here)
+    parts, products = table.count(*here, "parts"), table.count(*here, "products")
+    if not 2 <= parts <= _MOST_PARTS:
+        raise table.bad(f"expected 2 to {_MOST_PARTS} parts but got parts={parts}", *here, "parts")
+    counts = product_counts(parts)
+    if products not in counts:
+        shown = ", ".join(map(str, counts))
+        # A count between these would drop one of two products of a size.
+        raise table.bad(f"expected one of {shown} products of {parts} parts but got {products}", *here, "products")
+    first = table.text(*here, "first") if "first" in given else "smallest"
+    if first not in ("smallest", "largest"):
+        raise table.bad(f"expected smallest or largest but got first={first}", *here, "first")
+    run = table.count(*here, "run") if "run" in given else None
+    return Split(parts, split_products(parts, products, smallest_first=first == "smallest"), run)
+
+
+def _parse_promotion(table: DeviceTable, *here: str) -> Promotion:
+    """Return the total that {length: 128, accumulator: float32, rounding: nearest_even} describes."""
+    table.keys(_PROMOTION_KEYS, ("length", "accumulator"), *here)
+    return Promotion(
+        table.count(*here, "length"), table.format(*here, "accumulator"), table.rounding(*here, "rounding")
+    )
+
+
+def _parse_order(table: DeviceTable, *here: str) -> tuple[Order, int]:
+    """Return the order and its width. Blocks and lanes need a width, and the other orders refuse one."""
+    given = table.at(*here)
+    name = table.text(*here, "order") if "order" in given else Order.SEQUENTIAL
+    try:
+        order = order_named(name)
+    except UserError as error:
+        raise table.bad(error.message, *here, "order") from None
+    if (order in WITH_WIDTH) != ("width" in given):
+        expected = "a width beside" if order in WITH_WIDTH else "no width beside"
+        came = f"width={format_value(given['width'])}" if "width" in given else "none"
+        raise table.bad(
+            f"expected {expected} order={order} but got {came}", *here, *(("width",) if "width" in given else ())
+        )
+    return order, table.count(*here, "width") if "width" in given else 1
