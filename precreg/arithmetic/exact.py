@@ -11,8 +11,8 @@ Stochastic rounding draws by seed and index (`exact_random_bits`). For output el
 - its product draws by `seed + 1` and the same index;
 - conversions draw by `seed + 2` (first operand), `+ 3` (second operand) and `+ 4` (result), and the element's index.
   Part p of a split operand of N elements draws by N * p more.
-- run r of a unit with a total draws by `seed + RUN_SEED * (r + 1)` and the indices of a sum of its own length. Of R
-  runs, the addition of run r to the total draws by `seed` and index i * R + r.
+- run r of a unit with a total draws by `run_seed(seed, r)` and the indices of a sum of its own length. Of R runs, the
+  addition of run r to the total draws by `seed` and index i * R + r.
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ from precreg.arithmetic.formats import FORMATS, Format, Rounding, overflow_resul
 from precreg.arithmetic.unit import Order, Unit
 
 MatrixRows = Sequence[Sequence[float]]
-
-# The distance of the seeds of runs. Faults count seeds from one operation to the next in steps of five (RUN_SEED leaves
-# room for 2**32 of them).
-RUN_SEED = 2**32
 
 # The bits of a square root beyond the precision of the format. Stochastic rounding compares 24 of them.
 _EXTRA_ROOT_BITS = 60
@@ -90,6 +86,13 @@ def exact_random_bits(seed: int, index: int) -> int:
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
     return (mixed ^ mixed >> 31) >> 40
+
+
+def run_seed(seed: int, run: int) -> int:
+    """Return the seed of a run of terms. Runs within runs get seeds of their own, too."""
+    # The multiplier of a generator of 64 bits (Steele and Vigna, Computationally easy, spectrally good multipliers for
+    # congruential pseudorandom number generators, 2022); without it, run 1 of run 0 would draw as run 0 of run 1.
+    return (seed * 0xD1342543DE82EF95 + run + 1) % 2**64
 
 
 def _binade(value: Fraction) -> int:
@@ -224,8 +227,8 @@ def exact_promoted_dot(
     starts = range(0, len(x), length)
     total = 0.0
     for run, start in enumerate(starts):
-        of_run = replace(unit, blocks=None, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
-        partial = exact_dot(x[start : start + length], y[start : start + length], of_run, element)
+        of_run = replace(unit, blocks=None, promotion=unit.promotion.inner, seed=run_seed(unit.seed, run))
+        partial = exact_promoted_dot(x[start : start + length], y[start : start + length], of_run, element)
         draw = exact_random_bits(unit.seed, element * len(starts) + run)
         factor = 1.0 if factors is None else factors[run]
         total = exact_fma(partial, factor, total, format, unit.promotion.rounding, draw)

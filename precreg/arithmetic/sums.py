@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.arithmetic.block_scaling import block_factors, scale_blocks
-from precreg.arithmetic.exact import RUN_SEED
+from precreg.arithmetic.exact import run_seed
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.operations import add, carrier_dtype, fma, multiply, operand_slice, tiles, widen_operand
 from precreg.arithmetic.rounding import native_backend, round_to
@@ -134,8 +134,9 @@ def _promote(a: Array, b: Array, unit: Unit, scales: tuple[Array, Array] | None 
     total = np.zeros(shape, carrier_dtype(format))
     firsts = _Draws.for_outputs(shape, len(starts), rounding).firsts
     for run, start in enumerate(starts):
-        of_run = replace(unit, blocks=None, promotion=None, seed=unit.seed + RUN_SEED * (run + 1))
-        partial = _sum_products(a[..., start : start + length], b[..., start : start + length, :], of_run)
+        of_run = replace(unit, blocks=None, promotion=unit.promotion.inner, seed=run_seed(unit.seed, run))
+        left, right = a[..., start : start + length], b[..., start : start + length, :]
+        partial = _sum_products(left, right, of_run) if of_run.promotion is None else _promote(left, right, of_run)
         if scales is not None:
             # float64 has the product of a sum and a factor, each of 24 bits at most; see Unit.
             partial = partial * block_factors(scales[0][..., run], scales[1][..., run], format)

@@ -62,6 +62,8 @@ class Promotion(Struct, frozen=True):
     length: int
     format: Format
     rounding: Rounding = Rounding.NEAREST_EVEN
+    # The sum of a run may have a total of its own, of shorter runs: an instruction within a block.
+    inner: Promotion | None = None
 
     def __post_init__(self) -> None:
         # As in Unit: only this hook may replace a name by an enum member.
@@ -92,7 +94,7 @@ class Unit(Struct, frozen=True):
     seed: int = 0
     # Products alone: the unit reads float32 operands, and multiplies parts of them.
     split: Split | None = None
-    # Products alone: the total of the sums of runs. `order` and `width` then apply within a run.
+    # Products alone: the total of the sums of runs. `order` and `width` then apply within the shortest run.
     promotion: Promotion | None = None
     # Products alone: both operands are read in blocks with scales, in place of `input`. Needs a promotion of the length
     # of a block, and neither a split nor formats wider than float32.
@@ -116,7 +118,9 @@ class Unit(Struct, frozen=True):
                 hint=f"write Promotion({blocks.length}, FORMATS['float32'])",
             )
         # The product of a sum and two scales must be a float64.
-        widest = max(self.accumulator.precision, self.promotion.format.precision)
+        inner = self.promotion.inner
+        formats = [self.accumulator, self.promotion.format, *([] if inner is None else [inner.format])]
+        widest = max(format.precision for format in formats)
         if widest > FORMATS["float32"].precision:
             raise UserError(
                 "bad-value",

@@ -42,7 +42,9 @@ def some_unit(generator):
     split = Split(parts, products, one([None, 1, 4, 8])) if generator.random() < 0.7 else None
     promotion = None
     if split is None or generator.integers(2):
-        promotion = Promotion(int(generator.integers(1, 9)), one(ACCUMULATORS), one(list(Rounding)))
+        inner = Promotion(int(generator.integers(1, 5)), one(ACCUMULATORS), one(list(Rounding)))
+        length, format = int(generator.integers(1, 9)), one(ACCUMULATORS)
+        promotion = Promotion(length, format, one(list(Rounding)), one([None, inner]))
     rounding, conversion, order = one(list(Rounding)), one(list(Rounding)), one(list(Order))
     width, seed = int(generator.integers(1, 6)), int(generator.integers(2**60))
     formats = one(INPUTS), one(ACCUMULATORS), SINGLE, one([None, SINGLE, BRAIN])

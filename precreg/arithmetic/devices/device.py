@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct, field
 
 from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed, with_location
-from precreg.arithmetic.devices.unit_table import parse_unit
+from precreg.arithmetic.devices.unit_table import parse_operand_unit, parse_unit
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format
 from precreg.arithmetic.unit import Unit
 from precreg.errors import UserError, nearest
@@ -34,7 +34,19 @@ FUNCTION_METHODS: dict[str, tuple[Method, ...]] = {
 MAX_APPROXIMATION_SIZE: dict[Method, int] = {"polynomial": 64, "newton": 64, "table": 2**20}
 
 # The keys of a table.
-SECTIONS = ("about", "like", "formats", "elementwise", "matmul", "reductions", "functions", "casts", "hops", "wide")
+SECTIONS = (
+    "about",
+    "like",
+    "formats",
+    "elementwise",
+    "matmul",
+    "operands",
+    "reductions",
+    "functions",
+    "casts",
+    "hops",
+    "wide",
+)
 
 _T = TypeVar("_T")
 
@@ -86,6 +98,8 @@ class Device(Struct, frozen=True):
     elementwise: dict[str, Elementwise] = field(default_factory=dict)
     # Units differ in `product`: None fuses multiplication and addition, a format means separate pipelines.
     matmul: dict[str, Unit] = field(default_factory=dict)
+    # The units for operands in a format of their own, by its name: kernels choose one with `multiply_as`.
+    operands: dict[str, Unit] = field(default_factory=dict)
     reductions: dict[str, Unit] = field(default_factory=dict)
     functions: dict[str, Approximation] = field(default_factory=dict)
     casts: dict[str, Cast] = field(default_factory=dict)
@@ -97,6 +111,17 @@ class Device(Struct, frozen=True):
     def multiplier(self, dtype: str) -> Unit | None:
         """Return the unit that multiplies matrices of a dtype, or None if numpy does."""
         return self.matmul.get(dtype) or self._sequential_unit(dtype)
+
+    def operand_unit(self, format: str) -> Unit:
+        """Return the unit for operands in a format. Raises UserError (unsupported-format) if the device lacks it."""
+        unit = self.operands.get(format)
+        if unit is None:
+            known = [*self.operands]
+            has = f"one of {', '.join(known)}" if known else "a device with operands: in its table"
+            message = f"expected {has} but got format={format} on device={self.name}{nearest(format, known)}"
+            example = f'multiply_as(a, b, "{known[0]}")' if known else "device: gpu-blackwell"
+            raise UserError("unsupported-format", message, hint=f"write a format that the device has: {example}")
+        return unit
 
     def adder(self, dtype: str) -> Unit | None:
         """Return the unit that adds along axes in a dtype, or None if numpy does."""
@@ -128,6 +153,7 @@ def parse_device(source: Source, name: str, base: Device) -> Device:
         table.text("about").strip(),
         base.elementwise | _parse_section(table, "elementwise", _parse_elementwise),
         base.matmul | _parse_section(table, "matmul", parse_unit),
+        base.operands | _parse_operands(table),
         base.reductions | _parse_section(table, "reductions", parse_unit),
         base.functions | _parse_functions(table),
         base.casts | _parse_section(table, "casts", _parse_cast),
@@ -170,6 +196,13 @@ def _parse_section(
             message = f"expected the name of a floating-point dtype but got {section}={dtype}{nearest(dtype, FORMATS)}"
             raise table.source.error("unknown-dtype", message, section, dtype)
     return {dtype: parse_entry(table, section, dtype) for dtype in entries}
+
+
+def _parse_operands(table: DeviceTable) -> dict[str, Unit]:
+    """Return the units for operands in a format of their own, by the name of the format."""
+    entries = table.source.data.get("operands", {})
+    expect_mapping(table.source, entries, "operands")
+    return {name: parse_operand_unit(table, name) for name in entries}
 
 
 def _parse_elementwise(table: DeviceTable, section: str, dtype: str) -> Elementwise:

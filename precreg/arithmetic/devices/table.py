@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, rounding_named
@@ -66,12 +66,15 @@ class DeviceTable(NamedTuple):
             raise self.bad(f"expected a whole number of 1 or more but got {path[-1]}={format_value(value)}", *path)
         return value
 
-    def format(self, *path: str | int) -> Format:
-        """Return the format named at a path: a format of the table, or of precreg."""
+    def format(self, *path: str | int, others: Iterable[str] = ()) -> Format:
+        """Return the format named at a path: a format of the table, or of precreg.
+
+        `others` are names that the caller knows already, for the suggestion in the error.
+        """
         name = self.text(*path)
         if name in self.formats:
             return self.formats[name]
-        return with_location(self.source, path, lambda: format_named(name, self.formats))
+        return with_location(self.source, path, lambda: format_named(name, (*self.formats, *others)))
 
     def rounding(self, *path: str | int) -> Rounding:
         """Return the rounding at a path, or to nearest even without the key."""

@@ -1,9 +1,12 @@
-"""Which unit does an entry of `matmul` or `reductions` in a device's table describe?"""
+"""Which unit does an entry of `matmul`, `reductions` or `operands` in a device's table describe?"""
 
 from __future__ import annotations
 
-from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed
-from precreg.arithmetic.formats import FORMATS
+from msgspec.structs import replace
+
+from precreg.arithmetic.block_operand import BLOCK_OPERANDS, BlockOperand
+from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed, with_location
+from precreg.arithmetic.formats import FORMATS, Format, format_named
 from precreg.arithmetic.unit import Order, Promotion, Split, Unit, order_named, product_counts, split_products
 from precreg.errors import UserError
 from precreg.storage import format_value
@@ -16,9 +19,10 @@ WITH_WIDTH = (Order.BLOCKS, Order.LANES)
 
 
 # The keys of each section that are required, and those of the sub-mappings of products.
-_NEEDED = {"matmul": ("product", "accumulator"), "reductions": ("accumulator",)}
+_PRODUCTS = ("product", "accumulator")
+_NEEDED = {"matmul": _PRODUCTS, "operands": _PRODUCTS, "reductions": ("accumulator",)}
 _SPLIT_KEYS = ("parts", "products", "first", "run")
-_PROMOTION_KEYS = ("length", "accumulator", "rounding")
+_PROMOTION_KEYS = ("length", "accumulator", "rounding", "inner")
 
 # More parts than these add nothing to a float32 of 24 bits, even in parts of 4 bits.
 _MOST_PARTS = 6
@@ -29,15 +33,32 @@ def parse_unit(table: DeviceTable, section: str, dtype: str) -> Unit:
 
     Raises UserError: bad-device, unknown-key, missing-key, bad-value, unknown-format, unknown-rounding.
     """
-    here = (section, dtype)
+    return _parse_unit(table, dtype, section, dtype)
+
+
+def parse_operand_unit(table: DeviceTable, name: str) -> Unit:
+    """Return the unit that multiplies operands in a format of their own. Its results are float32 without an `output`.
+
+    The name of the entry is its `input`, if it is the name of a format. Raises UserError as `parse_unit` does.
+    """
+    return _parse_unit(table, "float32", "operands", name)
+
+
+def _parse_unit(table: DeviceTable, dtype: str, section: str, name: str) -> Unit:
+    here = (section, name)
     needed = _NEEDED[section]
-    of_products = ("split", "promotion") if section == "matmul" else ()
+    of_products = () if section == "reductions" else ("split", "promotion")
     known = (*needed, "input", "output", "rounding", "conversion", "order", "width", "seed", *of_products)
     table.keys(known, needed, *here)
     given = table.at(*here)
     order, width = _parse_order(table, *here)
-    return Unit(
-        input=table.format(*here, "input") if "input" in given else FORMATS[dtype],
+    input, blocks = _parse_input(table, dtype, section, name)
+    promotion = _parse_promotion(table, *here, "promotion") if "promotion" in given else None
+    if blocks is not None and promotion is None:
+        # The total of a unit without one of its own is in its accumulator.
+        promotion = Promotion(blocks.length, table.format(*here, "accumulator"), table.rounding(*here, "rounding"))
+    unit = Unit(
+        input=input,
         accumulator=table.format(*here, "accumulator"),
         output=holding_format(table, dtype, *here, "output") if "output" in given else FORMATS[dtype],
         product=None if given.get("product", EXACT_KEYWORD) == EXACT_KEYWORD else table.format(*here, "product"),
@@ -47,8 +68,30 @@ def parse_unit(table: DeviceTable, section: str, dtype: str) -> Unit:
         width=width,
         seed=parse_seed(table, *here),
         split=_parse_split(table, dtype, *here, "split") if "split" in given else None,
-        promotion=_parse_promotion(table, *here, "promotion") if "promotion" in given else None,
+        promotion=promotion,
     )
+    return with_location(table.source, here, lambda: replace(unit, blocks=blocks))
+
+
+def _parse_input(table: DeviceTable, dtype: str, section: str, name: str) -> tuple[Format, BlockOperand | None]:
+    """Return the format of operands, and how they are in blocks, if `input` names a format of blocks."""
+    here = (section, name, "input")
+    if "input" in table.at(section, name):
+        given = table.text(*here)
+        found = BLOCK_OPERANDS.get(given)
+        if found is None:
+            return table.format(*here, others=BLOCK_OPERANDS), None
+    elif section == "operands":
+        found = BLOCK_OPERANDS.get(name)
+        if found is None:
+            return with_location(
+                table.source, here[:-1], lambda: format_named(name, (*table.formats, *BLOCK_OPERANDS))
+            ), None
+    else:
+        return FORMATS[dtype], None
+    if section == "reductions":
+        raise table.bad(f"expected a format whose numbers have no blocks but got input={found.name}", *here)
+    return found.element, found
 
 
 def _parse_split(table: DeviceTable, dtype: str, *here: str) -> Split:
@@ -73,11 +116,18 @@ def _parse_split(table: DeviceTable, dtype: str, *here: str) -> Split:
 
 
 def _parse_promotion(table: DeviceTable, *here: str) -> Promotion:
-    """Return the total that {length: 128, accumulator: float32, rounding: nearest_even} describes."""
-    table.keys(_PROMOTION_KEYS, ("length", "accumulator"), *here)
-    return Promotion(
-        table.count(*here, "length"), table.format(*here, "accumulator"), table.rounding(*here, "rounding")
-    )
+    """Return the total that {length: 128, accumulator: float32, rounding: nearest_even, inner: {...}} describes.
+
+    Its `inner` has the same keys without `inner`, and a shorter length.
+    """
+    keys = _PROMOTION_KEYS if here[-1] == "promotion" else _PROMOTION_KEYS[:-1]
+    table.keys(keys, ("length", "accumulator"), *here)
+    length = table.count(*here, "length")
+    inner = _parse_promotion(table, *here, "inner") if "inner" in table.at(*here) else None
+    if inner is not None and inner.length >= length:
+        message = f"expected an inner length below {length} but got length={inner.length}"
+        raise table.bad(message, *here, "inner", "length")
+    return Promotion(length, table.format(*here, "accumulator"), table.rounding(*here, "rounding"), inner)
 
 
 def _parse_order(table: DeviceTable, *here: str) -> tuple[Order, int]:
