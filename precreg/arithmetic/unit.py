@@ -115,7 +115,7 @@ class Unit(Struct, frozen=True):
             raise UserError(
                 "bad-value",
                 f"expected a promotion of length={blocks.length}, as the blocks of {blocks.name} have, but got {came}",
-                hint=f"write Promotion({blocks.length}, FORMATS['float32'])",
+                hint=f"write promotion: {{length: {blocks.length}, accumulator: float32}}, and no split",
             )
         # The product of a sum and two scales must be a float64.
         inner = self.promotion.inner

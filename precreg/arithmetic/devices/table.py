@@ -71,7 +71,10 @@ class DeviceTable(NamedTuple):
 
         `others` are names that the caller knows already, for the suggestion in the error.
         """
-        name = self.text(*path)
+        return self.format_called(self.text(*path), *path, others=others)
+
+    def format_called(self, name: str, *path: str | int, others: Iterable[str] = ()) -> Format:
+        """Return the format with a name; an error names the place of `path`."""
         if name in self.formats:
             return self.formats[name]
         return with_location(self.source, path, lambda: format_named(name, (*self.formats, *others)))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from precreg.arithmetic.block_operand import BLOCK_OPERANDS, BlockOperand
 from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed, with_location
-from precreg.arithmetic.formats import FORMATS, Format, format_named
+from precreg.arithmetic.formats import FORMATS, Format
 from precreg.arithmetic.unit import Order, Promotion, Split, Unit, order_named, product_counts, split_products
 from precreg.errors import UserError
 from precreg.storage import format_value
@@ -84,9 +84,7 @@ def _parse_input(table: DeviceTable, dtype: str, section: str, name: str) -> tup
     elif section == "operands":
         found = BLOCK_OPERANDS.get(name)
         if found is None:
-            return with_location(
-                table.source, here[:-1], lambda: format_named(name, (*table.formats, *BLOCK_OPERANDS))
-            ), None
+            return table.format_called(name, section, name, others=BLOCK_OPERANDS), None
     else:
         return FORMATS[dtype], None
     if section == "reductions":
