@@ -35,7 +35,7 @@ _EXTRA_ROOT_BITS = 60
 def exact_ulp(value: Fraction, format: Format) -> Fraction:
     """Return the spacing of `format` in the binade of |value|, as `precreg.arithmetic.rounding.ulp` does."""
     binade = min(max(_binade(value), format.min_exponent), format.max_exponent) if value else format.min_exponent
-    return Fraction(2) ** (binade - format.precision + 1)
+    return Fraction(2) ** (binade - format.precision_at(binade) + 1)
 
 
 def exact_round(
@@ -52,7 +52,8 @@ def exact_round(
             return copysign(format.overflow, value)
     exact = Fraction(value)
     # Below the normal numbers the spacing stays at the smallest subnormal.
-    quantum = Fraction(2) ** ((max(_binade(exact), format.min_exponent) if exact else 0) - format.precision + 1)
+    binade = max(_binade(exact), format.min_exponent) if exact else 0
+    quantum = Fraction(2) ** (binade - format.precision_at(binade) + 1)
     magnitude = round_to_integer(exact / quantum, rounding, draw) * quantum
     # A Fraction has no -0, so the sign of a float zero comes from the float.
     sign = -1.0 if exact < 0 else copysign(1.0, 0.0 if isinstance(value, Fraction) else value)

@@ -164,6 +164,8 @@ def _core_format(dtype: np.dtype[Any], format: Format) -> CoreFormat | None:
     subtracts 2**(min_exponent - precision + digits of the carrier), which must be finite.
     """
     carrier = _CARRIERS.get(dtype)
+    if format.taper:
+        return None
     if carrier is None or not 2 <= format.precision <= carrier.precision or format.min_exponent < carrier.min_exponent:
         return None
     if format.min_exponent - format.precision + carrier.precision > carrier.max_exponent:
