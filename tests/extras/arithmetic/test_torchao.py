@@ -1,0 +1,79 @@
+"""Formats of blocks beside torchao and torch, which convert on the CPU in code of their own."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from msgspec.structs import replace
+from torchao.prototype.mx_formats.config import ScaleCalculationMode
+from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
+from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
+
+from precreg.arithmetic import round_to
+from precreg.arithmetic.block_operand import BLOCK_OPERANDS, ScaleRule
+from precreg.arithmetic.block_scaling import round_blocks, scale_blocks
+from precreg.arithmetic.formats import Rounding, format_named
+
+ELEMENTS = {
+    "mxfp8_e4m3": torch.float8_e4m3fn,
+    "mxfp8_e5m2": torch.float8_e5m2,
+    "mxfp4": torch.float4_e2m1fn_x2,
+}
+MODES = {ScaleRule.FLOOR: ScaleCalculationMode.FLOOR, ScaleRule.COVERING: ScaleCalculationMode.RCEIL}
+# Magnitudes from 2**-84 on, whose blocks have scales above the least one.
+BLOCKS = st.tuples(
+    arrays.arrays(np.float32, (4, 64), elements=st.floats(width=16, allow_nan=False, allow_infinity=False)),
+    st.integers(-60, 60),
+)
+
+
+@pytest.mark.parametrize("rule", MODES)
+@pytest.mark.parametrize("name", ELEMENTS)
+@given(BLOCKS)
+def test_ocp_formats_have_the_values_of_torchao(name, rule, drawn):
+    values = np.ldexp(*drawn)
+    # Elements far below their block's largest are zeros, whose sign torchao drops in some kernels.
+    scales, codes = to_mx(torch.from_numpy(values), ELEMENTS[name], 32, MODES[rule])
+    theirs = to_dtype(codes, scales, ELEMENTS[name], 32, torch.float32).numpy()
+    ours = round_blocks(values, replace(BLOCK_OPERANDS[name], rule=rule))
+    is_zero = ~values.reshape(4, 2, 32).any(-1).repeat(32, -1).reshape(4, 64)
+    np.testing.assert_array_equal(np.where(is_zero, 0, ours), np.where(is_zero, 0, theirs))
+
+
+@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp8_e5m2"])
+def test_at_the_least_scale_torchao_gives_half(name):
+    """It divides by 2**-126, the smallest normal float32, and multiplies by the stored 2**-127."""
+    values = np.full((1, 32), 2.0**-127, np.float32)
+    scales, codes = to_mx(torch.from_numpy(values), ELEMENTS[name], 32)
+    theirs = to_dtype(codes, scales, ELEMENTS[name], 32, torch.float32).numpy()
+    ours = round_blocks(values, BLOCK_OPERANDS[name])
+    np.testing.assert_array_equal(ours, values)
+    np.testing.assert_array_equal(theirs, values / 2)
+
+
+@given(st.integers(0, 2**32))
+def test_nvfp4_has_the_codes_and_scales_of_torchao(seed):
+    random = np.random.default_rng(seed)
+    values = (random.standard_normal((8, 64)) * np.exp2(random.integers(-5, 6, (8, 4))).repeat(16, 1)).astype(
+        np.float32
+    )
+    tensor = per_tensor_amax_to_scale(torch.from_numpy(values).abs().max())
+    theirs = NVFP4Tensor.to_nvfp4(torch.from_numpy(values), per_tensor_scale=tensor)
+    ours = scale_blocks(values, BLOCK_OPERANDS["nvfp4"], Rounding.NEAREST_EVEN)
+    assert ours.tensor == float(tensor)
+    np.testing.assert_array_equal(ours.scales, theirs.scale.float().numpy().reshape(ours.scales.shape))
+    # Divided by their scales, which float32 rounds once, the values are the elements.
+    factors = (theirs.scale.float() * tensor).numpy().reshape(8, 4).repeat(16, 1)
+    elements = np.rint(2 * theirs.dequantize(torch.float32).numpy() / factors) / 2
+    np.testing.assert_array_equal(ours.elements, elements)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_fp8_with_a_scale_for_the_tensor_is_torch_s_cast_of_the_quotient(name):
+    values = torch.randn(100, 100, generator=torch.Generator().manual_seed(1))
+    format = format_named(f"{name}_sat")
+    scale = values.abs().max() / format.largest
+    theirs = (values / scale).to(getattr(torch, name)).float().numpy()
+    np.testing.assert_array_equal(round_to((values / scale).numpy(), format), theirs)
