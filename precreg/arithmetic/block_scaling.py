@@ -76,8 +76,15 @@ def round_blocks(
             is_lost = ~np.isfinite(_largest_of_blocks(values, operand.length))
             rounded[np.repeat(is_lost, operand.length, axis=-1)[..., : values.shape[-1]]] = np.nan
         return rounded
+    return round_in_blocks_by_numpy(values, operand, rounding, seed)
+
+
+def round_in_blocks_by_numpy(
+    values: Array, operand: BlockOperand, rounding: Rounding = Rounding.NEAREST_EVEN, seed: int = 0
+) -> Array:
+    """Round as `round_blocks` does, with scales and elements as arrays of their own."""
     with np.errstate(over="ignore"):
-        blocks = scale_blocks(values, operand, rounding, seed)
+        blocks = scale_blocks(np.asarray(values, np.float32), operand, rounding, seed)
         return blocks.values(operand.length).astype(np.float32)
 
 
