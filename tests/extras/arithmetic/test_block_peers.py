@@ -1,4 +1,4 @@
-"""Formats of blocks beside torchao and torch, which convert on the CPU in code of their own."""
+"""Formats of blocks beside torchao, torch and pychop, which convert on the CPU in code of their own."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from pychop import mx_quantize
 from torchao.prototype.mx_formats.config import ScaleCalculationMode
 from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
 from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
@@ -76,3 +77,23 @@ def test_fp8_with_a_scale_for_the_tensor_is_torch_s_cast_of_the_quotient(name):
     scale = values.abs().max() / format.largest
     theirs = (values / scale).to(getattr(torch, name)).float().numpy()
     np.testing.assert_array_equal(round_to((values / scale).numpy(), format), theirs)
+
+
+@pytest.mark.parametrize("name", [name for name in BLOCK_OPERANDS if name.startswith("mx")])
+@given(st.integers(0, 2**32), st.integers(-60, 60))
+def test_ocp_formats_have_the_values_of_pychop(name, seed, shift):
+    values = blocks(seed, shift)
+    values[0, :32] = 0
+    theirs = np.asarray(mx_quantize(values.ravel(), {"mxfp4": "mxfp4_e2m1"}.get(name, name), block_size=32))
+    theirs = theirs.reshape(values.shape)
+    ours = scale_blocks(values, BLOCK_OPERANDS[name], Rounding.NEAREST_EVEN)
+    if name == "mxint8":
+        # pychop keeps the code -128, whose magnitude no positive code has; the specification leaves it open.
+        theirs = np.maximum(theirs, -127 / 64 * ours.scales.repeat(32, -1))
+    np.testing.assert_array_equal(ours.values(32).astype(np.float32), theirs)
+
+
+def test_mxint8_of_pychop_has_the_code_minus_128():
+    values = np.full((1, 32), -1.999, np.float32)
+    np.testing.assert_array_equal(round_blocks(values, BLOCK_OPERANDS["mxint8"]), np.full((1, 32), -127 / 64))
+    np.testing.assert_array_equal(mx_quantize(values.ravel(), "mxint8", block_size=32), np.full(32, -2.0))
