@@ -6,6 +6,7 @@ and cast or round the scaled elements.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,6 @@ from precreg.arithmetic import (
     block_operand_named,
     numpy_dtype,
     round_blocks,
-    round_in_blocks_by_numpy,
 )
 from precreg.arithmetic import rounding as forms
 
@@ -58,7 +58,16 @@ def native_into(values: Array, name: str) -> Call | None:
 
 def by_numpy_form(values: Array, name: str) -> Call:
     """Our form in numpy."""
-    return lambda: round_in_blocks_by_numpy(values, block_operand_named(name))
+
+    def call() -> Array:
+        before = os.environ.get("PRECREG_FORM", "")
+        os.environ["PRECREG_FORM"] = "numpy"
+        try:
+            return round_blocks(values, block_operand_named(name))
+        finally:
+            os.environ["PRECREG_FORM"] = before
+
+    return call
 
 
 def _powers(values: Array, name: str) -> tuple[Array, Array]:

@@ -6,7 +6,6 @@ from .bits import parse_number as parse_number
 from .block_operand import LEAST_SCALE as LEAST_SCALE
 from .block_operand import block_operand_named as block_operand_named
 from .block_scaling import round_blocks as round_blocks
-from .block_scaling import round_in_blocks_by_numpy as round_in_blocks_by_numpy
 from .casts import OPERATORS as OPERATORS
 from .casts import ConversionChain as ConversionChain
 from .casts import Expression as Expression

@@ -27,10 +27,16 @@ class ScaledBlocks(NamedTuple):
     tensor: float
 
     def values(self, length: int) -> Array:
-        """Return the numbers that the blocks stand for, in float64, which has each of them exactly."""
-        factors = np.repeat(self.scales, length, axis=-1)[..., : self.elements.shape[-1]]
-        values: Array = self.elements * factors * self.tensor
+        """Return the float32 numbers that the blocks stand for: each element times its factor, rounded once."""
+        factors = np.repeat(_factors(self.scales, self.tensor), length, axis=-1)[..., : self.elements.shape[-1]]
+        values: Array = self.elements * factors
         return values
+
+
+def _factors(scales: Array, tensor: float) -> Array:
+    """Return the scales of blocks times that of the tensor, each rounded once to float32."""
+    factors: Array = (scales * tensor).astype(np.float32)
+    return factors
 
 
 def scale_blocks(values: Array, operand: BlockOperand, rounding: Rounding, seed: int = 0) -> ScaledBlocks:
@@ -40,19 +46,39 @@ def scale_blocks(values: Array, operand: BlockOperand, rounding: Rounding, seed:
     """
     with np.errstate(all="ignore"):
         values = np.ascontiguousarray(values, np.float32)
-        largest = _largest_of_blocks(values, operand.length)
-        tensor = _tensor_scale(largest, operand)
-        scales = np.where(np.isfinite(largest), _scales(largest, operand, tensor), np.nan)
-        # A scale of zero has no quotients: its elements are zeros.
-        usable = np.where((scales > 0) & np.isfinite(scales), scales * tensor, np.inf)
-        divisors = np.repeat(usable, operand.length, axis=-1)[..., : values.shape[-1]]
-        finite = np.where(np.isfinite(values), values, np.float32(0))
-        if operand.rule is ScaleRule.RATIO:
-            elements = divide(finite, divisors.astype(np.float32), operand.element, rounding, seed=seed)
-        else:
-            # Powers of two: float64 has every quotient.
-            elements = round_to(finite / divisors, operand.element, rounding, seed=seed)
-        return ScaledBlocks(elements.astype(np.float32), scales, tensor)
+        scales, tensor = _choose_scales(values, operand)
+        divisors, ones = _divisors(scales, tensor), np.ones(scales.shape, np.float32)
+        elements = _round_quotients(values, divisors, ones, operand, rounding)
+        if elements is None:
+            finite = np.where(np.isfinite(values), values, np.float32(0))
+            by = np.repeat(divisors, operand.length, axis=-1)[..., : values.shape[-1]]
+            elements = divide(finite, by, operand.element, rounding, seed=seed).astype(np.float32)
+        return ScaledBlocks(elements, scales, tensor)
+
+
+def _choose_scales(values: Array, operand: BlockOperand) -> tuple[Array, float]:
+    largest = _largest_of_blocks(values, operand.length)
+    tensor = _tensor_scale(largest, operand)
+    return np.where(np.isfinite(largest), _scales(largest, operand, tensor), np.nan), tensor
+
+
+def _divisors(scales: Array, tensor: float) -> Array:
+    """Return the divisors of blocks. Without a usable scale they are infinite, so that all elements are zeros."""
+    factors = _factors(scales, tensor)
+    return np.where((factors > 0) & np.isfinite(factors), factors, np.float32(np.inf))
+
+
+def _round_quotients(
+    values: Array, divisors: Array, factors: Array, operand: BlockOperand, rounding: Rounding
+) -> Array | None:
+    """Round quotients by the compiled core; return None if it is not in use or lacks them."""
+    native = native_backend()
+    if native is None or not values.ndim:
+        return None
+    rounded: Array | None = native.round_quotients_native(
+        values, divisors, factors, operand.element, rounding, operand.length
+    )
+    return rounded
 
 
 def round_blocks(
@@ -76,16 +102,15 @@ def round_blocks(
             is_lost = ~np.isfinite(_largest_of_blocks(values, operand.length))
             rounded[np.repeat(is_lost, operand.length, axis=-1)[..., : values.shape[-1]]] = np.nan
         return rounded
-    return round_in_blocks_by_numpy(values, operand, rounding, seed)
-
-
-def round_in_blocks_by_numpy(
-    values: Array, operand: BlockOperand, rounding: Rounding = Rounding.NEAREST_EVEN, seed: int = 0
-) -> Array:
-    """Round as `round_blocks` does, with scales and elements as arrays of their own."""
+    if native is not None and values.ndim and operand.rule is ScaleRule.RATIO:
+        with np.errstate(all="ignore"):
+            scales, tensor = _choose_scales(values, operand)
+            divisors, factors = _divisors(scales, tensor), _factors(scales, tensor)
+            quotients = _round_quotients(values, divisors, factors, operand, rounding)
+        if quotients is not None:
+            return quotients
     with np.errstate(over="ignore"):
-        blocks = scale_blocks(np.asarray(values, np.float32), operand, rounding, seed)
-        return blocks.values(operand.length).astype(np.float32)
+        return scale_blocks(values, operand, rounding, seed).values(operand.length)
 
 
 def _largest_of_blocks(values: Array, length: int) -> Array:
@@ -93,7 +118,12 @@ def _largest_of_blocks(values: Array, length: int) -> Array:
     count = values.shape[-1]
     if not count:
         return np.zeros((*values.shape[:-1], 0), np.float32)
-    largest: Array = np.maximum.reduceat(np.abs(values), np.arange(0, count, length), axis=-1)
+    native = native_backend()
+    largest: Array
+    if native is not None and values.ndim:
+        largest = native.block_maxima_native(values, length)
+        return largest
+    largest = np.maximum.reduceat(np.abs(values), np.arange(0, count, length), axis=-1)
     return largest
 
 

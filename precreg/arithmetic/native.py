@@ -83,6 +83,11 @@ _STRUCTS = structs_of(
         "ScaleRule": SCALE_RULES,
         "BlockPlan": BlockPlan._fields,
         "round_blocks": ("values", "results", "columns", "plan"),
+        "block_maxima": ("values", "results", "columns", "length"),
+        "round_quotients": (
+            *("values", "divisors", "factors", "results", "columns", "length"),
+            *("format", "rounding"),
+        ),
     },
 )
 
@@ -207,6 +212,39 @@ def round_blocks_native(values: Array, plan: bytes) -> tuple[Array, int]:
     results = _aligned(values.shape)
     left = _core.round_blocks(values, results, values.shape[-1], plan) if values.size else 0
     return results, left
+
+
+def block_maxima_native(values: Array, length: int) -> Array:
+    """Return the largest magnitude of each block of rows of float32 values: NaN or an infinity, if it has one."""
+    columns = values.shape[-1]
+    results = np.empty((*values.shape[:-1], -(-columns // length)), np.float32)
+    if values.size:
+        _core.block_maxima(np.ascontiguousarray(values), results, columns, length)
+    return results
+
+
+# The least divisor of a block: below it remainders of quotients may underflow.
+_LEAST_DIVISOR = 2.0**-60
+
+
+def round_quotients_native(
+    values: Array, divisors: Array, factors: Array, element: Format, rounding: Rounding, length: int
+) -> Array | None:
+    """Return values / divisor rounded to `element`, times factor: one of each for every block of rows of float32.
+
+    Each quotient is rounded once. NaN and infinities count as zeros. Returns None for what the core lacks: other
+    roundings, formats of more than 20 bits, and divisors below 2**-60.
+    """
+    packed = _packed(np.dtype(np.float32), element)
+    wide = element.precision > 20 or element.min_exponent - element.precision < -23 or element.largest > 1e30
+    if packed is None or wide or rounding not in _ROUNDINGS_OF_BLOCKS:
+        return None
+    if not values.size or np.min(divisors) < _LEAST_DIVISOR:
+        return None
+    results = _aligned(values.shape)
+    given, down, up = (np.ascontiguousarray(side, np.float32) for side in (values, divisors, factors))
+    _core.round_quotients(given, down, up, results, values.shape[-1], length, packed, _NUMBERS[rounding])
+    return results
 
 
 def _aligned(shape: tuple[int, ...]) -> Array:

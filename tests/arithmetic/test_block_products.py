@@ -87,7 +87,7 @@ def test_rounded_values_are_those_on_rationals(name, rounding):
         elements, scales = exact_blocks(row, operand, rounding, tensor, 9, index * 150)
         factors = np.repeat(scales, operand.length)[:150]
         with np.errstate(over="ignore"):
-            expected = (np.array(elements) * factors * tensor).astype(np.float32)
+            expected = np.array(elements, np.float32) * (factors * tensor).astype(np.float32)
         assert_same(found[index].astype(np.float64), expected.astype(np.float64))
 
 

@@ -2,7 +2,7 @@
 //
 // A block is read twice: once for its largest magnitude, and again, now from the first cache, for its elements. So memory
 // is read once and written once.
-#include "rounding.hpp"
+#include "steps.hpp"
 
 #include <algorithm>
 
@@ -38,6 +38,19 @@ INLINE int32_t largest_lane(Ints lanes) {
 #endif
 }
 
+// Return the bits of the largest magnitude of a block. NaN and infinities have the largest bits.
+INLINE int32_t largest_of(const float* from, int64_t count) {
+    Ints most = {};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const Ints bits = load<Ints>(from + i) & ~Carrier<float>::SIGN;
+        most = bits > most ? bits : most;
+    }
+    int32_t rest = 0;
+    for (; i < count; i++) rest = std::max(rest, bits_of(from[i]) & ~Carrier<float>::SIGN);
+    return std::max(rest, largest_lane(most));
+}
+
 // Round magnitudes to nearest even, in the thread's rounding, for a format that saturates and has subnormals.
 struct Nearest {
     const Ints smallest_normal, step;
@@ -69,19 +82,6 @@ template <class Rounded> struct PowerScaled {
     const Bit<float> zero_sign;
     const bool stream_results;
 
-    // Return the bits of the largest magnitude of a block. NaN and infinities have the largest bits.
-    INLINE int32_t largest(const float* from, int64_t count) const {
-        Ints most = {};
-        int64_t i = 0;
-        for (; i + LANES <= count; i += LANES) {
-            const Ints bits = load<Ints>(from + i) & ~Carrier<float>::SIGN;
-            most = bits > most ? bits : most;
-        }
-        int32_t rest = 0;
-        for (; i < count; i++) rest = std::max(rest, bits_of(from[i]) & ~Carrier<float>::SIGN);
-        return std::max(rest, largest_lane(most));
-    }
-
     INLINE int exponent_of(int32_t largest_bits) const {
         // Subnormal numbers get exponent -127 here, and the limit of scales is not below it.
         const int binade = (largest_bits >> 23) - 127;
@@ -102,7 +102,7 @@ template <class Rounded> struct PowerScaled {
 
     // Round a block; return false for one with NaN or infinities, which stays as it is.
     INLINE bool block(const float* from, float* to, int64_t count) const {
-        const int32_t bits = largest(from, count);
+        const int32_t bits = largest_of(from, count);
         if (bits >= Carrier<float>::INFINITE) return false;
         const int exponent = exponent_of(bits);
         const Floats down = all(power_of_two(-exponent)), up = all(power_of_two(exponent));
@@ -138,6 +138,56 @@ template <class Rounded> int64_t pass(const BlockJob& job) {
     return PowerScaled<Rounded>{job, Rounded(target), target.zero_sign, aligned && large && job.results != job.values}.pass();
 }
 
+// Rounds quotients of values by the divisor of their block, and multiplies them by the factor of their block. No remainder
+// that matters underflows, because Python leaves out divisors below 2**-60.
+template <class Rounded> struct Quotients {
+    const QuotientJob& job;
+    const Rounded rounded_magnitude;
+    const Bit<float> zero_sign;
+    const Floats bound; // beyond the largest number, where all roundings saturate, and within the range of shifters
+
+    INLINE Ints at(const void* from, Floats divisor, Floats factor) const {
+        const Ints bits = load<Ints>(from);
+        Ints magnitude = bits & ~Carrier<float>::SIGN;
+        const Ints finite = (Ints)(magnitude < Carrier<float>::INFINITE);
+        magnitude &= finite;
+        const Floats nearest = (Floats)magnitude / divisor;
+        const Floats lost = fused<float>(-nearest, divisor, (Floats)magnitude);
+        // To odd (Boldo and Melquiond, 2008), so that rounding again to far fewer bits is as rounding once.
+        const Ints inexact = (Ints)(lost < 0) | (Ints)(lost > 0), even = ((Ints)nearest & 1) - 1;
+        Floats odd = (Floats)((Ints)nearest + (inexact & even & (1 | (Ints)(lost < 0))));
+        odd = odd < bound ? odd : bound;
+        const Ints result = rounded_magnitude((Ints)odd);
+        const Ints sign = bits & finite & Carrier<float>::SIGN & ((Ints)(result != 0) | zero_sign);
+        return (Ints)((Floats)(result | sign) * factor);
+    }
+
+    void block(const float* from, float* to, int64_t count, float divisor, float factor) const {
+        const Floats down = all(divisor), up = all(factor);
+        int64_t i = 0;
+        for (; i + LANES <= count; i += LANES) store(to + i, at(from + i, down, up));
+        if (i == count) return;
+        float some[LANES] = {};
+        memcpy(some, from + i, (size_t)(count - i) * sizeof(float));
+        store(some, at(some, down, up));
+        memcpy(to + i, some, (size_t)(count - i) * sizeof(float));
+    }
+
+    void pass() const {
+        int64_t number = 0;
+        for (int64_t row = 0; row < job.rows; row++)
+            for (int64_t place = 0; place < job.columns; place += job.length, number++) {
+                const int64_t at = row * job.columns + place;
+                block(job.values + at, job.results + at, std::min(job.length, job.columns - place), job.divisors[number], job.factors[number]);
+            }
+    }
+};
+
+template <class Rounded> void quotients(const QuotientJob& job) {
+    const Target<float> target(job.format);
+    Quotients<Rounded>{job, Rounded(target), target.zero_sign, all((float)job.format.largest * 2)}.pass();
+}
+
 } // namespace
 
 namespace PRECREG_SET {
@@ -149,6 +199,25 @@ int64_t round_blocks(const BlockJob& job) {
         return pass<General<Rounding::nearest_even>>(job);
     case Rounding::nearest_away: return pass<General<Rounding::nearest_away>>(job);
     default: return pass<General<Rounding::toward_zero>>(job);
+    }
+}
+
+void block_maxima(const MaximaJob& job) {
+    int64_t number = 0;
+    for (int64_t row = 0; row < job.rows; row++)
+        for (int64_t place = 0; place < job.columns; place += job.length) {
+            const int32_t bits = largest_of(job.values + row * job.columns + place, std::min(job.length, job.columns - place));
+            memcpy(job.results + number++, &bits, sizeof bits);
+        }
+}
+
+void round_quotients(const QuotientJob& job) {
+    switch (job.rounding) {
+    case Rounding::nearest_even:
+        if (job.format.subnormals && job.format.overflow == job.format.largest) return quotients<Nearest>(job);
+        return quotients<General<Rounding::nearest_even>>(job);
+    case Rounding::nearest_away: return quotients<General<Rounding::nearest_away>>(job);
+    default: return quotients<General<Rounding::toward_zero>>(job);
     }
 }
 

@@ -104,6 +104,22 @@ struct BlockJob {
     int64_t length;
 };
 
+// The largest magnitude of each block of rows: NaN or an infinity, if the block has one.
+struct MaximaJob {
+    const float* values;
+    float* results;
+    int64_t rows, columns, length;
+};
+
+// Rounds values / divisor to a format, and multiplies by a factor: one of each for every block of rows.
+struct QuotientJob {
+    const float *values, *divisors, *factors;
+    float* results;
+    int64_t rows, columns, length;
+    Format format;
+    Rounding rounding;
+};
+
 #define PRECREG_KERNELS(set)                                                             \
     namespace set {                                                                      \
     void round(const RoundingJob<float>&);                                               \
@@ -113,6 +129,8 @@ struct BlockJob {
     void compute(const ElementJob<float>&);                                              \
     void compute(const ElementJob<double>&);                                             \
     int64_t round_blocks(const BlockJob&);                                               \
+    void block_maxima(const MaximaJob&);                                                 \
+    void round_quotients(const QuotientJob&);                                            \
     }
 PRECREG_KERNELS(generic)
 PRECREG_KERNELS(avx2)
