@@ -116,7 +116,12 @@ class BitFields(NamedTuple):
 
 
 def field_widths(format: Format) -> tuple[int, int]:
-    """Return the number of bits of exponent and mantissa. The sign takes one more."""
+    """Return the number of bits of exponent and mantissa. The sign takes one more.
+
+    The fields of a tapered format have other widths in other binades; the sum is the same.
+    """
+    if format.taper:
+        return 4, format.precision - 1
     codes = format.max_exponent - format.min_exponent + 2 + (format.overflow == inf)
     return (codes - 1).bit_length(), format.precision - 1
 
@@ -148,7 +153,7 @@ def _tapered_fields(code: int) -> BitFields:
 
 def split_pattern(pattern: int, format: Format) -> BitFields:
     """Return the fields of a pattern. Raises UserError (bad-value) for a pattern with too many bits."""
-    exponent_bits, mantissa_bits = (4, 3) if format.taper else field_widths(format)
+    exponent_bits, mantissa_bits = field_widths(format)
     if pattern.bit_length() > 1 + exponent_bits + mantissa_bits:
         room = f"a pattern of {1 + exponent_bits + mantissa_bits} bits"
         raise UserError(
