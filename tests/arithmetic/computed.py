@@ -112,6 +112,11 @@ def results(native):
             )
             if array is not None:
                 yield f"{name} {format.name} {rounding} {array.dtype}", array
+    yield from blocks(native)
+
+
+def blocks(native):
+    """Yield a name and an array for each of many formats of blocks."""
     numbers = values(np.float32)
     numbers = numbers[np.isfinite(numbers)][: 2**16].reshape(64, -1)
     for element, rounding, rule in itertools.product(BLOCK_ELEMENTS, BLOCK_ROUNDINGS, native.SCALE_RULES):
