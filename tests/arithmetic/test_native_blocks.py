@@ -169,7 +169,8 @@ def quotients(x, divisors, factors, element, rounding, length):
         down, up = float(divisors[row, block]), factors[row, block]
         number = number if np.isfinite(number) else 0.0
         scaled = exact_divide(number, down, element, rounding)
-        found[row, column] = np.float32(scaled) * up
+        with np.errstate(invalid="ignore"):  # the factor may be NaN or zero
+            found[row, column] = np.float32(scaled) * up
     return found
 
 
