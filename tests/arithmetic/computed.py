@@ -112,10 +112,20 @@ def results(native):
             )
             if array is not None:
                 yield f"{name} {format.name} {rounding} {array.dtype}", array
+    yield from blocks(native)
+
+
+def blocks(native):
+    """Yield a name and an array for each of many formats of blocks."""
     numbers = values(np.float32)
     numbers = numbers[np.isfinite(numbers)][: 2**16].reshape(64, -1)
     for element, rounding, rule in itertools.product(BLOCK_ELEMENTS, BLOCK_ROUNDINGS, native.SCALE_RULES):
         for length in (7, 16, 32, 128):
+            largest = native.block_maxima_native(numbers, length)
+            divisors = np.maximum(largest / np.float32(element.largest), np.float32(2.0**-60))
+            name = f"{element.name} {rounding} quotients of {length}"
+            if rule == "floor":
+                yield name, native.round_quotients_native(numbers, divisors, divisors, element, rounding, length)
             plan = native.block_plan(element, rounding, rule, (-127, 127), length)
             yield f"{element.name} {rounding} {rule} {length}", native.round_blocks_native(numbers, plan)[0]
 

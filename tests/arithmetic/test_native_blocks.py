@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from precreg.arithmetic import _core
-from precreg.arithmetic.exact import exact_round
+from precreg.arithmetic.exact import exact_divide, exact_round
 from precreg.arithmetic.formats import FORMATS, Rounding
 from precreg.arithmetic.rounding_numpy import round_bits
 from tests.arithmetic.computed import BLOCK_ELEMENTS, BLOCK_ROUNDINGS
+from tests.arithmetic.hard_operands import assert_same
 
 native = pytest.importorskip("precreg.arithmetic.native", reason="no C++ compiler was there to build the core")
 
@@ -158,3 +159,84 @@ def test_what_the_core_leaves_to_numpy():
 def test_wrong_arguments_are_refused(arguments):
     with pytest.raises(ValueError, match="expected"):
         _core.round_blocks(*arguments)
+
+
+def quotients(x, divisors, factors, element, rounding, length):
+    """Return the quotients of blocks in rational arithmetic."""
+    found = np.empty_like(x)
+    for row, column in np.ndindex(*x.shape):
+        number, block = float(x[row, column]), column // length
+        down, up = float(divisors[row, block]), factors[row, block]
+        number = number if np.isfinite(number) else 0.0
+        scaled = exact_divide(number, down, element, rounding)
+        with np.errstate(invalid="ignore"):  # the factor may be NaN or zero
+            found[row, column] = np.float32(scaled) * up
+    return found
+
+
+@pytest.mark.parametrize("element", BLOCK_ELEMENTS, ids=lambda element: element.name)
+def test_quotients_are_those_on_rationals(element):
+    """Also beside ties: the divisor times a tie of the format, and the float32 numbers next to it."""
+    generator = np.random.default_rng(5)
+    divisors = (generator.random((12, 5)) * 2.0 ** generator.integers(-59, 20, (12, 5))).astype(np.float32)
+    divisors = np.maximum(divisors, np.float32(2.0**-60))
+    divisors[0, 0], divisors[1, 1] = np.inf, 1.0
+    factors = divisors.copy()
+    factors[2, 2], factors[3, 3] = np.nan, 0.0
+    ties = (generator.integers(0, 2 ** (element.precision + 1), (12, 37)) + 0.5) * element.smallest_subnormal
+    by = np.repeat(np.minimum(divisors, 1e30), 8, axis=1)[:, :37]
+    x = (ties * by * generator.choice([-1, 1], (12, 37))).astype(np.float32)
+    for side in (0, -np.inf, np.inf):
+        given = np.nextafter(x, np.float32(side)) if side else x
+        given[4, :3] = np.nan, np.inf, -np.inf
+        for rounding in BLOCK_ROUNDINGS:
+            found = native.round_quotients_native(given, divisors, factors, element, rounding, 8)
+            expected = quotients(given, divisors, factors, element, rounding, 8)
+            assert_same(found, expected)
+
+
+def test_largest_magnitudes():
+    x = np.random.default_rng(6).standard_normal((7, 100)).astype(np.float32)
+    x[0, 99], x[1, 0], x[2] = -np.inf, np.nan, -0.0
+    for length in (1, 7, 16, 32, 100, 1000):
+        expected = np.maximum.reduceat(np.abs(x), np.arange(0, 100, length), axis=1)
+        assert_same(native.block_maxima_native(x, length), expected)
+    assert native.block_maxima_native(np.empty((0, 5), np.float32), 2).shape == (0, 3)
+
+
+def test_quotients_that_the_core_leaves_to_numpy():
+    x, ones = np.ones((1, 4), np.float32), np.ones((1, 1), np.float32)
+    e4m3 = BLOCK_ELEMENTS[0]
+    assert native.round_quotients_native(x, ones, ones, e4m3, Rounding.UP, 4) is None
+    assert native.round_quotients_native(x, ones * np.float32(2.0**-61), ones, e4m3, Rounding.NEAREST_EVEN, 4) is None
+    assert native.round_quotients_native(x, ones, ones, FORMATS["float32"], Rounding.NEAREST_EVEN, 4) is None
+
+
+PACKED = native._packed(np.dtype(np.float32), BLOCK_ELEMENTS[0])
+ROW, ONE = np.ones(4, np.float32), np.ones(1, np.float32)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (ROW, ONE, ONE, np.ones(5, np.float32), 4, 4, PACKED, 0),
+        (ROW, ROW, ONE, ROW.copy(), 4, 4, PACKED, 0),
+        (ROW, ONE, ROW, ROW.copy(), 4, 4, PACKED, 0),
+        (ROW, ONE, ONE, ROW.copy(), 3, 4, PACKED, 0),
+        (ROW, ONE, ONE, ROW.copy(), 0, 4, PACKED, 0),
+        (ROW, ONE, ONE, ROW.copy(), 4, 0, PACKED, 0),
+        (ROW, ONE, ONE, ROW.copy(), 4, 4, PACKED, 3),
+        (ROW, ONE, ONE, ROW.copy(), 4, 4, PACKED, -1),
+        (ROW, ONE, ONE, ROW.copy(), 4, 4, PACKED[:-1], 0),
+        (ROW, ONE, ONE, ROW.copy(), 4, 4, bytes(len(PACKED)), 0),
+    ],
+)
+def test_wrong_quotients_are_refused(arguments):
+    with pytest.raises(ValueError, match="expected"):
+        _core.round_quotients(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [(ROW, ONE, 4, 0), (ROW, ONE, 0, 4), (ROW, ROW.copy(), 4, 4), (ROW, ONE, 3, 4)])
+def test_wrong_maxima_are_refused(arguments):
+    with pytest.raises(ValueError, match="expected"):
+        _core.block_maxima(*arguments)

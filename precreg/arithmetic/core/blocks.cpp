@@ -131,11 +131,15 @@ template <class Rounded> struct PowerScaled {
     }
 };
 
-template <class Rounded> int64_t pass(const BlockJob& job) {
+// Return true if the results are large, and all vectors of them are aligned.
+template <class Job> bool streams(const Job& job) {
     const bool aligned = (uintptr_t)job.results % BYTES == 0 && job.length % LANES == 0 && job.columns % LANES == 0;
-    const bool large = job.rows * job.columns * (int64_t)sizeof(float) >= LARGE;
+    return aligned && job.rows * job.columns * (int64_t)sizeof(float) >= LARGE && job.results != job.values;
+}
+
+template <class Rounded> int64_t pass(const BlockJob& job) {
     const Target<float> target(job.format);
-    return PowerScaled<Rounded>{job, Rounded(target), target.zero_sign, aligned && large && job.results != job.values}.pass();
+    return PowerScaled<Rounded>{job, Rounded(target), target.zero_sign, streams(job)}.pass();
 }
 
 // Rounds quotients of values by the divisor of their block, and multiplies them by the factor of their block. No remainder
@@ -144,6 +148,7 @@ template <class Rounded> struct Quotients {
     const QuotientJob& job;
     const Rounded rounded_magnitude;
     const Bit<float> zero_sign;
+    const bool stream_results;
     const Floats bound; // beyond the largest number, where all roundings saturate, and within the range of shifters
 
     INLINE Ints at(const void* from, Floats divisor, Floats factor) const {
@@ -165,6 +170,8 @@ template <class Rounded> struct Quotients {
     void block(const float* from, float* to, int64_t count, float divisor, float factor) const {
         const Floats down = all(divisor), up = all(factor);
         int64_t i = 0;
+        if (stream_results)
+            for (; i + LANES <= count; i += LANES) stream(to + i, at(from + i, down, up));
         for (; i + LANES <= count; i += LANES) store(to + i, at(from + i, down, up));
         if (i == count) return;
         float some[LANES] = {};
@@ -180,12 +187,13 @@ template <class Rounded> struct Quotients {
                 const int64_t at = row * job.columns + place;
                 block(job.values + at, job.results + at, std::min(job.length, job.columns - place), job.divisors[number], job.factors[number]);
             }
+        if (stream_results) finish_streaming();
     }
 };
 
 template <class Rounded> void quotients(const QuotientJob& job) {
     const Target<float> target(job.format);
-    Quotients<Rounded>{job, Rounded(target), target.zero_sign, all((float)job.format.largest * 2)}.pass();
+    Quotients<Rounded>{job, Rounded(target), target.zero_sign, streams(job), all((float)job.format.largest * 2)}.pass();
 }
 
 } // namespace
