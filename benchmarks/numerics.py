@@ -185,7 +185,7 @@ def block_calls(values: Array, name: str) -> dict[str, Call]:
 
 
 def table_of_blocks(asked: Settings, clock: Clock) -> None:
-    """Print what it costs to round rows of 4096 numbers to formats of blocks with scales."""
+    """Print the time of rounding rows of 4096 numbers to formats of blocks with scales."""
     values = drawn(max(1, asked.elements // 4096), 4096)
     few = drawn_of_all_sizes(AGREEING // 4096 * 4096).reshape(-1, 4096)
     for name in BLOCK_NAMES:

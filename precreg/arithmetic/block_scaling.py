@@ -34,7 +34,7 @@ class ScaledBlocks(NamedTuple):
 
 
 def _factors(scales: Array, tensor: float) -> Array:
-    """Return the scales of blocks times that of the tensor, each rounded once to float32."""
+    """Return the scale of each block times the scale of the tensor, rounded once to float32."""
     factors: Array = (scales * tensor).astype(np.float32)
     return factors
 

@@ -1,4 +1,4 @@
-"""How are the values of a device's table read and checked, with file and line in every error?"""
+"""Read and check the values of a device's table, with file and line in every error."""
 
 from __future__ import annotations
 
