@@ -19,7 +19,10 @@ from setuptools.command.build_ext import build_ext
 
 # Each core: its module, the folder of its sources, and the kernels, which are compiled once for each instruction set.
 CORES = {
-    "precreg.arithmetic._core": ("precreg/arithmetic/core", {"rounding.cpp", "sums.cpp", "elementwise.cpp"}),
+    "precreg.arithmetic._core": (
+        "precreg/arithmetic/core",
+        {"rounding.cpp", "sums.cpp", "elementwise.cpp", "blocks.cpp"},
+    ),
     "precreg.measure._core": ("precreg/measure/core", {"kernel.cpp", "shadows.cpp"}),
 }
 FLAGS = [

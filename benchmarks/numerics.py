@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from computing import elementwise, products, roundings
+from computing.blocks import BLOCK_NAMES, BLOCK_NATIVE, BLOCK_NATIVE_INTO, BLOCK_WAYS
 from computing.roundings import COPY, COPY_INTO, FORMAT_NAMES, NATIVE, NATIVE_INTO, NUMPY, PYCHOP, WAYS, is_missing
 from measuring.clock import Clock, Measured, load_of_others
 from measuring.goals import at_least, at_most, instructions
@@ -68,7 +69,7 @@ def calls_of(values: Array, name: str) -> dict[str, Call]:
 def check(found: Mapping[str, Call], what: str) -> list[str]:
     """Return a line for each way that is a little off; raise SystemExit unless all others give the same numbers."""
     arrays = {label: np.asarray(call()) for label, call in found.items()}
-    expected = arrays[NUMPY]
+    expected = arrays[NUMPY]  # the numpy form of every table has this label
     counts = {label: int(np.sum(array != expected)) for label, array in arrays.items()}
     wrong = [label for label, count in counts.items() if count > expected.size * OFF.get(label, 0.0)]
     if wrong:
@@ -177,8 +178,36 @@ def operation_cell(times: Mapping[str, Measured], label: str) -> str:
     return f"{shown(times[label])} {times[label].seconds / times[elementwise.PLAIN].seconds:8.2f}"
 
 
+def block_calls(values: Array, name: str) -> dict[str, Call]:
+    """Return every way that is there and rounds to a format of blocks."""
+    ways = {label: peer.prepare(values, name) for label, peer in BLOCK_WAYS.items() if not is_missing(peer)}
+    return {label: call for label, call in ways.items() if call is not None}
+
+
+def table_of_blocks(asked: Settings, clock: Clock) -> None:
+    """Print the time of rounding rows of 4096 numbers to formats of blocks with scales."""
+    values = drawn(max(1, asked.elements // 4096), 4096)
+    few = drawn_of_all_sizes(AGREEING // 4096 * 4096).reshape(-1, 4096)
+    for name in BLOCK_NAMES:
+        check(block_calls(few, name), name)
+    times = {"": clock.medians(copies(values))}
+    times |= {name: clock.medians(block_calls(values, name)) for name in BLOCK_NAMES}
+    print(f"\nD. {values.size:,} float32 numbers, rounded in blocks and float32 again: ms, and in copies")
+    for label, time in times[""].items():
+        print(f"{label:40} {shown(time)}")
+    print(f"{'':40}" + "".join(f" {name:>18}" for name in BLOCK_NAMES))
+    for label, peer in BLOCK_WAYS.items():
+        missing = f" not installed: {peer.package}" if is_missing(peer) else ""
+        cells = "".join(f" {cell(times, label, name):>18}" for name in BLOCK_NAMES)
+        print(f"{label:40}{missing or cells}".rstrip())
+    for label in (BLOCK_NATIVE, BLOCK_NATIVE_INTO):
+        taken = [times[name][label].seconds for name in BLOCK_NAMES if label in times[name]]
+        ratio = max(taken) / times[""][copy_for(label)].seconds if taken else None
+        print(at_most(COPIES, ratio, f"copies: {label}, the slowest format of blocks"))
+
+
 def main(asked: Settings) -> None:
-    """Print the three tables."""
+    """Print the four tables."""
     clock = Clock(asked.rounds, asked.patience, asked.window)
     others = load_of_others()
     load = "load of others unknown" if others is None else f"others use {others:.2f} cores"
@@ -186,6 +215,7 @@ def main(asked: Settings) -> None:
     table_of_roundings(asked, clock)
     table_of_products(asked, clock)
     table_of_operations(asked, clock)
+    table_of_blocks(asked, clock)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ _NAMES = {
     "unknown-rounding": "write one of them, such as nearest_even, toward_zero or stochastic (docs/formats.md)",
     "unknown-device": "write one of them, such as device: ascend, or add suites/devices/NAME.yaml (docs/devices.md)",
     "bad-device": "correct the table of the device at the place named (docs/devices.md)",
+    "unsupported-format": "write a format that the device has: multiply_as(a, b, 'mxfp4') (docs/operand-formats.md)",
     "idle-device": "compute with numpy's functions on the floating-point inputs, such as np.sum(x), or remove device:",
     "idle-noise": "write stochastic: {samples: 30, noise: inputs}, or remove stochastic (docs/significant_digits.md)",
     "unknown-fault": "name a fault that precreg faults --list shows, such as --fault naive_sum",

@@ -99,6 +99,17 @@ def with_a_wrong_result(project):
     return project.run("baseline", "accept", "unit/mean/float16", "--reason", "first version")
 
 
+def with_an_unsupported_format(project):
+    project.change("subject: kernels:mean", "device: gpu-hopper\nsubject: kernels:in_blocks")
+    project.write(
+        "suites/unit/kernels.py",
+        "from precreg.arithmetic.devices import multiply_as\n\n\n"
+        'def in_blocks(x, **options):\n    return multiply_as(x, x.T, "mxfp8_e4m3")\n\n\n'
+        "def mean(x, **options):\n    return x.mean(-1)\n",
+    )
+    return project.run("run", "--jobs", "0")
+
+
 def with_an_idle_device(project):
     project.write("suites/unit/kernels.py", IDLE_KERNELS)
     project.change("subject: kernels:mean", "device: ascend\nsubject: kernels:by_list")
@@ -490,6 +501,7 @@ SCENARIOS = {
     "unknown-rounding": command("bits", "1.12", "--rounding", "nearest_evne"),
     "unknown-device": added("device: asend"),
     "bad-device": with_a_broken_device,
+    "unsupported-format": with_an_unsupported_format,
     "idle-device": with_an_idle_device,
     "idle-noise": with_idle_noise,
     "unknown-fault": command("faults", "--fault", "naive"),

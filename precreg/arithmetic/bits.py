@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
-from math import copysign, inf, isfinite, isinf, isnan, nan
+from math import copysign, frexp, inf, isfinite, isinf, isnan, nan
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from precreg.arithmetic.exact import exact_round, exact_ulp
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
+from precreg.arithmetic.hifloat8 import decode_hifloat8, encode_hifloat8, hifloat8_fields
 from precreg.errors import UserError
 
 # A rational number, or a float that is an infinity, NaN or -0.0, which a Fraction cannot be.
@@ -115,13 +116,20 @@ class BitFields(NamedTuple):
 
 
 def field_widths(format: Format) -> tuple[int, int]:
-    """Return the number of bits of exponent and mantissa. The sign takes one more."""
+    """Return the number of bits of exponent and mantissa. The sign takes one more.
+
+    The fields of a tapered format have other widths in other binades; the sum is the same.
+    """
+    if format.taper:
+        return 4, format.precision - 1
     codes = format.max_exponent - format.min_exponent + 2 + (format.overflow == inf)
     return (codes - 1).bit_length(), format.precision - 1
 
 
 def bit_fields(value: float, format: Format) -> BitFields | None:
     """Return the bits of a number of `format`, of an infinity, or of the usual NaN; None if the format lacks a NaN."""
+    if format.taper:
+        return _tapered_fields(encode_hifloat8(value))
     exponent_bits, mantissa_bits = field_widths(format)
     if isnan(value):
         return _nan_fields(format)
@@ -137,6 +145,12 @@ def bit_fields(value: float, format: Format) -> BitFields | None:
     return _join_fields(copysign(1.0, value) < 0, exponent, mantissa, format)
 
 
+def _tapered_fields(code: int) -> BitFields:
+    """Return the fields of a code of HiFloat8. The dot field comes first: it gives the other two their lengths."""
+    fields = hifloat8_fields(code)
+    return BitFields(fields.sign, fields.dot + fields.exponent, fields.mantissa)
+
+
 def split_pattern(pattern: int, format: Format) -> BitFields:
     """Return the fields of a pattern. Raises UserError (bad-value) for a pattern with too many bits."""
     exponent_bits, mantissa_bits = field_widths(format)
@@ -147,12 +161,16 @@ def split_pattern(pattern: int, format: Format) -> BitFields:
             f"expected {room} for {format.name} but got bits:{pattern:#x}",
             hint="name a wider format, or fewer bits: precreg bits bits:0x3c7c --format float16",
         )
+    if format.taper:
+        return _tapered_fields(pattern)
     sign, rest = divmod(pattern, 1 << exponent_bits + mantissa_bits)
     return _join_fields(bool(sign), *divmod(rest, 1 << mantissa_bits), format)
 
 
 def decode_fields(bits: BitFields, format: Format) -> float:
     """Return the number that the bits encode, which may be an infinity or NaN."""
+    if format.taper:
+        return decode_hifloat8(int("".join(bits), 2))
     mantissa_bits = format.precision - 1
     sign, exponent, mantissa = int(bits.sign), int(bits.exponent, 2), int(bits.mantissa or "0", 2)
     # Exponent 0 encodes subnormals: the binade of exponent 1, without the implicit bit.
@@ -238,13 +256,20 @@ def describe_number(value: float, exact: ExactNumber, format: Format, bits: BitF
         _kind(value, format),
         bits and bits.sign,
         bits and bits.exponent,
-        _log2(exact_ulp(Fraction(value), format)) + format.precision - 1 if has_power else None,
+        _power(value, format) if has_power else None,
         bits and bits.mantissa,
         bits and bits.pattern,
         below,
         above,
         rounding_errors(value, exact, exact_ulp(Fraction(exact), format) if is_finite(exact) else Fraction(1)),
     )
+
+
+def _power(value: float, format: Format) -> int:
+    """Return the exponent that the fields of a number stand for: that of the smallest normal one for subnormals."""
+    if format.taper:
+        return frexp(value)[1] - 1
+    return _log2(exact_ulp(Fraction(value), format)) + format.precision - 1
 
 
 def rounding_errors(value: ExactNumber, exact: ExactNumber, ulp: Fraction) -> RoundingErrors:

@@ -10,6 +10,9 @@ Stochastic rounding draws by seed and index (`exact_random_bits`). For output el
 - addition k draws by `seed` and index i * K + k; merges of runs, lanes or levels continue from k = K;
 - its product draws by `seed + 1` and the same index;
 - conversions draw by `seed + 2` (first operand), `+ 3` (second operand) and `+ 4` (result), and the element's index.
+  Part p of a split operand of N elements draws by N * p more.
+- run r of a unit with a total draws by `run_seed(seed, r)` and the indices of a sum of its own length. Of R runs, the
+  addition of run r to the total draws by `seed` and index i * R + r.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import copysign, inf, isfinite, isinf, isnan, isqrt, nan
 
-from precreg.arithmetic.formats import Format, Rounding, overflow_results
+from msgspec.structs import replace
+
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, overflow_results
 from precreg.arithmetic.unit import Order, Unit
 
 MatrixRows = Sequence[Sequence[float]]
@@ -30,7 +35,7 @@ _EXTRA_ROOT_BITS = 60
 def exact_ulp(value: Fraction, format: Format) -> Fraction:
     """Return the spacing of `format` in the binade of |value|, as `precreg.arithmetic.rounding.ulp` does."""
     binade = min(max(_binade(value), format.min_exponent), format.max_exponent) if value else format.min_exponent
-    return Fraction(2) ** (binade - format.precision + 1)
+    return Fraction(2) ** (binade - format.precision_at(binade) + 1)
 
 
 def exact_round(
@@ -47,7 +52,8 @@ def exact_round(
             return copysign(format.overflow, value)
     exact = Fraction(value)
     # Below the normal numbers the spacing stays at the smallest subnormal.
-    quantum = Fraction(2) ** ((max(_binade(exact), format.min_exponent) if exact else 0) - format.precision + 1)
+    binade = max(_binade(exact), format.min_exponent) if exact else 0
+    quantum = Fraction(2) ** (binade - format.precision_at(binade) + 1)
     magnitude = round_to_integer(exact / quantum, rounding, draw) * quantum
     # A Fraction has no -0, so the sign of a float zero comes from the float.
     sign = -1.0 if exact < 0 else copysign(1.0, 0.0 if isinstance(value, Fraction) else value)
@@ -81,6 +87,13 @@ def exact_random_bits(seed: int, index: int) -> int:
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
     return (mixed ^ mixed >> 31) >> 40
+
+
+def run_seed(seed: int, run: int) -> int:
+    """Return the seed of a run of terms. Runs within runs get seeds of their own, too."""
+    # The multiplier of a generator of 64 bits (Steele and Vigna, Computationally easy, spectrally good multipliers for
+    # congruential pseudorandom number generators, 2022); without it, run 1 of run 0 would draw as run 0 of run 1.
+    return (seed * 0xD1342543DE82EF95 + run + 1) % 2**64
 
 
 def _binade(value: Fraction) -> int:
@@ -188,16 +201,77 @@ def exact_dot(x: Sequence[float], y: Sequence[float], unit: Unit, element: int =
 def exact_matmul(a: MatrixRows, b: MatrixRows, unit: Unit) -> list[list[float]]:
     """Return the product of two matrices, given as rows, with the unit's conversions of operands and result."""
     inner, columns = len(b), len(b[0])
-    left = _convert([number for row in a for number in row], unit, unit.seed + 2)
-    right = _convert([number for row in b for number in row], unit, unit.seed + 3)
+    left = exact_read([number for row in a for number in row], unit, unit.seed + 2)
+    right = exact_read([number for row in b for number in row], unit, unit.seed + 3)
 
     def number(i: int, j: int) -> float:
         element = i * columns + j
-        return exact_output(
-            exact_dot(left[i * inner : (i + 1) * inner], right[j::columns], unit, element), unit, element
-        )
+        terms = [
+            (first[i * inner : (i + 1) * inner], second[j::columns]) for first, second in _pairs(left, right, unit)
+        ]
+        x, y = (_in_order_of_addition(side, unit, inner) for side in zip(*terms, strict=True))
+        return exact_output(exact_promoted_dot(x, y, unit, element), unit, element)
 
     return [[number(i, j) for j in range(columns)] for i in range(len(a))]
+
+
+def exact_promoted_dot(
+    x: Sequence[float], y: Sequence[float], unit: Unit, element: int = 0, factors: Sequence[float] | None = None
+) -> float:
+    """Return the sum of products in the format of the unit's total, or of its accumulator without one.
+
+    `factors` has the product of the scales of each run; the default is 1.
+    """
+    if unit.promotion is None:
+        return exact_dot(x, y, unit, element)
+    length, format = unit.promotion.length, unit.promotion.format
+    starts = range(0, len(x), length)
+    total = 0.0
+    for run, start in enumerate(starts):
+        of_run = replace(unit, blocks=None, promotion=unit.promotion.inner, seed=run_seed(unit.seed, run))
+        partial = exact_promoted_dot(x[start : start + length], y[start : start + length], of_run, element)
+        draw = exact_random_bits(unit.seed, element * len(starts) + run)
+        factor = 1.0 if factors is None else factors[run]
+        total = exact_fma(partial, factor, total, format, unit.promotion.rounding, draw)
+    return total
+
+
+def exact_split(x: float, format: Format, parts: int, rounding: Rounding, draws: Sequence[int]) -> list[float]:
+    """Return the parts of a number: x, rounded to float32, in `format`; then the rest of it in `format`; and so on."""
+    rest, found = exact_round(x, FORMATS["float32"]), []
+    for part in range(parts):
+        found.append(exact_round(rest, format, rounding, draws[part]))
+        rest = exact_subtract(rest, found[-1], FORMATS["float32"])
+    return found
+
+
+def exact_read(numbers: Sequence[float], unit: Unit, seed: int) -> list[list[float]]:
+    """Return the parts of numbers as the unit reads them: a list for each part, and one list without a split."""
+    if unit.split is None:
+        return [_convert(numbers, unit, seed)]
+    parts, count = unit.split.parts, len(numbers)
+    split = [
+        exact_split(
+            number,
+            unit.input,
+            parts,
+            unit.conversion,
+            [exact_random_bits(seed, part * count + index) for part in range(parts)],
+        )
+        for index, number in enumerate(numbers)
+    ]
+    return [[found[part] for found in split] for part in range(parts)]
+
+
+def _pairs(left: list[list[float]], right: list[list[float]], unit: Unit) -> list[tuple[list[float], list[float]]]:
+    products = ((0, 0),) if unit.split is None else unit.split.products
+    return [(left[i], right[j]) for i, j in products]
+
+
+def _in_order_of_addition(parts: Sequence[Sequence[float]], unit: Unit, count: int) -> list[float]:
+    """Return the factors of all products in one list: run after run of terms, and in each run product after product."""
+    run = max(1, count if unit.split is None else unit.split.run or count)
+    return [factor for start in range(0, count, run) for part in parts for factor in part[start : start + run]]
 
 
 def exact_output(total: float, unit: Unit, element: int = 0) -> float:

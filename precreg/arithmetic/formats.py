@@ -37,6 +37,15 @@ class Format(Struct, frozen=True):
     negative_zero: bool = True
     # False where results below the smallest normal number become zero.
     subnormals: bool = True
+    # Tapered precision: (largest |exponent|, bits) in rising order, for formats whose binades have fewer bits away from
+    # 1. Beyond the last entry a binade has one bit. `precision` is the most of them. Empty for all other formats.
+    taper: tuple[tuple[int, int], ...] = ()
+
+    def precision_at(self, exponent: int) -> int:
+        """Return the bits of the significand in the binade of 2**exponent."""
+        if not self.taper:
+            return self.precision
+        return next((bits for most, bits in self.taper if abs(exponent) <= most), 1)
 
     @property
     def max_exponent(self) -> int:
@@ -52,12 +61,12 @@ class Format(Struct, frozen=True):
     @property
     def smallest_subnormal(self) -> float:
         """Return the smallest positive number (0.0 for a longdouble wider than float)."""
-        return ldexp(1.0, self.min_exponent - self.precision + 1)
+        return ldexp(1.0, self.min_exponent - self.precision_at(self.min_exponent) + 1)
 
     @property
     def unit_roundoff(self) -> float:
-        """Return the largest relative error of rounding to nearest: 2**-precision."""
-        return ldexp(1.0, -self.precision)
+        """Return the largest relative error of rounding a normal number to nearest: 2**-precision of any binade."""
+        return ldexp(1.0, -self.precision_at(self.min_exponent))
 
 
 # IEEE 754-2019, table 3.5. ldexp(2**p - 1, e) is exact where a decimal literal would need 17 digits.
@@ -228,7 +237,16 @@ def parse_format(name: str, definition: Mapping[str, Any]) -> Format:
         raise _bad(name, "expected a format with a zero but got zero=false")
     _check_range(name, precision, low, high)
     largest = ldexp(2**precision - 1, high - precision + 1)
-    return Format(name, precision, low, largest, _overflow(name, definition, largest), **switches)
+    overflow = _overflow(name, definition, largest)
+    return Format(
+        name,
+        precision,
+        low,
+        largest,
+        overflow,
+        negative_zero=switches["negative_zero"],
+        subnormals=switches["subnormals"],
+    )
 
 
 def _integer(name: str, definition: Mapping[str, Any], key: str) -> int:
@@ -287,6 +305,9 @@ SIMULATED_FORMATS: dict[str, Format] = {
         Format("tf32", 11, -126, ldexp(2**11 - 1, 117)),
         # float32 with 20 of its 23 mantissa bits and without subnormals, for units that drop the low bits.
         Format("float32_m20", 21, -126, ldexp(2**21 - 1, 107), subnormals=False),
+        # HiFloat8: 4 bits up to 2**3, 3 bits up to 2**7, 2 bits up to 2**15, and powers of two from 2**-16 down to
+        # 2**-22. hifloat8.py has its source and its codes.
+        Format("hif8", 4, -22, 2.0**15, negative_zero=False, taper=((3, 4), (7, 3), (15, 2))),
     )
 }
 
@@ -297,6 +318,7 @@ SHORT: dict[str, str] = {
     "fp16": "float16",
     "bf16": "bfloat16",
     "fp32_m20": "float32_m20",
+    "hifloat8": "hif8",
     "fp8_e4m3fn": "float8_e4m3fn",
     "fp8_e5m2": "float8_e5m2",
     "fp8_e4m3fnuz": "float8_e4m3fnuz",

@@ -16,6 +16,8 @@ from precreg.arithmetic.unit import Order, Unit
 from precreg.storage import Array
 
 _OPERATION_NAMES = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
+# The rules that choose a power of two for a block, as ScaleRule in core/job.hpp explains them.
+SCALE_RULES = ("floor", "covering")
 _PRODUCT_NAMES = ("fused", "multiplied", "rounded")
 
 
@@ -51,6 +53,18 @@ class SumPlan(NamedTuple):
     width: int
 
 
+class BlockPlan(NamedTuple):
+    """A format of blocks with powers of two as scales, as BlockPlan in core/job.hpp explains it."""
+
+    format: CoreFormat
+    rounding: int
+    rule: int
+    top_binade: int
+    least_scale: int
+    most_scale: int
+    length: int
+
+
 # core/job.hpp and core/module.cpp declare these names in this order. A core of other names is refused: the ImportError
 # says that it was built from other sources, and numpy serves.
 _STRUCTS = structs_of(
@@ -66,6 +80,14 @@ _STRUCTS = structs_of(
         "round": ("values", "results", "itemsize", "format", "rounding", "seed", "start"),
         "add_up": ("a", "t", "c", "itemsize", "plan", "seed"),
         "compute": ("x", "y", "z", "results", "itemsize", "task", "seed", "start"),
+        "ScaleRule": SCALE_RULES,
+        "BlockPlan": BlockPlan._fields,
+        "round_blocks": ("values", "results", "columns", "plan"),
+        "block_maxima": ("values", "results", "columns", "length"),
+        "round_quotients": (
+            *("values", "divisors", "factors", "results", "columns", "length"),
+            *("format", "rounding"),
+        ),
     },
 )
 
@@ -147,6 +169,8 @@ def _core_format(dtype: np.dtype[Any], format: Format) -> CoreFormat | None:
     subtracts 2**(min_exponent - precision + digits of the carrier), which must be finite.
     """
     carrier = _CARRIERS.get(dtype)
+    if format.taper:
+        return None
     if carrier is None or not 2 <= format.precision <= carrier.precision or format.min_exponent < carrier.min_exponent:
         return None
     if format.min_exponent - format.precision + carrier.precision > carrier.max_exponent:
@@ -154,6 +178,82 @@ def _core_format(dtype: np.dtype[Any], format: Format) -> CoreFormat | None:
     if not isfinite(format.largest) or not 0 < format.largest <= carrier.largest:
         return None
     return CoreFormat(*(getattr(format, name) for name in CoreFormat._fields))
+
+
+# Of what scaling by a power of two loses, these round all to zero, as they round the unscaled quotient.
+_ROUNDINGS_OF_BLOCKS = (Rounding.NEAREST_EVEN, Rounding.NEAREST_AWAY, Rounding.TOWARD_ZERO)
+
+# Results that are larger go past the caches, for which they begin where a vector of the widest registers may.
+_LARGE_BLOCKS, _REGISTER = 2**22, 64
+
+
+@cache
+def block_plan(element: Format, rounding: Rounding, rule: str, exponents: tuple[int, int], length: int) -> bytes | None:
+    """Pack a format of blocks, whose scales are powers of two with `exponents` as limits; None if the core lacks it."""
+    core_format = _core_format(np.dtype(np.float32), element)
+    if core_format is None or rounding not in _ROUNDINGS_OF_BLOCKS or rule not in SCALE_RULES:
+        return None
+    top = element.max_exponent
+    low, high = max(exponents[0], -127), min(exponents[1], 127 - top)
+    has_room = element.min_exponent - element.precision >= -23 and top >= 0 and element.min_exponent <= 23
+    if not has_room or low != exponents[0] or low > high:
+        return None
+    number = _NUMBERS[rounding]
+    plan = BlockPlan(core_format, number, SCALE_RULES.index(rule), top, low, high, min(length, 2**62))
+    return np.array(plan, _STRUCTS["BlockPlan"]).tobytes()
+
+
+def round_blocks_native(values: Array, plan: bytes) -> tuple[Array, int]:
+    """Round rows of float32 values in blocks, as a plan says; also return how many blocks have NaN or infinities.
+
+    Those blocks of the result hold nothing of use: the caller rounds them.
+    """
+    values = np.ascontiguousarray(values)
+    results = _aligned(values.shape)
+    left = _core.round_blocks(values, results, values.shape[-1], plan) if values.size else 0
+    return results, left
+
+
+def block_maxima_native(values: Array, length: int) -> Array:
+    """Return the largest magnitude of each block of rows of float32 values: NaN or an infinity, if it has one."""
+    columns = values.shape[-1]
+    results = np.empty((*values.shape[:-1], -(-columns // length)), np.float32)
+    if values.size:
+        _core.block_maxima(np.ascontiguousarray(values), results, columns, length)
+    return results
+
+
+# The least divisor of a block: below it remainders of quotients may underflow.
+_LEAST_DIVISOR = 2.0**-60
+
+
+def round_quotients_native(
+    values: Array, divisors: Array, factors: Array, element: Format, rounding: Rounding, length: int
+) -> Array | None:
+    """Return values / divisor rounded to `element`, times factor: one of each for every block of rows of float32.
+
+    Each quotient is rounded once. NaN and infinities count as zeros. Returns None for what the core lacks: other
+    roundings, formats of more than 20 bits, and divisors below 2**-60.
+    """
+    packed = _packed(np.dtype(np.float32), element)
+    wide = element.precision > 20 or element.min_exponent - element.precision < -23 or element.largest > 1e30
+    if packed is None or wide or rounding not in _ROUNDINGS_OF_BLOCKS:
+        return None
+    if not values.size or np.min(divisors) < _LEAST_DIVISOR:
+        return None
+    results = _aligned(values.shape)
+    given, down, up = (np.ascontiguousarray(side, np.float32) for side in (values, divisors, factors))
+    _core.round_quotients(given, down, up, results, values.shape[-1], length, packed, _NUMBERS[rounding])
+    return results
+
+
+def _aligned(shape: tuple[int, ...]) -> Array:
+    size = prod(shape)
+    if size * 4 < _LARGE_BLOCKS:
+        return np.empty(shape, np.float32)
+    memory = np.empty(size + _REGISTER // 4, np.float32)
+    skipped = -memory.ctypes.data % _REGISTER // 4
+    return memory[skipped : skipped + size].reshape(shape)
 
 
 class _Plan(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_of, numpy_dtype, rounding_named
-from precreg.arithmetic.rounding_numpy import Start, round_bits, round_scaled
+from precreg.arithmetic.rounding_numpy import Start, precisions_at, round_bits, round_scaled
 from precreg.errors import UserError
 from precreg.storage import Array
 
@@ -77,7 +77,7 @@ def ulp(values: Array, format: Format) -> Array:
     smallest, largest = _smallest_and_largest_binade(format, values.dtype)
     significands, exponents = np.frexp(np.minimum(np.maximum(np.abs(values), smallest), largest))
     # The sign of a significand is 1, or NaN where the value is NaN.
-    spacing: Array = np.ldexp(np.sign(significands), exponents - format.precision)
+    spacing: Array = np.ldexp(np.sign(significands), exponents - precisions_at(exponents - 1, format))
     return spacing
 
 
@@ -120,8 +120,9 @@ def round_to(
     if native is not None and isinstance(start, int) and native.can_round_native(values.dtype, format):
         rounded: Array = native.round_native(values, format, rounding, seed, start)
         return rounded
-    # One bit of precision leaves no last bit of the significand to look at, and longdouble has no integer dtype.
-    if values.dtype in (np.float32, np.float64) and format.precision > 1:
+    # One bit of precision leaves no last bit of the significand to look at, as in some binades of a tapered format, and
+    # longdouble has no integer dtype.
+    if values.dtype in (np.float32, np.float64) and format.precision > 1 and not format.taper:
         return round_bits(values, format, rounding, seed, start)
     return round_scaled(values, format, rounding, seed, start)
 

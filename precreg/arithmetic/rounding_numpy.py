@@ -58,7 +58,8 @@ def round_scaled(values: Array, format: Format, rounding: Rounding, seed: int = 
     subnormal is at most 1. The quotient is then at least as large as the value, and loses no bits to underflow.
     """
     exponents = np.frexp(values)[1]
-    quanta = np.maximum(exponents, format.min_exponent + 1) - format.precision
+    binades = np.maximum(exponents, format.min_exponent + 1)
+    quanta = binades - precisions_at(binades - 1, format)
     draws = random_bits(seed, start, values.size).reshape(values.shape) if rounding is Rounding.STOCHASTIC else None
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.ldexp(round_quotients(np.ldexp(values, -quanta), rounding, draws), quanta)
@@ -66,6 +67,16 @@ def round_scaled(values: Array, format: Format, rounding: Rounding, seed: int = 
     # The sign comes from the value, because an underflow to zero or a NaN in place of an overflow must keep it.
     result: Array = np.copysign(magnitudes, values)
     return result if format.negative_zero else np.where(result == 0, values.dtype.type(0), result)
+
+
+def precisions_at(exponents: NDArray[np.integer[Any]], format: Format) -> NDArray[np.integer[Any]]:
+    """Return the bits of the significand in the binade of each 2**exponent."""
+    if not format.taper:
+        return np.broadcast_to(np.asarray(format.precision, exponents.dtype), exponents.shape)
+    limits, bits = zip(*format.taper, strict=True)
+    places = np.searchsorted(np.asarray(limits), np.abs(exponents))
+    found: NDArray[np.integer[Any]] = np.asarray((*bits, 1), exponents.dtype)[places]
+    return found
 
 
 def _limit_magnitudes(values: Array, magnitudes: Array, format: Format, rounding: Rounding) -> Array:

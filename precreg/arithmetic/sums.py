@@ -12,16 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from math import prod
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from precreg.arithmetic.block_scaling import block_factors, scale_blocks
+from precreg.arithmetic.exact import run_seed
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.operations import add, carrier_dtype, fma, multiply, operand_slice, tiles, widen_operand
 from precreg.arithmetic.rounding import native_backend, round_to
 from precreg.arithmetic.rounding_numpy import Start
+from precreg.arithmetic.split_operands import order_parts, split_values
 from precreg.arithmetic.unit import Order, Unit
 from precreg.errors import UserError
 from precreg.storage import Array
@@ -46,11 +51,10 @@ def matmul(a: ArrayLike, b: ArrayLike, unit: Unit) -> Array:
     left, right = np.asarray(a), np.asarray(b)
     if not (left.ndim and right.ndim) or left.shape[-1] != right.shape[max(0, right.ndim - 2)]:
         raise ValueError(f"expected shapes (..., m, K) and (..., K, n) but got {left.shape} and {right.shape}")
-    rows = _read_operand(left, unit, _FIRST_OPERAND).reshape(left.shape if left.ndim > 1 else (1, *left.shape))
-    columns = _read_operand(right, unit, _SECOND_OPERAND)
-    columns = columns.reshape(right.shape if right.ndim > 1 else (*right.shape, 1))
+    rows = left.reshape(left.shape if left.ndim > 1 else (1, *left.shape))
+    columns = right.reshape(right.shape if right.ndim > 1 else (*right.shape, 1))
     batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
-    product = _sum_products(rows, columns, unit)
+    product = _multiply(rows, columns, unit)
     # A vector's axis of length 1 goes again.
     shape = (*batch, *rows.shape[-2:-1][: left.ndim > 1], *columns.shape[-1:][: right.ndim > 1])
     return _round_result(product.reshape(shape), unit)
@@ -64,20 +68,81 @@ def dot(a: ArrayLike, b: ArrayLike, unit: Unit) -> Array:
     left, right = np.asarray(a), np.asarray(b)
     if not (left.ndim and right.ndim) or left.shape[-1] != right.shape[-1]:
         raise ValueError(f"expected shapes (..., K) and (..., K) but got {left.shape} and {right.shape}")
-    rows = _read_operand(left, unit, _FIRST_OPERAND)[..., None, :]
-    columns = _read_operand(right, unit, _SECOND_OPERAND)[..., :, None]
-    return _round_result(_sum_products(rows, columns, unit)[..., 0, 0], unit)
+    return _round_result(_multiply(left[..., None, :], right[..., :, None], unit)[..., 0, 0], unit)
 
 
 def total(x: ArrayLike, unit: Unit, axis: int = -1) -> Array:
     """Return the sums over one axis of an array.
 
-    Raises ValueError for an axis out of range, and UserError (bad-value) for a unit of width 0.
+    Raises ValueError for an axis out of range, and UserError (bad-value) for a unit of width 0, or of
+    products alone.
     """
+    _check_width(unit)
+    if unit.split or unit.promotion or unit.blocks:
+        raise UserError(
+            "bad-value",
+            "expected a unit of sums but got one with a split, a promotion or blocks, which only products have",
+            hint="add with a unit of its own: Unit(format, accumulator, format)",
+        )
     terms = np.moveaxis(_read_operand(np.asarray(x), unit, _FIRST_OPERAND), axis, -1)
     native = _native_backend_for(unit)
     sums = total_numpy(terms, unit) if native is None else native.total_native(terms, unit)
     return _round_result(sums, unit)
+
+
+def _multiply(a: Array, b: Array, unit: Unit) -> Array:
+    """Return the product of (..., m, K) and (..., K, n) operands, before its conversion to `unit.output`."""
+    _check_width(unit)
+    if unit.blocks is not None:
+        return _multiply_blocks(a, b, unit)
+    if unit.split is None:
+        rows, columns = _read_operand(a, unit, _FIRST_OPERAND), _read_operand(b, unit, _SECOND_OPERAND)
+    else:
+        split, conversion = unit.split, (unit.input, unit.split.parts, unit.conversion)
+        chosen = [list(side) for side in zip(*split.products, strict=True)]
+        parts = split_values(widen_operand(a), *conversion, unit.seed + _FIRST_OPERAND)
+        rows = order_parts(parts, chosen[0], split, -1)
+        parts = split_values(widen_operand(b), *conversion, unit.seed + _SECOND_OPERAND)
+        columns = order_parts(parts, chosen[1], split, -2)
+    return _sum_products(rows, columns, unit) if unit.promotion is None else _promote(rows, columns, unit)
+
+
+def _multiply_blocks(a: Array, b: Array, unit: Unit) -> Array:
+    """Return the product of operands in blocks; the blocks of `b` are along its columns."""
+    operand, promotion = unit.blocks, unit.promotion
+    assert operand is not None
+    assert promotion is not None
+    rows = scale_blocks(widen_operand(a), operand, unit.conversion, unit.seed + _FIRST_OPERAND)
+    transposed = np.swapaxes(widen_operand(b), -1, -2)
+    columns = scale_blocks(transposed, operand, unit.conversion, unit.seed + _SECOND_OPERAND)
+    total = _promote(rows.elements, np.swapaxes(columns.elements, -1, -2), unit, (rows.scales, columns.scales))
+    if not operand.has_tensor_scale:
+        return total
+    of_tensors = multiply(np.float32(rows.tensor), np.float32(columns.tensor), FORMATS["float32"])
+    return multiply(total, of_tensors, promotion.format, promotion.rounding, seed=unit.seed + 1)
+
+
+def _promote(a: Array, b: Array, unit: Unit, scales: tuple[Array, Array] | None = None) -> Array:
+    """Return the product as `_sum_products` does, with a total to which the sum of each run of terms goes.
+
+    `scales` has the scales (..., m, runs) and (..., n, runs) by which each sum is multiplied first.
+    """
+    assert unit.promotion is not None
+    length, format, rounding = unit.promotion.length, unit.promotion.format, unit.promotion.rounding
+    starts = range(0, a.shape[-1], length)
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    total = np.zeros(shape, carrier_dtype(format))
+    firsts = _Draws.for_outputs(shape, len(starts), rounding).firsts
+    for run, start in enumerate(starts):
+        of_run = replace(unit, blocks=None, promotion=unit.promotion.inner, seed=run_seed(unit.seed, run))
+        left, right = a[..., start : start + length], b[..., start : start + length, :]
+        partial = _sum_products(left, right, of_run) if of_run.promotion is None else _promote(left, right, of_run)
+        if scales is not None:
+            # float64 has the product of a sum and a factor, each of 24 bits at most; see Unit.
+            partial = partial * block_factors(scales[0][..., run], scales[1][..., run], format)
+        draws = 0 if firsts is None else firsts + np.uint64(run)
+        total = add(total, partial, format, rounding, seed=unit.seed, start=draws)
+    return total
 
 
 def _sum_products(a: Array, b: Array, unit: Unit) -> Array:
@@ -96,13 +161,16 @@ def _native_backend_for(unit: Unit) -> ModuleType | None:
     return native if native is not None and native.can_sum_native(unit) else None
 
 
-def _read_operand(values: Array, unit: Unit, seed_offset: int) -> Array:
+def _check_width(unit: Unit) -> None:
     if unit.width < 1:
         raise UserError(
             "bad-value",
             f"expected a unit that adds at least one term at a time but got width={unit.width}",
             hint="write a width of 1 or more: width: 16",
         )
+
+
+def _read_operand(values: Array, unit: Unit, seed_offset: int) -> Array:
     return _convert(widen_operand(values), unit.input, unit, seed_offset)
 
 
@@ -178,6 +246,13 @@ class _Draws(NamedTuple):
 
     firsts: NDArray[np.uint64] | None
 
+    @classmethod
+    def for_outputs(cls, shape: tuple[int, ...], count: int, rounding: Rounding) -> _Draws:
+        """Return the draws of outputs that `count` additions make, in C order."""
+        if rounding is not Rounding.STOCHASTIC:
+            return cls(None)
+        return cls(np.arange(prod(shape), dtype=np.uint64).reshape(shape) * np.uint64(count))
+
     def of(self, additions: range) -> Start:
         """Return the indices of some additions, (additions, ...outputs)."""
         if self.firsts is None:
@@ -191,9 +266,7 @@ def _sum_first_axis(operands: list[Array], unit: Unit, step: _Step) -> Array:
     count = len(operands[0])
     shape = np.broadcast_shapes(*(operand.shape[1:] for operand in operands))
     sums = np.empty(shape, carrier_dtype(unit.accumulator))
-    firsts = None
-    if unit.rounding is Rounding.STOCHASTIC:
-        firsts = np.arange(sums.size, dtype=np.uint64).reshape(shape) * np.uint64(count)
+    firsts = _Draws.for_outputs(shape, count, unit.rounding).firsts
     for tile in tiles(shape, max(1, SUM_CHUNK // max(1, _count_partial_sums(unit, count)))):
         parts = [operand[:, *operand_slice(operand.shape[1:], tile)] for operand in operands]
         draws = _Draws(None if firsts is None else firsts[tile])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from precreg.arithmetic.formats import Format, Rounding, rounding_named
+from precreg.arithmetic.block_operand import BlockOperand
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, rounding_named
 from precreg.errors import UserError, nearest
 
 
@@ -36,6 +38,38 @@ def order_named(name: str) -> Order:
         raise UserError("bad-value", message, hint=f"write one of them: order: {known[0]}") from None
 
 
+class Split(Struct, frozen=True):
+    """Describe how float32 operands become sums of parts in a unit's input format, and which products are added.
+
+    The unit rounds an operand to its first part, the rest to the next part, and so on: x = x0 + x1 + x2 + rest.
+    """
+
+    parts: int
+    # The products (part of a, part of b) in the order of their additions. split_products makes the usual lists.
+    products: tuple[tuple[int, int], ...]
+    # The unit adds all products of a run of this many terms, then those of the next run: the terms of one instruction.
+    # None means all terms, so each product of parts is a matrix product of its own.
+    run: int | None = None
+
+
+class Promotion(Struct, frozen=True):
+    """Describe the total that a unit keeps beside its accumulator.
+
+    The sum of each run of `length` terms begins at zero in the accumulator. Then it is multiplied by the scales of its
+    blocks, if the operands have scales, and added to the total. This product and its addition are rounded once.
+    """
+
+    length: int
+    format: Format
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    # The sum of a run may have a total of its own, of shorter runs: an instruction within a block.
+    inner: Promotion | None = None
+
+    def __post_init__(self) -> None:
+        # As in Unit: only this hook may replace a name by an enum member.
+        force_setattr(self, "rounding", rounding_named(self.rounding))
+
+
 class Unit(Struct, frozen=True):
     """Describe a unit that multiplies and adds, such as a matrix unit or the reduction of a vector unit.
 
@@ -58,9 +92,64 @@ class Unit(Struct, frozen=True):
     width: int = 1
     # The seed of stochastic rounding. Products and conversions draw with seed + 1 to seed + 4 (see exact.py).
     seed: int = 0
+    # Products alone: the unit reads float32 operands, and multiplies parts of them.
+    split: Split | None = None
+    # Products alone: the total of the sums of runs. `order` and `width` then apply within the shortest run.
+    promotion: Promotion | None = None
+    # Products alone: both operands are read in blocks with scales, in place of `input`. Needs a promotion of the length
+    # of a block, and neither a split nor formats wider than float32.
+    blocks: BlockOperand | None = None
 
     def __post_init__(self) -> None:
         # The struct is frozen, so that it can be a key of caches; only this hook may replace names by enum members.
         force_setattr(self, "order", order_named(self.order))
         force_setattr(self, "rounding", rounding_named(self.rounding))
         force_setattr(self, "conversion", rounding_named(self.conversion))
+        if self.blocks is not None:
+            self._check_blocks(self.blocks)
+
+    def _check_blocks(self, blocks: BlockOperand) -> None:
+        if self.promotion is None or self.promotion.length != blocks.length or self.split is not None:
+            came = "none" if self.promotion is None else f"length={self.promotion.length}"
+            came = "a split" if self.split is not None else came
+            raise UserError(
+                "bad-value",
+                f"expected a promotion of length={blocks.length}, as the blocks of {blocks.name} have, but got {came}",
+                hint=f"write promotion: {{length: {blocks.length}, accumulator: float32}}, and no split",
+            )
+        # The product of a sum and two scales must be a float64.
+        inner = self.promotion.inner
+        formats = [self.accumulator, self.promotion.format, *([] if inner is None else [inner.format])]
+        widest = max(format.precision for format in formats)
+        if widest > FORMATS["float32"].precision:
+            raise UserError(
+                "bad-value",
+                f"expected accumulators of at most 24 bits for operands in blocks but got {widest} bits",
+                hint="write a narrower format: accumulator: float32",
+            )
+
+
+def product_counts(parts: int) -> list[int]:
+    """Return how many products of `parts` parts can be kept: those with the largest, the two largest sizes, and so on.
+
+    >>> product_counts(2), product_counts(3)
+    ([1, 3, 4], [1, 3, 6, 8, 9])
+    """
+    sizes = [i + j for i in range(parts) for j in range(parts)]
+    return [sum(size <= most for size in sizes) for most in range(2 * parts - 1)]
+
+
+def split_products(parts: int, count: int, *, smallest_first: bool = True) -> tuple[tuple[int, int], ...]:
+    """Return the `count` largest products of parts, in the order of their additions.
+
+    The product of part i and part j is about 2**(-precision * (i + j)) times the whole product, so i + j orders them.
+    Raises ValueError for a count that would drop one of two products of a size.
+
+    >>> split_products(2, 3)
+    ((1, 0), (0, 1), (0, 0))
+    """
+    if count not in product_counts(parts):
+        raise ValueError(f"expected one of {product_counts(parts)} products of {parts} parts but got {count}")
+    pairs: Iterable[tuple[int, int]] = ((i, j) for i in range(parts) for j in range(parts))
+    kept = sorted(pairs, key=lambda pair: (sum(pair), pair[0]))[:count]
+    return tuple(reversed(kept)) if smallest_first else tuple(kept)

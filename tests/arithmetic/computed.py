@@ -23,6 +23,18 @@ ODD_FORMATS = (
     Format("between float32 and float64", 30, -200, 2.0**150, subnormals=False, negative_zero=False),
 )
 ALL = (*NAMED_FORMATS.values(), *ODD_FORMATS)
+# The elements of the OCP formats of blocks: MXINT8 has steps of 2**-6 below 127/64.
+BLOCK_ELEMENTS = (
+    format_named("e4m3fn_sat"),
+    format_named("e5m2_sat"),
+    FORMATS["float8_e5m2"],
+    FORMATS["float6_e2m3fn"],
+    FORMATS["float6_e3m2fn"],
+    FORMATS["float4_e2m1fn"],
+    FORMATS["float8_e4m3fnuz"],
+    Format("int8", 7, 0, 127 / 64, overflow=127 / 64),
+)
+BLOCK_ROUNDINGS = (Rounding.NEAREST_EVEN, Rounding.NEAREST_AWAY, Rounding.TOWARD_ZERO)
 ORDERS = (
     *((Order.SEQUENTIAL, 1), (Order.BLOCKS, 4), (Order.BLOCKS, 16), (Order.BLOCKS, 1000)),
     *((Order.LANES, 3), (Order.LANES, 8), (Order.PAIRWISE, 1)),
@@ -100,6 +112,22 @@ def results(native):
             )
             if array is not None:
                 yield f"{name} {format.name} {rounding} {array.dtype}", array
+    yield from blocks(native)
+
+
+def blocks(native):
+    """Yield a name and an array for each of many formats of blocks."""
+    numbers = values(np.float32)
+    numbers = numbers[np.isfinite(numbers)][: 2**16].reshape(64, -1)
+    for element, rounding, rule in itertools.product(BLOCK_ELEMENTS, BLOCK_ROUNDINGS, native.SCALE_RULES):
+        for length in (7, 16, 32, 128):
+            largest = native.block_maxima_native(numbers, length)
+            divisors = np.maximum(largest / np.float32(element.largest), np.float32(2.0**-60))
+            name = f"{element.name} {rounding} quotients of {length}"
+            if rule == "floor":
+                yield name, native.round_quotients_native(numbers, divisors, divisors, element, rounding, length)
+            plan = native.block_plan(element, rounding, rule, (-127, 127), length)
+            yield f"{element.name} {rounding} {rule} {length}", native.round_blocks_native(numbers, plan)[0]
 
 
 def main():

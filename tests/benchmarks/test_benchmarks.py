@@ -61,7 +61,7 @@ def shown():
 
 def rows(shown, title, label):
     """Return what follows a label at the start of a line in the tables with a title."""
-    tables = [table for table in re.split(r"\n\n(?=[A-C]\. )", shown) if table.startswith(title)]
+    tables = [table for table in re.split(r"\n\n(?=[A-D]\. )", shown) if table.startswith(title)]
     assert tables, shown
     return [line[len(label) :] for table in tables for line in table.splitlines() if line.startswith(f"{label} ")]
 
@@ -229,7 +229,25 @@ def test_goals_of_rounding_and_of_products_are_told(computed):
     told = re.findall(
         r"^   goal: (reached|NOT REACHED|not measured) .* \((at (?:most|least) \d+)\)$", computed, re.MULTILINE
     )
-    assert [goal for _, goal in told] == ["at most 2", "at most 2", "at most 8", "at least 10", "at least 10"]
+    of_tables = ["at most 2", "at most 2", "at most 8", "at least 10", "at least 10"]
+    assert [goal for _, goal in told] == [*of_tables, "at most 2", "at most 2"], "the last two are those of blocks"
+
+
+BLOCKS = {
+    "native core": 7,
+    "native core, into memory that is there": 5,
+    "numpy form": 7,
+    "numpy and ml_dtypes, astype and back": 4,
+    "torch, to and back": 2,
+    "numpy and gfloat, round_ndarray": 4,
+}
+
+
+@pytest.mark.parametrize("label", BLOCKS)
+def test_a_way_to_round_to_blocks_is_timed_for_the_formats_it_knows(computed, label):
+    (row,) = rows(computed, "D.", label.ljust(39))
+    times = re.findall(rf" {NUMBER} +{NUMBER}\b", row)
+    assert len(times) == BLOCKS[label] or "not installed" in row or "native core" in label
 
 
 def test_a_way_that_rounds_otherwise_ends_the_benchmark(parts):

@@ -2,14 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from precreg.arithmetic.block_operand import BLOCK_OPERANDS
 from precreg.arithmetic.devices.device import FUNCTION_METHODS, SECTIONS, Elementwise, device_named, device_names
-from precreg.arithmetic.unit import Order, Unit
+from precreg.arithmetic.formats import format_named
+from precreg.arithmetic.sums import matmul
+from precreg.arithmetic.unit import Order, Split, Unit, split_products
 from tests.docs.test_docs import names, page, table, write_files
 from tests.e2e.command import precreg, repository
 
-PAGE = page("devices.md")
+PAGE, OPERANDS = page("devices.md"), page("operand-formats.md")
 
 
 @pytest.fixture
@@ -75,9 +79,47 @@ def test_the_keys_of_entries():
         for part in PAGE.split("An entry of `matmul` or")
     )
     assert set(elementwise) == set(Elementwise.__struct_fields__)
-    assert set(unit) == set(Unit.__struct_fields__)
+    assert set(unit) == {*Unit.__struct_fields__} - {"blocks"}, "input names blocks"
     assert elementwise["rounding"] == unit["rounding"] == unit["conversion"] == "nearest_even"
     assert set(names(PAGE.partition("the order of the additions:")[2].partition("|")[0])) == set(Order)
+
+
+def test_the_keys_of_a_split():
+    split = table(OPERANDS, "key", "default", "meaning")
+    assert {row["key"] for row in split} == {"parts", "products", "first", "run"}
+
+
+def test_the_formats_of_devices():
+    rows = table(OPERANDS, "device", "formats")
+    units = {name: [*device_named(name).operands] for name in device_names(None)}
+    assert {row["device"]: names(f"`{row['formats']}`") for row in rows} == {
+        name: formats for name, formats in units.items() if formats
+    }
+
+
+def test_the_formats_of_blocks():
+    rows = table(OPERANDS, "format of blocks", "element", "block", "scale of a block")
+    assert {row["format of blocks"]: int(row["block"]) for row in rows} == {
+        name: operand.length for name, operand in BLOCK_OPERANDS.items()
+    }
+
+
+def test_the_errors_of_parts():
+    """The table beside what the units compute, to two digits."""
+    generator, single = np.random.default_rng(0), format_named("fp32")
+    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((64, 1000), (1000, 64)))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+
+    def error(name, parts, count, *, first):
+        split = Split(parts, split_products(parts, count, smallest_first=first == "smallest first"))
+        product = matmul(a, b, Unit(format_named(name), single, single, split=split))
+        return f"{np.sqrt(np.mean((product - exact) ** 2)):.1e}".replace("e-0", "e-")
+
+    orders = ("smallest first", "largest first")
+    for row in table(OPERANDS, "operand", "products", *orders):
+        name, parts = {"bfloat16x2": ("bf16", 2), "bfloat16x3": ("bf16", 3)}.get(row["operand"], ("tf32", 2))
+        for first in orders:
+            assert row[first] == error(name, parts, int(row["products"]), first=first)
 
 
 def test_the_methods_of_functions():

@@ -27,4 +27,12 @@ PLANTS = (
         "the sum is the last of a running sum, which no device spreads over its lanes",
         ("*-ascend", "*-gpu-tf32"),
     ),
+    Plant(
+        "unit/operand_formats",
+        "unit/kernels/operand_formats.py",
+        "return multiply_as(a, b, format)",
+        "return multiply_as(a.astype(np.float16).astype(a.dtype), b, format)",
+        "an operand passes through float16 before it is split into parts",
+        ("cpu-amx-bfloat16x3-*", "*-tf32x3_nearest-*"),
+    ),
 )

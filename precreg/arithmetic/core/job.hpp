@@ -78,6 +78,48 @@ template <class T> struct ElementJob {
     uint64_t seed, start;
 };
 
+// The scale of a block: the binade of its largest magnitude over that of the format, or the least power of two by which no
+// magnitude passes the format's largest number.
+PRECREG_ENUM(ScaleRule, floor, covering)
+
+// A format of blocks along rows, whose scales are powers of two from 2**least_scale to 2**most_scale. The largest number of
+// `format` is in the binade of 2**top_binade.
+PRECREG_STRUCT(BlockPlan,
+    Format format;
+    Rounding rounding;
+    ScaleRule rule;
+    int32_t top_binade, least_scale, most_scale;
+    int64_t length;
+)
+
+// Rounds rows of float32 values in blocks of `length`; the last block of a row may be shorter.
+struct BlockJob {
+    const float* values;
+    float* results;
+    int64_t rows, columns;
+    Format format;
+    Rounding rounding;
+    ScaleRule rule;
+    int32_t top_binade, least_scale, most_scale;
+    int64_t length;
+};
+
+// The largest magnitude of each block of rows: NaN or an infinity, if the block has one.
+struct MaximaJob {
+    const float* values;
+    float* results;
+    int64_t rows, columns, length;
+};
+
+// Rounds values / divisor to a format, and multiplies by a factor: one of each for every block of rows.
+struct QuotientJob {
+    const float *values, *divisors, *factors;
+    float* results;
+    int64_t rows, columns, length;
+    Format format;
+    Rounding rounding;
+};
+
 #define PRECREG_KERNELS(set)                                                             \
     namespace set {                                                                      \
     void round(const RoundingJob<float>&);                                               \
@@ -86,6 +128,9 @@ template <class T> struct ElementJob {
     void add_up(const SumJob<double>&);                                                  \
     void compute(const ElementJob<float>&);                                              \
     void compute(const ElementJob<double>&);                                             \
+    int64_t round_blocks(const BlockJob&);                                               \
+    void block_maxima(const MaximaJob&);                                                 \
+    void round_quotients(const QuotientJob&);                                            \
     }
 PRECREG_KERNELS(generic)
 PRECREG_KERNELS(avx2)

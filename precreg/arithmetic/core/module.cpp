@@ -4,6 +4,7 @@
 
 #include "job.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <new>
@@ -15,8 +16,9 @@ constexpr int64_t FEW = 20000; // operations that are done faster than another t
 
 const InstructionSet instruction_set = widest();
 
-template <class Job> void with_kernel(void (*generic)(const Job&), void (*avx2)(const Job&), void (*avx512)(const Job&), const Job& job) {
-    (instruction_set == InstructionSet::avx512 ? avx512 : instruction_set == InstructionSet::avx2 ? avx2 : generic)(job);
+template <class Job, class Result = void>
+Result with_kernel(Result (*generic)(const Job&), Result (*avx2)(const Job&), Result (*avx512)(const Job&), const Job& job) {
+    return (instruction_set == InstructionSet::avx512 ? avx512 : instruction_set == InstructionSet::avx2 ? avx2 : generic)(job);
 }
 #if defined(PRECREG_X86)
 #define PRECREG_RUN(kernel, job) with_kernel(generic::kernel, avx2::kernel, avx512::kernel, job)
@@ -71,6 +73,100 @@ PyObject* round(PyObject*, PyObject* arguments) {
     const OrdinaryArithmetic ordinary;
     if (item == 4) round_as<float>(from, to, format, rounding, seed, start);
     else round_as<double>(from, to, format, rounding, seed, start);
+    Py_RETURN_NONE;
+}
+
+bool sensible(const BlockPlan& plan) {
+    const Format& format = plan.format;
+    if (!is_known(plan.rule) || plan.length < 1 || !carried(format, 4) || format.min_exponent > 23 || plan.top_binade < 0 || plan.top_binade > 127)
+        return false;
+    const bool rounded = plan.rounding == Rounding::nearest_even || plan.rounding == Rounding::nearest_away || plan.rounding == Rounding::toward_zero;
+    const bool topped = format.largest >= std::ldexp(1.0, plan.top_binade) && format.largest < std::ldexp(2.0, plan.top_binade);
+    // Scaling by 2**-127 and back must be exact down to the smallest number of the format, and round the rest to zero.
+    const bool scaled = plan.least_scale >= -127 && plan.least_scale <= plan.most_scale && plan.most_scale <= 127 - plan.top_binade;
+    return rounded && topped && scaled && format.min_exponent - format.precision >= -23;
+}
+
+// Round rows of blocks into a buffer of their size, which may be the same. Return the number of blocks with NaN or infinities,
+// which are left out.
+PyObject* round_blocks(PyObject*, PyObject* arguments) {
+    PyObject *values, *results;
+    const char* packed;
+    Py_ssize_t columns, packed_size;
+    if (!PyArg_ParseTuple(arguments, "OOny#", &values, &results, &columns, &packed, &packed_size)) return nullptr;
+    BlockPlan plan;
+    if (!unpack(packed, packed_size, plan)) return nullptr;
+    if (!sensible(plan)) return PyErr_Format(PyExc_ValueError, "expected a format of blocks that the core serves");
+    Buffer from, to;
+    if (!from.get(values) || !to.get(results, PyBUF_WRITABLE)) return nullptr;
+    const int64_t n = (int64_t)(from.view.len / (Py_ssize_t)sizeof(float));
+    if (from.view.len != to.view.len || from.view.len % (Py_ssize_t)sizeof(float) || columns < 1 || n % columns)
+        return PyErr_Format(PyExc_ValueError, "expected as many results as values, in whole rows");
+    const BlockJob job = {(const float*)from.view.buf, (float*)to.view.buf, n / columns, columns, plan.format, plan.rounding,
+                          plan.rule, plan.top_binade, plan.least_scale, plan.most_scale, std::min<int64_t>(plan.length, columns)};
+    const OrdinaryArithmetic ordinary;
+    int64_t left;
+    {
+        const Unlocked unlocked(n > FEW); // until the interpreter is needed again
+        left = PRECREG_RUN(round_blocks, job);
+    }
+    return PyLong_FromLongLong(left);
+}
+
+// Return the blocks of `length` in rows of `columns` that hold `bytes` of float32; -1, with an exception set, for parts of rows.
+int64_t blocks_in(Py_ssize_t bytes, Py_ssize_t columns, Py_ssize_t length) {
+    const Py_ssize_t size = (Py_ssize_t)sizeof(float);
+    if (columns < 1 || length < 1 || bytes % size || bytes / size % columns) {
+        PyErr_Format(PyExc_ValueError, "expected whole rows of float32, in blocks of at least one");
+        return -1;
+    }
+    return (int64_t)(bytes / size / columns) * ((columns - 1) / length + 1);
+}
+
+// Find the largest magnitude of each block of rows.
+PyObject* block_maxima(PyObject*, PyObject* arguments) {
+    PyObject *values, *results;
+    Py_ssize_t columns, length;
+    if (!PyArg_ParseTuple(arguments, "OOnn", &values, &results, &columns, &length)) return nullptr;
+    Buffer from, to;
+    if (!from.get(values) || !to.get(results, PyBUF_WRITABLE)) return nullptr;
+    const int64_t blocks = blocks_in(from.view.len, columns, length);
+    if (blocks < 0) return nullptr;
+    if (to.view.len != blocks * (int64_t)sizeof(float)) return PyErr_Format(PyExc_ValueError, "expected a result for each block");
+    const int64_t n = (int64_t)(from.view.len / (Py_ssize_t)sizeof(float));
+    const MaximaJob job = {(const float*)from.view.buf, (float*)to.view.buf, n / columns, columns, std::min<int64_t>(length, columns)};
+    const Unlocked unlocked(n > FEW);
+    PRECREG_RUN(block_maxima, job);
+    Py_RETURN_NONE;
+}
+
+// Round the quotients of values by the divisor of their block, and multiply them by its factor.
+PyObject* round_quotients(PyObject*, PyObject* arguments) {
+    PyObject *values, *divisors, *factors, *results;
+    const char* packed;
+    Py_ssize_t columns, length, packed_size;
+    int number;
+    if (!PyArg_ParseTuple(arguments, "OOOOnny#i", &values, &divisors, &factors, &results, &columns, &length, &packed, &packed_size, &number))
+        return nullptr;
+    Format format;
+    if (!unpack(packed, packed_size, format)) return nullptr;
+    const Rounding rounding = (Rounding)number;
+    const bool served = rounding == Rounding::nearest_even || rounding == Rounding::nearest_away || rounding == Rounding::toward_zero;
+    // Odd quotients need two bits more than the format has; see Quotients in blocks.cpp.
+    if (!served || !carried(format, 4) || format.precision > 20 || format.min_exponent - format.precision < -23 || format.largest > 1e30)
+        return PyErr_Format(PyExc_ValueError, "expected a rounding and a format of elements that the core serves");
+    Buffer from, by, times, to;
+    if (!from.get(values) || !by.get(divisors) || !times.get(factors) || !to.get(results, PyBUF_WRITABLE)) return nullptr;
+    const int64_t blocks = blocks_in(from.view.len, columns, length), bytes = blocks * (int64_t)sizeof(float);
+    if (blocks < 0) return nullptr;
+    if (to.view.len != from.view.len || by.view.len != bytes || times.view.len != bytes)
+        return PyErr_Format(PyExc_ValueError, "expected as many results as values, and a divisor and a factor for each block");
+    const int64_t n = (int64_t)(from.view.len / (Py_ssize_t)sizeof(float));
+    const QuotientJob job = {(const float*)from.view.buf, (const float*)by.view.buf, (const float*)times.view.buf, (float*)to.view.buf,
+                             n / columns, columns, std::min<int64_t>(length, columns), format, rounding};
+    const OrdinaryArithmetic ordinary;
+    const Unlocked unlocked(n > FEW);
+    PRECREG_RUN(round_quotients, job);
     Py_RETURN_NONE;
 }
 
@@ -209,6 +305,9 @@ PyObject* same_values(PyObject*, PyObject* pairs) {
 PyMethodDef METHODS[] = {{"compute", compute, METH_VARARGS, "Compute an operation on elements."},
                          {"add_up", add_up, METH_VARARGS, "Add up products of matrices in an order."},
                          {"round", round, METH_VARARGS, "Round the values of a buffer to a format."},
+                         {"round_blocks", round_blocks, METH_VARARGS, "Round the values of a buffer to a format of blocks."},
+                         {"block_maxima", block_maxima, METH_VARARGS, "Find the largest magnitude of each block."},
+                         {"round_quotients", round_quotients, METH_VARARGS, "Round quotients by the divisors of blocks."},
                          {"identities", identities, METH_O, "Return the addresses of the values of a dictionary."},
                          {"same_values", same_values, METH_O, "Compare the values of dictionaries by identity."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
@@ -223,5 +322,9 @@ PyMODINIT_FUNC PyInit__core(void) {
                       PRECREG_DECLARED(Plan), PRECREG_DECLARED(Operation), PRECREG_DECLARED(Task),
                       {"round", "values, results, itemsize, format, rounding, seed, start"},
                       {"add_up", "a, t, c, itemsize, plan, seed"},
-                      {"compute", "x, y, z, results, itemsize, task, seed, start"}});
+                      {"compute", "x, y, z, results, itemsize, task, seed, start"},
+                      PRECREG_DECLARED(ScaleRule), PRECREG_DECLARED(BlockPlan),
+                      {"round_blocks", "values, results, columns, plan"},
+                      {"block_maxima", "values, results, columns, length"},
+                      {"round_quotients", "values, divisors, factors, results, columns, length, format, rounding"}});
 }

@@ -6,6 +6,7 @@ from .array import is_floating as is_floating
 from .array import simulate_array as simulate_array
 from .computation import DeviceArithmetic as DeviceArithmetic
 from .computation import cast_through_device as cast_through_device
+from .computation import multiply_as as multiply_as
 from .device import Cast as Cast
 from .device import Device as Device
 from .device import Elementwise as Elementwise

@@ -203,6 +203,25 @@ def cast_through_device(x: Array, device: Device | str | None = None) -> dict[st
     return places
 
 
+def multiply_as(a: Array, b: Array, format: str, device: Device | str | None = None) -> Array:
+    """Return the matrix product of operands that a device reads in a format of its own, such as mxfp8_e4m3.
+
+    `device` is a device, the name of a shipped device, or None for the device that computes a or b. The entry `format`
+    of `operands` in its table names the unit. The result is float32.
+
+    Raises UserError: unknown-device, unsupported-format for a format that the device lacks. Raises ValueError if
+    neither `device` nor an operand names a device.
+    """
+    arithmetic = next((each.arithmetic for each in (a, b) if isinstance(each, SimulatedArray)), None)
+    unit = _find_device(device, arithmetic).operand_unit(format)
+    if isinstance(arithmetic, WatchedArithmetic):
+        # The arithmetic does not see products in formats of their own.
+        arithmetic.has_computed = True
+    left, right = (plain_array(np.asarray(each)) for each in (a, b))
+    product = multiply_on_unit(unit, np.matmul, left, right, np.dtype(np.float32))
+    return product if arithmetic is None else simulate_array(product, arithmetic)
+
+
 def _find_device(device: Device | str | None, arithmetic: Arithmetic | None) -> Device:
     """Return the named device, or the device below the layers of an arithmetic."""
     if isinstance(device, Device):

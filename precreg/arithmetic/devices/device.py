@@ -10,14 +10,16 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct, field
 
-from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format, rounding_named
-from precreg.arithmetic.unit import Order, Unit, order_named
-from precreg.errors import UserError, key_hint, nearest
-from precreg.storage import DEVICES_FOLDER, KeyPath, Source, expect_mapping, format_value, read_yaml, resolve_inside
+from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed, with_location
+from precreg.arithmetic.devices.unit_table import parse_operand_unit, parse_unit
+from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format
+from precreg.arithmetic.unit import Unit
+from precreg.errors import UserError, nearest
+from precreg.storage import DEVICES_FOLDER, Source, expect_mapping, format_value, read_yaml, resolve_inside
 
 Method = Literal["polynomial", "newton", "table"]
 
@@ -32,13 +34,19 @@ FUNCTION_METHODS: dict[str, tuple[Method, ...]] = {
 MAX_APPROXIMATION_SIZE: dict[Method, int] = {"polynomial": 64, "newton": 64, "table": 2**20}
 
 # The keys of a table.
-SECTIONS = ("about", "like", "formats", "elementwise", "matmul", "reductions", "functions", "casts", "hops", "wide")
-
-# The `product` of a unit that fuses multiplication and addition.
-EXACT_KEYWORD = "exact"
-
-# The orders whose `width` has a meaning.
-WITH_WIDTH = (Order.BLOCKS, Order.LANES)
+SECTIONS = (
+    "about",
+    "like",
+    "formats",
+    "elementwise",
+    "matmul",
+    "operands",
+    "reductions",
+    "functions",
+    "casts",
+    "hops",
+    "wide",
+)
 
 _T = TypeVar("_T")
 
@@ -90,6 +98,8 @@ class Device(Struct, frozen=True):
     elementwise: dict[str, Elementwise] = field(default_factory=dict)
     # Units differ in `product`: None fuses multiplication and addition, a format means separate pipelines.
     matmul: dict[str, Unit] = field(default_factory=dict)
+    # The units for operands in a format of their own, by its name: kernels choose one with `multiply_as`.
+    operands: dict[str, Unit] = field(default_factory=dict)
     reductions: dict[str, Unit] = field(default_factory=dict)
     functions: dict[str, Approximation] = field(default_factory=dict)
     casts: dict[str, Cast] = field(default_factory=dict)
@@ -101,6 +111,17 @@ class Device(Struct, frozen=True):
     def multiplier(self, dtype: str) -> Unit | None:
         """Return the unit that multiplies matrices of a dtype, or None if numpy does."""
         return self.matmul.get(dtype) or self._sequential_unit(dtype)
+
+    def operand_unit(self, format: str) -> Unit:
+        """Return the unit for operands in a format. Raises UserError (unsupported-format) if the device lacks it."""
+        unit = self.operands.get(format)
+        if unit is None:
+            known = [*self.operands]
+            has = f"one of {', '.join(known)}" if known else "a device with operands: in its table"
+            message = f"expected {has} but got format={format} on device={self.name}{nearest(format, known)}"
+            example = f'multiply_as(a, b, "{known[0]}")' if known else "device: gpu-blackwell"
+            raise UserError("unsupported-format", message, hint=f"write a format that the device has: {example}")
+        return unit
 
     def adder(self, dtype: str) -> Unit | None:
         """Return the unit that adds along axes in a dtype, or None if numpy does."""
@@ -115,74 +136,6 @@ class Device(Struct, frozen=True):
         return Unit(entry.input or FORMATS[dtype], own, own, own, rounding, rounding, seed=entry.seed)
 
 
-class _Table(NamedTuple):
-    """Read the values of a table with their checks."""
-
-    source: Source
-    # The formats that the table defines.
-    formats: dict[str, Format]
-
-    def text(self, *path: str | int) -> str:
-        """Return the text at a path."""
-        value = self.at(*path)
-        if not isinstance(value, str) or not value.strip():
-            raise self.bad(f"expected text but got {path[-1]}={format_value(value)}", *path)
-        return value
-
-    def at(self, *path: str | int) -> Any:
-        """Return the value at a path."""
-        value = self.source.data
-        for step in path:
-            value = value[step]
-        return value
-
-    def bad(self, message: str, *path: str | int) -> UserError:
-        """Return the UserError (bad-device) for the value at a path."""
-        return self.source.error("bad-device", message, *path)
-
-    def keys(self, known: tuple[str, ...], needed: tuple[str, ...], *path: str | int) -> None:
-        """Require a mapping with known keys, among them all needed ones.
-
-        Raises UserError: bad-value, unknown-key, missing-key.
-        """
-        value = self.at(*path)
-        expect_mapping(self.source, value, *path)
-        for key in value:
-            if key not in known:
-                came = f"{key}={format_value(value[key])}{nearest(key, known)}"
-                message = f"expected one of {', '.join(known)} but got {came}"
-                raise self.source.error("unknown-key", message, *path, key, hint=key_hint(key, known))
-        for key in needed:
-            if key not in value:
-                raise self.source.error(
-                    "missing-key",
-                    f"expected {key}: but the key is not there",
-                    *path,
-                    hint="add the key to the table; precreg ships tables to copy from (docs/devices.md)",
-                )
-
-    def count(self, *path: str | int) -> int:
-        """Return the positive whole number at a path."""
-        value = self.at(*path)
-        # bool is a subclass of int, and YAML reads "yes" as true.
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.bad(f"expected a whole number of 1 or more but got {path[-1]}={format_value(value)}", *path)
-        return value
-
-    def format(self, *path: str | int) -> Format:
-        """Return the format named at a path: a format of the table, or of precreg."""
-        name = self.text(*path)
-        if name in self.formats:
-            return self.formats[name]
-        return _with_location(self.source, path, lambda: format_named(name, self.formats))
-
-    def rounding(self, *path: str | int) -> Rounding:
-        """Return the rounding at a path, or to nearest even without the key."""
-        if path[-1] not in self.at(*path[:-1]):
-            return Rounding.NEAREST_EVEN
-        return _with_location(self.source, path, lambda: rounding_named(self.text(*path)))
-
-
 def parse_device(source: Source, name: str, base: Device) -> Device:
     """Return the device of a table, which begins with `base`.
 
@@ -191,7 +144,7 @@ def parse_device(source: Source, name: str, base: Device) -> Device:
     unknown-dtype.
     """
     expect_mapping(source, source.data)
-    table = _Table(source, {})
+    table = DeviceTable(source, {})
     table.keys(SECTIONS, ("about",))
     # Formats come first, because all other sections may name them.
     table.formats.update(_parse_own_formats(table))
@@ -199,8 +152,9 @@ def parse_device(source: Source, name: str, base: Device) -> Device:
         name,
         table.text("about").strip(),
         base.elementwise | _parse_section(table, "elementwise", _parse_elementwise),
-        base.matmul | _parse_section(table, "matmul", _parse_unit),
-        base.reductions | _parse_section(table, "reductions", _parse_unit),
+        base.matmul | _parse_section(table, "matmul", parse_unit),
+        base.operands | _parse_operands(table),
+        base.reductions | _parse_section(table, "reductions", parse_unit),
         base.functions | _parse_functions(table),
         base.casts | _parse_section(table, "casts", _parse_cast),
         _parse_storage_casts(table) if "hops" in source.data else base.storage_casts,
@@ -208,7 +162,7 @@ def parse_device(source: Source, name: str, base: Device) -> Device:
     )
 
 
-def _parse_own_formats(table: _Table) -> dict[str, Format]:
+def _parse_own_formats(table: DeviceTable) -> dict[str, Format]:
     definitions = table.source.data.get("formats", {})
     expect_mapping(table.source, definitions, "formats")
     for name in definitions:
@@ -217,7 +171,7 @@ def _parse_own_formats(table: _Table) -> dict[str, Format]:
         if _is_taken(name):
             raise table.bad(f"expected a name that no format of precreg has but got {name}", "formats", name)
     return {
-        name: _with_location(table.source, ("formats", name), partial(parse_format, name, definition))
+        name: with_location(table.source, ("formats", name), partial(parse_format, name, definition))
         for name, definition in definitions.items()
     }
 
@@ -231,7 +185,9 @@ def _is_taken(name: str) -> bool:
     return True
 
 
-def _parse_section(table: _Table, section: str, parse_entry: Callable[[_Table, str, str], _T]) -> dict[str, _T]:
+def _parse_section(
+    table: DeviceTable, section: str, parse_entry: Callable[[DeviceTable, str, str], _T]
+) -> dict[str, _T]:
     """Return the entries of a section, by floating-point dtype."""
     entries = table.source.data.get(section, {})
     expect_mapping(table.source, entries, section)
@@ -242,75 +198,26 @@ def _parse_section(table: _Table, section: str, parse_entry: Callable[[_Table, s
     return {dtype: parse_entry(table, section, dtype) for dtype in entries}
 
 
-def _parse_elementwise(table: _Table, section: str, dtype: str) -> Elementwise:
+def _parse_operands(table: DeviceTable) -> dict[str, Unit]:
+    """Return the units for operands in a format of their own, by the name of the format."""
+    entries = table.source.data.get("operands", {})
+    expect_mapping(table.source, entries, "operands")
+    return {name: parse_operand_unit(table, name) for name in entries}
+
+
+def _parse_elementwise(table: DeviceTable, section: str, dtype: str) -> Elementwise:
     here = (section, dtype)
     table.keys(("format", "rounding", "input", "seed"), ("format",), *here)
     operands = table.format(*here, "input") if "input" in table.at(*here) else None
     return Elementwise(
-        _holding_format(table, dtype, *here, "format"),
+        holding_format(table, dtype, *here, "format"),
         table.rounding(*here, "rounding"),
         operands,
-        _parse_seed(table, *here),
+        parse_seed(table, *here),
     )
 
 
-def _parse_unit(table: _Table, section: str, dtype: str) -> Unit:
-    here = (section, dtype)
-    needed = ("product", "accumulator") if section == "matmul" else ("accumulator",)
-    table.keys((*needed, "input", "output", "rounding", "conversion", "order", "width", "seed"), needed, *here)
-    given = table.at(*here)
-    order, width = _parse_order(table, *here)
-    return Unit(
-        input=table.format(*here, "input") if "input" in given else FORMATS[dtype],
-        accumulator=table.format(*here, "accumulator"),
-        output=_holding_format(table, dtype, *here, "output") if "output" in given else FORMATS[dtype],
-        product=None if given.get("product", EXACT_KEYWORD) == EXACT_KEYWORD else table.format(*here, "product"),
-        rounding=table.rounding(*here, "rounding"),
-        conversion=table.rounding(*here, "conversion"),
-        order=order,
-        width=width,
-        seed=_parse_seed(table, *here),
-    )
-
-
-def _parse_order(table: _Table, *here: str) -> tuple[Order, int]:
-    """Return the order and its width. Blocks and lanes need a width, and the other orders refuse one."""
-    given = table.at(*here)
-    name = table.text(*here, "order") if "order" in given else Order.SEQUENTIAL
-    try:
-        order = order_named(name)
-    except UserError as error:
-        raise table.bad(error.message, *here, "order") from None
-    if (order in WITH_WIDTH) != ("width" in given):
-        expected = "a width beside" if order in WITH_WIDTH else "no width beside"
-        came = f"width={format_value(given['width'])}" if "width" in given else "none"
-        raise table.bad(
-            f"expected {expected} order={order} but got {came}", *here, *(("width",) if "width" in given else ())
-        )
-    return order, table.count(*here, "width") if "width" in given else 1
-
-
-def _parse_seed(table: _Table, *here: str) -> int:
-    if "seed" not in table.at(*here):
-        return 0
-    value = table.at(*here, "seed")
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise table.bad(f"expected a whole number of 0 or more but got seed={format_value(value)}", *here, "seed")
-    return value
-
-
-def _holding_format(table: _Table, dtype: str, *path: str) -> Format:
-    """Return the format at a path, if the dtype, which stores the results, has all its numbers."""
-    format, holder = table.format(*path), FORMATS[dtype]
-    fits = format.precision <= holder.precision and format.largest <= holder.largest
-    # Without subnormals, the smallest number of a format is its smallest normal one.
-    small = format.smallest_subnormal if format.subnormals else format.smallest_normal
-    if not fits or small < holder.smallest_subnormal:
-        raise table.bad(f"expected a format whose numbers {dtype} has but got {path[-1]}={format.name}", *path)
-    return format
-
-
-def _parse_functions(table: _Table) -> dict[str, Approximation]:
+def _parse_functions(table: DeviceTable) -> dict[str, Approximation]:
     entries = table.source.data.get("functions", {})
     expect_mapping(table.source, entries, "functions")
     for name in entries:
@@ -321,7 +228,7 @@ def _parse_functions(table: _Table) -> dict[str, Approximation]:
     return {name: _approximation(table, name) for name in entries}
 
 
-def _approximation(table: _Table, name: str) -> Approximation:
+def _approximation(table: DeviceTable, name: str) -> Approximation:
     """Return the approximation that {METHOD: SIZE} describes."""
     here = ("functions", name)
     table.keys(FUNCTION_METHODS[name], (), *here)
@@ -335,14 +242,14 @@ def _approximation(table: _Table, name: str) -> Approximation:
     return Approximation(method, size)
 
 
-def _parse_cast(table: _Table, section: str, dtype: str) -> Cast:
+def _parse_cast(table: DeviceTable, section: str, dtype: str) -> Cast:
     table.keys(("format", "rounding"), (), section, dtype)
     given = table.at(section, dtype)
-    format = _holding_format(table, dtype, section, dtype, "format") if "format" in given else FORMATS[dtype]
+    format = holding_format(table, dtype, section, dtype, "format") if "format" in given else FORMATS[dtype]
     return Cast(format, table.rounding(section, dtype, "rounding"))
 
 
-def _parse_storage_casts(table: _Table) -> tuple[StorageCast, ...]:
+def _parse_storage_casts(table: DeviceTable) -> tuple[StorageCast, ...]:
     chain = table.at("hops")
     if not isinstance(chain, list) or not chain:
         raise table.bad(f"expected a list of places but got hops={format_value(chain)}", "hops")
@@ -355,7 +262,7 @@ def _parse_storage_casts(table: _Table) -> tuple[StorageCast, ...]:
     return storage_casts
 
 
-def _parse_storage_cast(table: _Table, index: int) -> StorageCast:
+def _parse_storage_cast(table: DeviceTable, index: int) -> StorageCast:
     here = ("hops", index)
     table.keys(("place", "format", "rounding"), ("place", "format"), *here)
     rounding = table.rounding(*here, "rounding") if "rounding" in table.at(*here) else None
@@ -366,7 +273,7 @@ def _parse_storage_cast(table: _Table, index: int) -> StorageCast:
 _PLACE = re.compile(r"[\w.*?]+|([\w.*?]+@)?[^@:]+:[1-9][0-9]{0,8}")
 
 
-def _parse_wide(table: _Table) -> tuple[str, ...]:
+def _parse_wide(table: DeviceTable) -> tuple[str, ...]:
     given = table.at("wide")
     if not isinstance(given, list) or not given:
         raise table.bad(f"expected a list of operations but got wide={format_value(given)}", "wide")
@@ -376,14 +283,6 @@ def _parse_wide(table: _Table) -> tuple[str, ...]:
             message = f"expected an operation or a line, such as {example}, but got wide={format_value(given[index])}"
             raise table.bad(message, "wide", index)
     return tuple(given)
-
-
-def _with_location(source: Source, path: KeyPath, read: Callable[[], _T]) -> _T:
-    """Return the result of `read`, and add file and line to its UserError."""
-    try:
-        return read()
-    except UserError as error:
-        raise source.error(error.slug, error.message, *path, hint=error.hint) from None
 
 
 _SHIPPED = Path(__file__).parent / "tables"

@@ -1,0 +1,81 @@
+"""Which operands with a scale for each block does a matrix unit read, and how does it choose the scales?
+
+A block is a run of elements along the axis of terms. It stands for element times scale. The last block may be shorter.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import ldexp
+
+from msgspec import Struct
+
+from precreg.arithmetic.formats import FORMATS, Format, with_saturation
+from precreg.errors import UserError, name_hint, nearest
+
+
+class ScaleRule(StrEnum):
+    """Name the rules by which a block gets its scale from its largest magnitude, amax.
+
+    - floor: 2**(floor(log2(amax)) - e), where 2**e is in the binade of the format's largest number. OCP Microscaling
+      Formats v1.0, section 6.3. Elements near amax may saturate.
+    - covering: the least power of two by which no element passes the largest number.
+    - ratio: amax / largest, rounded to float32 and then to the format of scales.
+    """
+
+    FLOOR = "floor"
+    COVERING = "covering"
+    RATIO = "ratio"
+
+
+# The exponents of e8m0, the powers of two by which OCP formats scale. All blocks of zeros get the least one.
+LEAST_SCALE, MOST_SCALE = -127, 127
+
+
+class BlockOperand(Struct, frozen=True):
+    """Describe operands whose blocks have scales.
+
+    A block with NaN or an infinity has a NaN as its scale, so all sums with it are NaN.
+    """
+
+    name: str
+    # The elements saturate, so no finite operand gives an infinity.
+    element: Format
+    length: int
+    rule: ScaleRule = ScaleRule.FLOOR
+    # The format of scales of the rule `ratio`. Powers of two have their own limits.
+    scale: Format = FORMATS["float32"]
+    # The scales of blocks are multiples of a float32 scale of the whole tensor: amax / (largest element * largest
+    # scale). The unit multiplies the total by it, after all blocks.
+    has_tensor_scale: bool = False
+
+
+_E4M3, _E5M2 = (with_saturation(FORMATS[name]) for name in ("float8_e4m3fn", "float8_e5m2"))
+
+# MXINT8 is a fixed-point format with steps of 2**-6. precreg leaves out -2, so that it is symmetric, which the
+# specification allows (section 5.3.4).
+_INT8 = Format("mxint8_element", 7, 0, ldexp(127, -6), overflow=ldexp(127, -6))
+
+# OCP Microscaling Formats v1.0 (2023): blocks of 32. NVFP4: blocks of 16 with e4m3 scales and a tensor scale (NVIDIA,
+# Pretraining Large Language Models with NVFP4, 2025). fp8_1x128: DeepSeek-V3 Technical Report (2024), section 3.3.2.
+BLOCK_OPERANDS: dict[str, BlockOperand] = {
+    operand.name: operand
+    for operand in (
+        BlockOperand("mxfp8_e4m3", _E4M3, 32),
+        BlockOperand("mxfp8_e5m2", _E5M2, 32),
+        BlockOperand("mxfp6_e2m3", FORMATS["float6_e2m3fn"], 32),
+        BlockOperand("mxfp6_e3m2", FORMATS["float6_e3m2fn"], 32),
+        BlockOperand("mxfp4", FORMATS["float4_e2m1fn"], 32),
+        BlockOperand("mxint8", _INT8, 32),
+        BlockOperand("nvfp4", FORMATS["float4_e2m1fn"], 16, ScaleRule.RATIO, _E4M3, has_tensor_scale=True),
+        BlockOperand("fp8_1x128", _E4M3, 128, ScaleRule.RATIO),
+    )
+}
+
+
+def block_operand_named(name: str) -> BlockOperand:
+    """Return the operand format with this name. Raises UserError (unknown-format)."""
+    if name not in BLOCK_OPERANDS:
+        message = f"expected the name of a format of blocks but got format={name}{nearest(name, BLOCK_OPERANDS)}"
+        raise UserError("unknown-format", message, hint=name_hint(name, BLOCK_OPERANDS))
+    return BLOCK_OPERANDS[name]

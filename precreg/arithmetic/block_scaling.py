@@ -1,0 +1,167 @@
+"""Which elements and scales do the blocks of an array have, and which factor has the product of two blocks?"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import ldexp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from precreg.arithmetic.block_operand import LEAST_SCALE, MOST_SCALE, BlockOperand, ScaleRule
+from precreg.arithmetic.formats import Format, Rounding
+from precreg.arithmetic.operations import divide
+from precreg.arithmetic.rounding import native_backend, round_to
+from precreg.storage import Array
+
+
+class ScaledBlocks(NamedTuple):
+    """Hold the blocks of an array along its last axis.
+
+    `elements` is float32, in the shape of the array. `scales` is float64, with one number for each block. `tensor` is
+    the scale of the whole array, or 1.
+    """
+
+    elements: Array
+    scales: Array
+    tensor: float
+
+    def values(self, length: int) -> Array:
+        """Return the float32 numbers that the blocks stand for: each element times its factor, rounded once."""
+        factors = np.repeat(_factors(self.scales, self.tensor), length, axis=-1)[..., : self.elements.shape[-1]]
+        values: Array = self.elements * factors
+        return values
+
+
+def _factors(scales: Array, tensor: float) -> Array:
+    """Return the scale of each block times the scale of the tensor, rounded once to float32."""
+    factors: Array = (scales * tensor).astype(np.float32)
+    return factors
+
+
+def scale_blocks(values: Array, operand: BlockOperand, rounding: Rounding, seed: int = 0) -> ScaledBlocks:
+    """Return the blocks of float32 values along the last axis. Every quotient by a scale is rounded once.
+
+    Stochastic rounding draws by the C-order index of each element.
+    """
+    with np.errstate(all="ignore"):
+        values = np.ascontiguousarray(values, np.float32)
+        scales, tensor = _choose_scales(values, operand)
+        divisors, ones = _divisors(scales, tensor), np.ones(scales.shape, np.float32)
+        elements = _round_quotients(values, divisors, ones, operand, rounding)
+        if elements is None:
+            finite = np.where(np.isfinite(values), values, np.float32(0))
+            by = np.repeat(divisors, operand.length, axis=-1)[..., : values.shape[-1]]
+            elements = divide(finite, by, operand.element, rounding, seed=seed).astype(np.float32)
+        return ScaledBlocks(elements, scales, tensor)
+
+
+def _choose_scales(values: Array, operand: BlockOperand) -> tuple[Array, float]:
+    largest = _largest_of_blocks(values, operand.length)
+    tensor = _tensor_scale(largest, operand)
+    return np.where(np.isfinite(largest), _scales(largest, operand, tensor), np.nan), tensor
+
+
+def _divisors(scales: Array, tensor: float) -> Array:
+    """Return the divisors of blocks. Without a usable scale they are infinite, so that all elements are zeros."""
+    factors = _factors(scales, tensor)
+    return np.where((factors > 0) & np.isfinite(factors), factors, np.float32(np.inf))
+
+
+def _round_quotients(
+    values: Array, divisors: Array, factors: Array, operand: BlockOperand, rounding: Rounding
+) -> Array | None:
+    """Round quotients by the compiled core; return None if it is not in use or lacks them."""
+    native = native_backend()
+    if native is None or not values.ndim:
+        return None
+    rounded: Array | None = native.round_quotients_native(
+        values, divisors, factors, operand.element, rounding, operand.length
+    )
+    return rounded
+
+
+def round_blocks(
+    values: Array, operand: BlockOperand, rounding: Rounding = Rounding.NEAREST_EVEN, seed: int = 0
+) -> Array:
+    """Return float32 values rounded to numbers of blocks along the last axis: element times scale, in float32.
+
+    The compiled core serves scales that are powers of two, with the roundings of `block_plan`.
+    """
+    values = np.asarray(values, np.float32)
+    native = native_backend()
+    plan = None
+    if native is not None and values.ndim and operand.rule is not ScaleRule.RATIO:
+        exponents = (LEAST_SCALE, MOST_SCALE)
+        plan = native.block_plan(operand.element, rounding, operand.rule.value, exponents, operand.length)
+    if native is not None and plan is not None:
+        rounded: Array
+        rounded, left_out = native.round_blocks_native(values, plan)
+        if left_out:
+            # A block with NaN or an infinity is NaN as a whole.
+            is_lost = ~np.isfinite(_largest_of_blocks(values, operand.length))
+            rounded[np.repeat(is_lost, operand.length, axis=-1)[..., : values.shape[-1]]] = np.nan
+        return rounded
+    if native is not None and values.ndim and operand.rule is ScaleRule.RATIO:
+        with np.errstate(all="ignore"):
+            scales, tensor = _choose_scales(values, operand)
+            divisors, factors = _divisors(scales, tensor), _factors(scales, tensor)
+            quotients = _round_quotients(values, divisors, factors, operand, rounding)
+        if quotients is not None:
+            return quotients
+    with np.errstate(over="ignore"):
+        return scale_blocks(values, operand, rounding, seed).values(operand.length)
+
+
+def _largest_of_blocks(values: Array, length: int) -> Array:
+    """Return the largest magnitude of each block; NaN and infinities win."""
+    count = values.shape[-1]
+    if not count:
+        return np.zeros((*values.shape[:-1], 0), np.float32)
+    native = native_backend()
+    largest: Array
+    if native is not None and values.ndim:
+        largest = native.block_maxima_native(values, length)
+        return largest
+    largest = np.maximum.reduceat(np.abs(values), np.arange(0, count, length), axis=-1)
+    return largest
+
+
+def _tensor_scale(largest: Array, operand: BlockOperand) -> float:
+    """Return amax / (largest element * largest scale) in float32; 1 for zeros, and without a finite amax."""
+    if not operand.has_tensor_scale:
+        return 1.0
+    scale = np.float32(np.max(largest, initial=0)) / np.float32(operand.element.largest * operand.scale.largest)
+    return float(scale) if np.isfinite(scale) and scale > 0 else 1.0
+
+
+def _scales(largest: Array, operand: BlockOperand, tensor: float) -> Array:
+    if operand.rule is ScaleRule.RATIO:
+        ratios = largest / np.float32(operand.element.largest)
+        # Blocks of zeros get the scale 1, so that no quotient is 0/0.
+        of_tensor = np.where(largest > 0, ratios / np.float32(tensor), np.float32(1)).astype(np.float32)
+        scales: Array = round_to(of_tensor, operand.scale).astype(np.float64)
+        return scales
+    wide = largest.astype(np.float64)
+    binades = np.where(wide > 0, np.frexp(wide)[1] - 1, LEAST_SCALE)
+    exponents = np.maximum(binades - operand.element.max_exponent, LEAST_SCALE)
+    if operand.rule is ScaleRule.COVERING:
+        exponents = exponents + (wide > np.ldexp(operand.element.largest, exponents))
+    powers: Array = np.ldexp(1.0, np.minimum(exponents, MOST_SCALE))
+    return powers
+
+
+@cache
+def factor_format(accumulator: Format) -> Format:
+    """Return the format of the product of two scales: the precision of a total, with the exponents of float64.
+
+    A unit adds the exponents of scales outside its float32 path, so their product neither overflows nor underflows.
+    """
+    return Format("factor", accumulator.precision, -1022, ldexp(1.0, 1023))
+
+
+def block_factors(row_scales: Array, column_scales: Array, accumulator: Format) -> Array:
+    """Return the factor of each pair of a row's block and a column's block, in float64."""
+    # Two scales have at most 24 bits each, so float64 has their product.
+    products: Any = row_scales[..., :, None] * column_scales[..., None, :]
+    return round_to(products, factor_format(accumulator))
