@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -126,6 +126,7 @@ class ScalerHistory(Struct, frozen=True, kw_only=True):
 # - amax: the format's largest number over the tensor's largest element;
 # - delayed: the same from the largest elements of earlier steps (Transformer Engine's delayed scaling).
 TensorScaling = Literal["unscaled", "power_of_two", "amax", "delayed"]
+TENSOR_SCALINGS: tuple[TensorScaling, ...] = get_args(TensorScaling)
 
 
 class ScalingLoss(Struct, frozen=True, kw_only=True):
@@ -139,11 +140,15 @@ class ScalingLoss(Struct, frozen=True, kw_only=True):
 class TensorScales(Struct, frozen=True, kw_only=True):
     """The scales of one tensor: the losses of each way of scaling, and of each constant scale 2**exponent.
 
-    `best` is the exponent of the constant scale with the least error, `window` and `margin` those of delayed scaling.
+    Counts are of the measured elements: a sample if the tensor is large. `largest` is that of all elements. `best` is
+    the exponent of the constant scale with the least error.
     """
 
     parameter: str
+    elements: int
+    measured: int
     nonzero: int
+    nonfinite: int
     largest: float
     scalings: dict[TensorScaling, ScalingLoss]
     exponents: tuple[int, ...]
@@ -152,7 +157,7 @@ class TensorScales(Struct, frozen=True, kw_only=True):
 
 
 class TensorScaleSweep(Struct, frozen=True, kw_only=True):
-    """The per-tensor scales of a narrow format, tensor by tensor."""
+    """The per-tensor scales of a narrow format. `history` and `margin` are those of delayed scaling."""
 
     format: str
     steps: int
