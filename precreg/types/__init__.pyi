@@ -45,6 +45,12 @@ from .case import Tolerance as Tolerance
 from .case import TradeOff as TradeOff
 from .case import growth_key as growth_key
 from .case import split_growth_key as split_growth_key
+from .clipping import CLIP_KINDS as CLIP_KINDS
+from .clipping import ClipEffect as ClipEffect
+from .clipping import ClipKind as ClipKind
+from .clipping import ClippedBeforeUnscale as ClippedBeforeUnscale
+from .clipping import ClippedStep as ClippedStep
+from .clipping import ClippingSweep as ClippingSweep
 from .comparison import COMPARISON_SCHEMA as COMPARISON_SCHEMA
 from .comparison import ComparedPair as ComparedPair
 from .comparison import ComparisonRecord as ComparisonRecord
