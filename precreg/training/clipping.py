@@ -126,7 +126,7 @@ class ClippingGauge:
         else:
             factors = _factors(kind, limit, norms)
             clipped = [factors[:, [place]] * matrix for place, matrix in enumerate(matrices)]
-            changed = (factors < 1).any(axis=1).tolist()
+            changed = [bool((row < 1).any()) for row in factors]
             # Exact from the norms alone, since each parameter keeps its direction.
             cosines = _cosines((factors * norms**2).sum(1), ((factors * norms) ** 2).sum(1), (norms**2).sum(1))
         cosine, length = _compare_sums(clipped, matrices)
