@@ -26,6 +26,8 @@ from precreg.types import format_number
 _BOX = DrawingBox(760, 260, 66, 16, 34, 44)
 # More points would be closer than a dot is wide.
 _MAX_DOTS = 60
+# Over more decades, the sizes that matter would share a few pixels. Smaller ones are at the lower end.
+_MAX_DECADES = 8.0
 # More points than pixels make a page large and no clearer.
 _MAX_POINTS = 700
 _ZERO_ROW = 14.0
@@ -70,8 +72,9 @@ class SeriesPlot(NamedTuple):
     is_log: bool = False
     marks: Sequence[SeriesMark] = ()
     bands: Sequence[SeriesBand] = ()
-    # Written before the numbers of the axis across, such as 2^ for exponents.
+    # Written before the numbers of an axis, such as 2^ for exponents.
     prefix: str = ""
+    upward_prefix: str = ""
 
 
 class _Axes(NamedTuple):
@@ -107,11 +110,12 @@ def describe_series(plot: SeriesPlot) -> str:
     """Write one sentence: the first and the last value of each line, the marks, and the bands."""
     parts = []
     for line in plot.lines:
-        known = [point for point in line.points if point.y is not None]
+        known = [(point.x, point.y) for point in line.points if point.y is not None]
         if known:
-            first, last = known[0], known[-1]
-            ends = f"{format_number(first.y or 0.0, 3)} at {plot.prefix}{first.x:g}"
-            parts.append(f"{line.name}: {ends} to {format_number(last.y or 0.0, 3)} at {plot.prefix}{last.x:g}")
+            ends = [
+                f"{plot.upward_prefix}{format_number(y, 3)} at {plot.prefix}{x:g}" for x, y in (known[0], known[-1])
+            ]
+            parts.append(f"{line.name}: {' to '.join(ends)}")
     marks = [f"{len(plot.marks):,} marks: {plot.marks[0].label}, ..."] if plot.marks else []
     bands = [f"{band.label}: {plot.prefix}{band.first:g} to {plot.prefix}{band.last:g}" for band in plot.bands]
     return f"{plot.upward} by {plot.across}: " + ("; ".join([*parts, *marks, *bands]) or "no value is known")
@@ -127,7 +131,7 @@ def _axes(plot: SeriesPlot) -> _Axes:
     values = [point.y for line in plot.lines for point in line.points if point.y is not None and isfinite(point.y)]
     if plot.is_log:
         positive = [log10(value) for value in values if value > 0] or [0.0]
-        low, high = log_range(positive)
+        low, high = log_range([max(each, max(positive) - _MAX_DECADES) for each in positive])
         room = (high - low) * 0.04
         upward = LogScale(low - room, high + room, _BOX.south - _ZERO_ROW, _BOX.top)
     else:
@@ -146,19 +150,22 @@ def _bands(plot: SeriesPlot, axes: _Axes) -> Iterator[str]:
 
 
 def _upward(plot: SeriesPlot, axes: _Axes) -> Iterator[str]:
-    for tick in axes.upward.ticks() if plot.is_log else _linear_ticks(axes.upward):
+    # Powers of two have whole exponents.
+    least = 1.0 if plot.upward_prefix else 0.0
+    for tick in axes.upward.ticks() if plot.is_log else _linear_ticks(axes.upward, least):
         y = axes.upward.at(tick.at)
         yield svg_line(_BOX.left, y, _BOX.east, y)
-        yield svg_text(tick.text, _BOX.left - 6, y + 4, "end")
+        yield svg_text(f"{plot.upward_prefix}{tick.text}", _BOX.left - 6, y + 4, "end")
     if plot.is_log and any(point.y == 0 for line in plot.lines for point in line.points):
         yield svg_text("0", _BOX.left - 6, _BOX.south + 4, "end")
     yield svg_text(plot.upward, _BOX.left, 12, "start")
 
 
-def _linear_ticks(scale: LogScale) -> list[ScaleTick]:
+def _linear_ticks(scale: LogScale, least_step: float) -> list[ScaleTick]:
     span = scale.high - scale.low
     power = 10.0 ** floor(log10(span / MAX_LABELS))
     step = next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) <= MAX_LABELS)
+    step = max(step, least_step)
     places = range(ceil(scale.low / step), floor(scale.high / step) + 1)
     return [ScaleTick(place * step, f"{place * step:.6g}") for place in places]
 
@@ -190,7 +197,8 @@ def _line(line: SeriesLine, place: int, axes: _Axes, plot: SeriesPlot) -> Iterat
         )
     for point in points if len(points) <= _MAX_DOTS else ():
         if point.y is not None and isfinite(point.y):
-            tooltip = f"{line.name}, {plot.across} {plot.prefix}{point.x:g}: {format_number(point.y)}"
+            value = f"{plot.upward_prefix}{format_number(point.y)}"
+            tooltip = f"{line.name}, {plot.across} {plot.prefix}{point.x:g}: {value}"
             x, y = axes.x(point.x), axes.y(point.y)
             yield svg_rectangle(x - 2.5, y - 2.5, 5.0, 5.0, f"point curve-{place}", tooltip)
 

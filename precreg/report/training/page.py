@@ -6,6 +6,7 @@ The page is one file without script or network. Radio buttons and style select t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import log2
 from typing import Any, NamedTuple
 
 from precreg.arithmetic import Format
@@ -126,7 +127,7 @@ def render_training_view(view: TrainingView) -> str:
         ],
         "parts": list(_parts(view)),
         "histograms": [_histogram(each) for each in shown],
-        "histograms_left_out": f"{left_out:,} histograms more are left out; the JSON has all of them"
+        "histograms_left_out": f"and {left_out:,} histograms more; the JSON has all of them"
         if left_out
         else "",
         "histogram_keys": [
@@ -221,9 +222,9 @@ def _window_key(sweep: LossScaleSweep) -> list[tuple[str, str]]:
 def _scaler_pictures(scales: Sequence[ScalerPoint]) -> list[_Picture]:
     if not scales:
         return []
-    points = [SeriesPoint(point.step, point.scale) for point in scales]
+    points = [SeriesPoint(point.step, log2(point.scale) if point.scale > 0 else None) for point in scales]
     skipped = [SeriesMark(point.step, f"step {point.step} was skipped") for point in scales if point.is_skipped]
-    plot = SeriesPlot([SeriesLine("loss scale", points)], "step", "loss scale", True, skipped)
+    plot = SeriesPlot([SeriesLine("loss scale", points)], "step", "loss scale", marks=skipped, upward_prefix="2^")
     return [_series("Loss scale over steps", plot, keys=[("skipped steps", "skip")] if skipped else [])]
 
 

@@ -49,6 +49,10 @@ def count_steps(number: int) -> str:
     return f"{number:,} step{'' if number == 1 else 's'}"
 
 
+def _count_times(number: int) -> str:
+    return f"{number:,} time{'' if number == 1 else 's'}"
+
+
 def describe_loss_scale(sweep: LossScaleSweep) -> list[str]:
     """Write the window, the recommendation, and everything that limits them."""
     return [*_answer(sweep), *_limits_of(sweep)]
@@ -118,7 +122,7 @@ def _limits_of(sweep: LossScaleSweep) -> Iterator[str]:
 def scale_rows(sweep: LossScaleSweep) -> list[tuple[str, ...]]:
     """Return the cells of SCALE_COLUMNS by parameter, the largest loss at the best scale first."""
     place = _best_place(sweep)
-    ordered = sorted(sweep.layers, key=lambda layer: (-layer.zero_energy[place], -layer.zero[place], layer.parameter))
+    ordered = sorted(sweep.layers, key=lambda layer: (-layer.zero_energy[place], -layer.zero[place], -layer.zero[0]))
     return [_scale_row(layer, place, sweep.exponents) for layer in ordered]
 
 
@@ -143,7 +147,7 @@ def describe_scaler(history: ScalerHistory | None) -> list[str]:
     """Write how the scaler of a training moved."""
     if history is None:
         return ["the training has no scaler, or the scaler has no history: each step ran at the scale 1"]
-    moved = f"grew {history.growths:,} times and backed off {history.backoffs:,} times"
+    moved = f"grew {_count_times(history.growths)} and backed off {_count_times(history.backoffs)}"
     lines = [
         f"the scaler skipped {history.skipped:,} of {count_steps(history.steps)}"
         + (f", {history.longest_skipped:,} in a row" if history.longest_skipped > 1 else ""),

@@ -23,7 +23,7 @@ def gradients(steps=12, names=NAMES):
         MadeStep(
             step,
             {
-                name: (random.standard_normal(300) * 10.0 ** (-place - 1) * (1 + step / 4)).astype(np.float32)
+                name: (random.standard_normal(300) * 10.0 ** (-(place % 10) - 1) * (1 + step / 4)).astype(np.float32)
                 for place, name in enumerate(names)
             },
         )
@@ -31,13 +31,12 @@ def gradients(steps=12, names=NAMES):
     ]
 
 
-SCALER = [
-    ScalerPoint(step, 2.0 ** (16 - min(step, 3) + (step > 8)), step < 3 or step == 9) for step in range(12)
-]
+SCALER = [ScalerPoint(step, 2.0 ** (16 - min(step, 3) + (step > 8)), step < 3 or step == 9) for step in range(12)]
 CLIPS = [ClippedStep(step, 40.0 * 2**13, 1.0, 2.0**13, True) for step in range(4)]
 
 
-def counts_of(values):
+def counts_of(steps, name):
+    values = np.concatenate([step.arrays[name] for step in steps])
     exponents = np.floor(np.log2(np.abs(values[values != 0]))).astype(int)
     least = int(exponents.min())
     return BinadeCounts(least, np.bincount(exponents - least).tolist())
@@ -66,8 +65,5 @@ def full_view(name="tiny transformer", names=NAMES):
         tensor_scales=sweep_tensor_scales(steps),
         clipping=sweep_clipping(steps, [1.0], [0.1]),
         clip_order=find_clipped_before_unscale(CLIPS),
-        histograms=[
-            SizeHistogram(each, counts_of(np.concatenate([step.arrays[each] for step in steps])), format_named("float16"))
-            for each in names
-        ],
+        histograms=[SizeHistogram(each, counts_of(steps, each), format_named("float16")) for each in names],
     )
