@@ -74,6 +74,7 @@ from .diagnosis import TriedBase as TriedBase
 from .diagnosis import UnitExplanation as UnitExplanation
 from .loss_scale import SCALE_EXPONENTS as SCALE_EXPONENTS
 from .loss_scale import TENSOR_SCALINGS as TENSOR_SCALINGS
+from .loss_scale import GradientLosses as GradientLosses
 from .loss_scale import LossScaleSweep as LossScaleSweep
 from .loss_scale import ScaleLosses as ScaleLosses
 from .loss_scale import ScaleRecommendation as ScaleRecommendation
