@@ -6,14 +6,15 @@ because it shortens some steps more than others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite, sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from precreg.arithmetic import FORMATS
 from precreg.storage import Array
+from precreg.training.gradients import StepGradients
 from precreg.training.magnitudes import CHUNK_ELEMENTS, Floats
 from precreg.types import CLIP_KINDS, ClipEffect, ClipKind, ClippedBeforeUnscale, ClippedStep, ClippingSweep
 
@@ -21,13 +22,6 @@ from precreg.types import CLIP_KINDS, ClipEffect, ClipKind, ClippedBeforeUnscale
 _QUANTILES = (0.1, 0.5, 0.75, 0.9)
 # 2**16 elements of 1,000 steps take 256 MiB as float32.
 KEPT_ELEMENTS = 2**16
-
-
-class _Gradients(Protocol):
-    @property
-    def step(self) -> int: ...
-    @property
-    def arrays(self) -> Mapping[str, Array]: ...
 
 
 class _Step(NamedTuple):
@@ -60,7 +54,7 @@ class ClippingGauge:
         self._not_measured: dict[str, None] = {}
         self._nonfinite_steps = 0
 
-    def add(self, gradients: _Gradients) -> None:
+    def add(self, gradients: StepGradients) -> None:
         """Measure the gradients of one step."""
         arrays = {name: np.asarray(each).reshape(-1) for name, each in gradients.arrays.items()}
         measured = {name: each for name, each in arrays.items() if each.dtype.name in FORMATS}
@@ -144,7 +138,7 @@ class ClippingGauge:
 
 
 def sweep_clipping(
-    steps: Iterable[_Gradients],
+    steps: Iterable[StepGradients],
     norms: Iterable[float] = (),
     values: Iterable[float] = (),
     *,

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable
 
-from precreg.storage import Array
 from precreg.training.clipping import ClippingGauge, find_clipped_before_unscale
+from precreg.training.gradients import StepGradients
 from precreg.training.loss_scale import LossScaleGauge
 from precreg.training.scaler import summarize_scaler
 from precreg.training.tensor_scale import TensorScaleGauge
 from precreg.types import ClippedStep, GradientLosses, ScalerPoint
-
-
-class _Gradients(Protocol):
-    @property
-    def step(self) -> int: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def arrays(self) -> Mapping[str, Array]: ...
-    @property
-    def formats(self) -> Mapping[str, str]: ...
 
 
 class GradientGauges:
@@ -42,7 +30,7 @@ class GradientGauges:
         self._tensor_scales = None if tensor_format is None else TensorScaleGauge(tensor_format)
         self._clipping = None if norms is None else ClippingGauge(norms)
 
-    def add(self, gradients: _Gradients) -> None:
+    def add(self, gradients: StepGradients) -> None:
         """Measure the gradients of one step."""
         self._loss_scale.add(gradients)
         if self._tensor_scales is not None:
