@@ -116,8 +116,8 @@ def array_sums(values: Array, format: Format, limit: int | None = None) -> Value
         counts += np.bincount(found.exponents() - LOWEST_EXPONENT, minlength=_EXPONENTS)
         # A magnitude has crossed a limit if it does so at an exponent of at most 0.
         nonzero, normal, over = (
-            int(count_crossings(found.crossings(limit), 1, 1)[0])
-            for limit in (limits.nonzero, limits.normal, limits.beyond)
+            int(count_crossings(found.crossings(bound), 1, 1)[0])
+            for bound in (limits.nonzero, limits.normal, limits.beyond)
         )
         below, subnormal = below + found.values.size - nonzero, subnormal + nonzero - normal
         beyond += over
