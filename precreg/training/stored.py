@@ -45,7 +45,7 @@ def record_of_gradients(
     if not any(step.parameters for step in found):
         raise UserError(
             "no-gradients",
-            f"expected gradients in {name} but its {begun:,} step{'' if begun == 1 else 's'} have no floating-point array",
+            f"expected gradients in {name} but got no floating-point array in {begun:,} step{'' if begun == 1 else 's'}",
             hint="store them by name: numpy.savez('g.npz', **{n: p.grad.numpy() for n, p in model.named_parameters()})",
         )
     return TrainingRecord(

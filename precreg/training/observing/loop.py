@@ -96,7 +96,7 @@ def _run_step(recipe: Recipe, batches: Sequence[Any], observer: Observer | None)
     for batch in batches:
         loss = _loss_of(recipe, batch) / len(batches)
         total += float(loss.detach())
-        if observer is not None:
+        if observer is not None and scaler is None:
             observer.note_loss(total)
         (loss if scaler is None else scaler.scale(loss)).backward()
     if recipe.clip is not None:

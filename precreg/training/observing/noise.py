@@ -1,7 +1,7 @@
 """How large is the noise of the gradients against the gradient itself?
 
-McCandlish et al., An Empirical Model of Large-Batch Training (2018), appendix A.1: the squared norms of the gradients of
-one micro-batch and of all of them together estimate the squared true gradient and the trace of the covariance.
+McCandlish et al., An Empirical Model of Large-Batch Training (2018), appendix A.1: the squared norms of the gradients
+of one micro-batch, and of all together, estimate the squared true gradient and the trace of the covariance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which steps of a training does an observer sample, and which facts does it keep of every step?
 
-A step ends with the update of the optimizer, or with the update of the scaler if there is one, because a scaler may skip
-the optimizer's.
+A step ends with the update of the optimizer. With a scaler, which may skip that update, it ends with the update of the
+scaler.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Observer:
         self.stop()
 
     def note_loss(self, loss: Any) -> None:
-        """Note the loss of the present step: a number or a tensor of one element. A scaler's loss is noted by itself."""
+        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself."""
         self._loss = loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss)
 
     def note_finished_loss(self, loss: float) -> None:
