@@ -64,7 +64,7 @@ class FlowMap(NamedTuple):
 
 
 class SizeHistogram(NamedTuple):
-    """Hold the sizes of a parameter's gradients over the sampled steps, and the format that is drawn with them."""
+    """Hold the sizes of a parameter's scaled gradients over the sampled steps, and the format drawn with them."""
 
     name: str
     counts: BinadeCounts
@@ -254,4 +254,4 @@ def _histogram(found: SizeHistogram) -> _Picture:
     from markupsafe import Markup
 
     drawn = Markup(draw_binades(found.counts, found.format, found.name))
-    return _Picture(found.name, drawn, f"nonzero gradients by size, {found.format.name}")
+    return _Picture(found.name, drawn, f"nonzero gradients times the loss scale, by size; {found.format.name}")
