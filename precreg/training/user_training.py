@@ -81,7 +81,8 @@ def _observed(
 
     steps, every, elements = counts
     torch.manual_seed(_SEED)
-    np.random.seed(_SEED)  # noqa: NPY002 - the user's function may draw from it.
+    # The user's function may draw from each of these.
+    np.random.seed(_SEED)
     random.seed(_SEED)
     recipe = read_recipe(call_function(target, directory, project), target)
     observer = start_observer(

@@ -6,7 +6,7 @@ Both engines, numpy for stored gradients and torch for live ones, compute the su
 from __future__ import annotations
 
 from math import gcd, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,11 +42,11 @@ class ValueSums(NamedTuple):
 
     def plus(self, other: ValueSums) -> ValueSums:
         """Return the sums of two tensors together."""
-        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDITIVE}
+        added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDITIVE}
         keys = self.exponents.keys() | other.exponents.keys()
         exponents = {key: self.exponents.get(key, 0) + other.exponents.get(key, 0) for key in keys}
-        ends = {"least": min(self.least, other.least), "greatest": max(self.greatest, other.greatest)}
-        return ValueSums(**added, **ends, exponents=exponents)
+        least, greatest = min(self.least, other.least), max(self.greatest, other.greatest)
+        return ValueSums(**added, least=least, greatest=greatest, exponents=exponents)
 
     def figures(self, format: str, scale: float) -> ValueFigures:
         """Return the figures without the loss scale, which is a power of two."""

@@ -125,6 +125,8 @@ class Observer:
     def note_loss(self, loss: Any) -> None:
         """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself."""
         self._loss = loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss)
+        if self._sample is not None:
+            self._sample.see_loss(float(self._loss))
 
     def note_finished_loss(self, loss: float) -> None:
         """Note the loss of the step that has just ended, unless its scaler or the user noted it."""
@@ -205,8 +207,6 @@ class Observer:
             self._losses.append((self._number, self._loss))
             self._points += 1
         if self._sample is not None:
-            if loss is not None and not isfinite(loss):
-                self.note_event("nonfinite", "", "loss")
             if len(self._steps) == self._steps.maxlen:
                 self._dropped += 1
             self._steps.append(
