@@ -25,9 +25,9 @@ TRAINING_SCHEMA = "precreg-training/1"
 TrainingEventKind = Literal[
     "nonfinite", "no_gradient", "sparse", "no_twin", "sampled", "unnamed", "data_ended", "not_measured"
 ]
-# Where values were first not finite: in a weight before the step, in the output of a layer with finite inputs, in the
-# loss, in the gradient of a layer's output, or in the gradient of a parameter.
-NonfinitePhase = Literal["", "weight", "forward", "loss", "backward", "gradient"]
+# Where values were first not finite: in a weight before the step, in the input of a layer, in the output of a layer
+# with finite inputs, in the loss, in the gradient of a layer's output, or in the gradient of a parameter.
+NonfinitePhase = Literal["", "weight", "input", "forward", "loss", "backward", "gradient"]
 
 
 class ExponentCounts(Struct, frozen=True):
