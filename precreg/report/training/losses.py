@@ -47,7 +47,7 @@ def _parts(found: GradientLosses, width: int | None, max_rows: int) -> Iterator[
     if found.loss_scale is not None:
         sentences = describe_loss_scale(found.loss_scale)
         yield "loss scale", sentences, table(SCALE_COLUMNS, scale_rows(found.loss_scale))
-        yield "scaler", describe_scaler(found.scaler), []
+        yield "scaler", describe_scaler(found.scaler, found.loss_scale), []
     if found.tensor_scales is not None:
         sentences = describe_tensor_scales(found.tensor_scales)
         yield "per-tensor scales", sentences, table(TENSOR_COLUMNS, tensor_rows(found.tensor_scales))
