@@ -129,8 +129,16 @@ def observe(
     from precreg.report import render_training_html
     from precreg.training.observing import start_observer
 
-    options = {"every": every, "keep": keep, "elements": elements, "format": format}
-    return start_observer(model, optimizer, scaler, **options, render=render_training_html)
+    return start_observer(
+        model,
+        optimizer,
+        scaler,
+        every=every,
+        keep=keep,
+        elements=elements,
+        format=format,
+        render=render_training_html,
+    )
 
 
 def _refuse_text(analyzers: Sequence[str]) -> None:

@@ -10,3 +10,4 @@ from .recipe import read_recipe as read_recipe
 from .scaler import summarize_scaler as summarize_scaler
 from .stored import record_of_gradients as record_of_gradients
 from .tensor_scale import sweep_tensor_scales as sweep_tensor_scales
+from .user_training import observe_target as observe_target

@@ -43,9 +43,10 @@ def record_of_gradients(
             found.append(_step_of(gradients, chosen, elements, events))
         begun += 1
     if not any(step.parameters for step in found):
+        counted = f"{begun:,} step{'' if begun == 1 else 's'}"
         raise UserError(
             "no-gradients",
-            f"expected gradients in {name} but got no floating-point array in {begun:,} step{'' if begun == 1 else 's'}",
+            f"expected gradients in {name} but got no floating-point array in {counted}",
             hint="store them by name: numpy.savez('g.npz', **{n: p.grad.numpy() for n, p in model.named_parameters()})",
         )
     return TrainingRecord(

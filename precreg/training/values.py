@@ -6,7 +6,7 @@ Both engines, numpy for stored gradients and torch for live ones, compute the su
 from __future__ import annotations
 
 from math import gcd, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,11 +42,11 @@ class ValueSums(NamedTuple):
 
     def plus(self, other: ValueSums) -> ValueSums:
         """Return the sums of two tensors together."""
-        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDITIVE}
+        added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDITIVE}
         keys = self.exponents.keys() | other.exponents.keys()
         exponents = {key: self.exponents.get(key, 0) + other.exponents.get(key, 0) for key in keys}
-        ends = {"least": min(self.least, other.least), "greatest": max(self.greatest, other.greatest)}
-        return ValueSums(**added, **ends, exponents=exponents)
+        least, greatest = min(self.least, other.least), max(self.greatest, other.greatest)
+        return ValueSums(**added, least=least, greatest=greatest, exponents=exponents)
 
     def figures(self, format: str, scale: float) -> ValueFigures:
         """Return the figures without the loss scale, which is a power of two."""
@@ -104,8 +104,14 @@ def sample_stride(elements: int, limit: int | None) -> int:
 
 
 def array_sums(values: Array, format: Format, limit: int | None = None) -> ValueSums:
-    """Return the sums of an array of numpy, a chunk at a time; at most `limit` elements are measured."""
+    """Return the sums of an array of numpy, a chunk at a time; at most `limit` elements are measured.
+
+    An array with NaN or infinities is measured whole, so that none is missed.
+    """
     flat = np.asarray(values).reshape(-1)
+    is_finite = np.isfinite(flat)
+    if not is_finite.all():
+        limit = None
     limits, total, squares = format_limits(format), 0.0, 0.0
     counts = np.zeros(_EXPONENTS, np.int64)
     zeros = subnormal = below = beyond = finite = 0
@@ -124,7 +130,7 @@ def array_sums(values: Array, format: Format, limit: int | None = None) -> Value
     known = sampled[np.isfinite(sampled)].astype(np.float64)
     total, squares = float(known.sum()), float(np.square(known).sum())
     nan, inf = int(np.isnan(flat).sum()), int(np.isinf(flat).sum())
-    wide = known if sampled.size == flat.size else flat[np.isfinite(flat)].astype(np.float64)
+    wide = known if sampled.size == flat.size else flat.astype(np.float64)
     return ValueSums(
         elements=flat.size,
         measured=sampled.size,
@@ -138,7 +144,7 @@ def array_sums(values: Array, format: Format, limit: int | None = None) -> Value
         zeros=zeros,
         subnormal=subnormal,
         below=below,
-        beyond=beyond + int(np.isinf(sampled).sum()),
+        beyond=beyond + inf,
         exponents={int(place) + LOWEST_EXPONENT: int(counts[place]) for place in np.flatnonzero(counts)},
         all_squares=float(np.square(wide).sum()),
     )

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from precreg.types.clipping import ClippedStep
-from precreg.types.loss_scale import ScalerPoint
+from precreg.types.loss_scale import GradientLosses, ScalerPoint
 from precreg.types.monitor import MonitorOverhead
 
 TRAINING_SCHEMA = "precreg-training/1"
@@ -175,3 +175,10 @@ class TrainingRecord(Struct, frozen=True, kw_only=True):
     noise: tuple[GradientNoise, ...] = ()
     events: tuple[TrainingEvent, ...] = ()
     overhead: MonitorOverhead = field(default_factory=MonitorOverhead)
+
+
+class TrainingReport(Struct, frozen=True, kw_only=True):
+    """Everything that `precreg training` measures: the observed steps, and the losses at other scales and limits."""
+
+    record: TrainingRecord
+    losses: GradientLosses | None = None

@@ -28,7 +28,7 @@ def test_scales_tensor_scales_and_clipping_are_shown_and_written(folder):
         "--json", "found.json", "--html", "found.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads((folder / "found.json").read_text())
+    found = json.loads((folder / "found.json").read_text())["losses"]
     advice = found["loss_scale"]["recommendation"]
     assert f"torch.amp.GradScaler(init_scale=2.0**{advice['exponent']})" in done.stdout
     archives = (np.load(path) for path in (folder / "gradients").iterdir())
@@ -47,7 +47,7 @@ def test_scales_tensor_scales_and_clipping_are_shown_and_written(folder):
 
 def test_json_on_stdout_leaves_the_table_to_stderr(folder):
     done = precreg(folder, "training", "--gradients", "gradients", "--json", "-")
-    assert json.loads(done.stdout)["loss_scale"]["steps"] == 6
+    assert json.loads(done.stdout)["losses"]["loss_scale"]["steps"] == 6
     assert "loss scale\n" in done.stderr
 
 

@@ -17,6 +17,7 @@ _KINDS: dict[TrainingEventKind, str] = {
 }
 _PHASES: dict[NonfinitePhase, str] = {
     "": "",
+    "input": " in its input, which no layer made",
     "weight": " in the weight before the step",
     "forward": " in its output, whose inputs are finite: the forward pass made them",
     "loss": " in the loss",

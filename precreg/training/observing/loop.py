@@ -154,4 +154,5 @@ def _autocast(recipe: Recipe) -> AbstractContextManager[Any]:
             hint="return autocast='bfloat16' or autocast='float16'",
         )
     device = next((each.device.type for each in recipe.model.parameters()), "cpu")
-    return torch.autocast(device, dtype=dtype)
+    context: AbstractContextManager[Any] = torch.autocast(device, dtype=dtype)
+    return context

@@ -62,7 +62,7 @@ class Observer:
         scaler: Any,
         every: int,
         keep: int,
-        render: Callable[[TrainingRecord], str],
+        render: Callable[[TrainingRecord], str] | None,
     ) -> None:
         self._watched, self._model, self._scaler = watched, model, scaler
         self._every, self._render = every, render
@@ -93,7 +93,9 @@ class Observer:
 
         def before(_optimizer: Any, arguments: Any, named: Any) -> None:
             if (observer := me()) is not None:
-                observer._before_update(bool(arguments) or named.get("closure") is not None)
+                # The optimizer itself is the first argument.
+                given = [*arguments[1:], named.get("closure")]
+                observer._before_update(has_closure=any(each is not None for each in given))
 
         def after(*_: Any) -> None:
             if (observer := me()) is not None:
@@ -123,6 +125,8 @@ class Observer:
     def note_loss(self, loss: Any) -> None:
         """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself."""
         self._loss = loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss)
+        if self._sample is not None:
+            self._sample.see_loss(float(self._loss))
 
     def note_finished_loss(self, loss: float) -> None:
         """Note the loss of the step that has just ended, unless its scaler or the user noted it."""
@@ -178,7 +182,7 @@ class Observer:
         for listener in self.listeners:
             listener(step)
 
-    def _before_update(self, has_closure: bool) -> None:
+    def _before_update(self, *, has_closure: bool) -> None:
         if self._sample is None:
             return
         with torch.no_grad():
@@ -203,8 +207,6 @@ class Observer:
             self._losses.append((self._number, self._loss))
             self._points += 1
         if self._sample is not None:
-            if loss is not None and not isfinite(loss):
-                self.note_event("nonfinite", "", "loss")
             if len(self._steps) == self._steps.maxlen:
                 self._dropped += 1
             self._steps.append(
@@ -323,6 +325,7 @@ class Observer:
 
     def write_html(self, path: str | Path) -> None:
         """Write the heat maps and tables as one page. Raises OSError."""
+        assert self._render is not None, "precreg.observe gives the page"
         replace_file(Path(path), self._render(self.record).encode())
 
     def write_json(self, path: str | Path) -> None:
@@ -374,8 +377,8 @@ def start_observer(
     every: int,
     keep: int,
     elements: int | None,
-    format: str | None,
-    render: Callable[[TrainingRecord], str],
+    format: str | None = None,
+    render: Callable[[TrainingRecord], str] | None = None,
 ) -> Observer:
     """Return an observer that has not started; `precreg.observe` describes the arguments.
 

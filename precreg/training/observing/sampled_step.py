@@ -122,6 +122,12 @@ class SampledTraining:
             norm = float(torch.linalg.vector_norm(gradient.detach(), dtype=torch.float32))
             self._noise.batches.add_batch(name, norm * norm)
 
+    def see_loss(self, loss: float) -> None:
+        """Note a loss that is not finite, unless a layer's output was not finite before it."""
+        if not isfinite(loss) and not self._has_bad_value:
+            self._has_bad_value = True
+            self._note("nonfinite", "", "loss", "")
+
     def measure_gradients(self, scale: float) -> bool:
         """Measure the gradients as the backward passes left them: before unscaling, clipping and the update.
 
@@ -163,10 +169,11 @@ class SampledTraining:
     def before_update(self, *, has_closure: bool) -> None:
         """Keep the weights before the optimizer's step, and the intended ones."""
         optimizer, limit = self._watched.optimizer, self._watched.limit
+        given = {id(each) for group in optimizer.param_groups for each in group["params"]}
         named = {
             name: each
             for name, each in self._watched.parameters.items()
-            if each.grad is not None and is_measurable(each) and is_measurable(each.grad)
+            if id(each) in given and each.grad is not None and is_measurable(each) and is_measurable(each.grad)
         }
         problem = "a closure computes the gradients" if has_closure else twin_problem(optimizer)
         if not problem:

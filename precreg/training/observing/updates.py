@@ -126,11 +126,12 @@ def update_figures(weights: Weights, parameter: Any, limit: int | None) -> Updat
         "relative": float(torch.linalg.vector_norm(moved)) / size if size > 0 else None,
     }
     if weights.intended is None:
-        wanted = weights.gradient != 0
+        wanted = (weights.gradient != 0) & weights.gradient.isfinite()
         return UpdateFigures(**common, intended=int(wanted.sum()), lost=int((wanted & is_same).sum()), has_twin=False)
     change = weights.intended - wide
-    wanted = change != 0
-    sizes = (change / _spacing(wide, after.dtype)).abs()[wanted & change.isfinite()]
+    # A NaN keeps its bits, but nothing was to be updated there.
+    wanted = (change != 0) & change.isfinite()
+    sizes = (change / _spacing(wide, after.dtype)).abs()[wanted]
     ulps = [float(sizes.median()), float(sizes.min()), float(sizes.max())] if sizes.numel() else [None] * 3
     return UpdateFigures(
         **common,
