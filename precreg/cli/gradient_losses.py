@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +12,7 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.training import GradientGauges, StepGradients
-    from precreg.types import GradientLosses
+    from precreg.training import GradientGauges
 
 
 def _norms(_context: click.Context, _option: click.Parameter, norms: tuple[float, ...]) -> tuple[float, ...]:
@@ -25,9 +24,7 @@ def _norms(_context: click.Context, _option: click.Parameter, norms: tuple[float
 
 _OPTIONS = (
     click.option("--scales", is_flag=True, help="Measure loss scales 2^0 to 2^24, and clipping."),
-    click.option(
-        "--format", "format_name", default="float16", show_default=True, metavar="NAME", help="Format of the gradients."
-    ),
+    click.option("--format", "format_name", metavar="NAME", help="Format of the loss scales; by default float16."),
     click.option("--tensor-format", metavar="NAME", help="Measure per-tensor scales of a format, such as e4m3fn."),
     click.option(
         "--clip", "norms", type=float, multiple=True, metavar="NORM", callback=_norms, help="A norm to clip at, too."
@@ -39,35 +36,26 @@ class LossOptions(NamedTuple):
     """Hold what to measure of the gradients beside their figures."""
 
     scales: bool
-    format_name: str
+    format_name: str | None
     tensor_format: str | None
     norms: tuple[float, ...]
 
     @property
     def is_chosen(self) -> bool:
         """Return whether any loss is to be measured."""
-        return self.scales or self.tensor_format is not None or bool(self.norms)
+        return self.scales or bool(self.norms) or (self.format_name, self.tensor_format) != (None, None)
 
-    def gauges(self) -> GradientGauges:
-        """Return the gauges for live or stored gradients.
+    def gauges(self) -> GradientGauges | None:
+        """Return the gauges for live or stored gradients; None if nothing was chosen, which then costs nothing.
 
         Raises:
             UserError: unknown-format or bad-format.
         """
+        if not self.is_chosen:
+            return None
         from precreg.training import GradientGauges
 
-        return GradientGauges(self.format_name, tensor_format=self.tensor_format, norms=self.norms)
-
-    def measure(self, steps: Iterable[StepGradients]) -> GradientLosses:
-        """Measure steps that are read one at a time.
-
-        Raises:
-            UserError: unknown-format, bad-format, or as the reader of the steps does.
-        """
-        gauges = self.gauges()
-        for gradients in steps:
-            gauges.add(gradients)
-        return gauges.result()
+        return GradientGauges(self.format_name or "float16", tensor_format=self.tensor_format, norms=self.norms)
 
 
 def gradient_loss_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,7 +63,12 @@ def gradient_loss_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_losses(
-        *given: Any, scales: bool, format_name: str, tensor_format: str | None, norms: tuple[float, ...], **others: Any
+        *given: Any,
+        scales: bool,
+        format_name: str | None,
+        tensor_format: str | None,
+        norms: tuple[float, ...],
+        **others: Any,
     ) -> None:
         command(*given, losses=LossOptions(scales, format_name, tensor_format, norms), **others)
 

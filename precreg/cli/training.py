@@ -81,17 +81,18 @@ def training_command(
 
 def _read(path: Path, every: int, elements: int | None, losses: LossOptions) -> TrainingReport:
     """Measure stored gradients in one pass. Raises UserError as their reader does."""
-    from precreg.training import read_gradients, record_of_gradients
+    from precreg.training import losses_of, read_gradients, record_of_gradients
 
     gauges = losses.gauges()
 
     def measured() -> Iterator[StepGradients]:
         for step in read_gradients(path):
-            gauges.add(step)
+            if gauges is not None:
+                gauges.add(step)
             yield step
 
     record = record_of_gradients(str(path), measured(), every=every, elements=elements)
-    return TrainingReport(record=record, losses=gauges.result())
+    return TrainingReport(record=record, losses=losses_of(gauges, record.scales, record.clips))
 
 
 def _run(target: str, start: Path, sampling: _Sampling, losses: LossOptions) -> TrainingReport:
@@ -104,14 +105,15 @@ def _run(target: str, start: Path, sampling: _Sampling, losses: LossOptions) -> 
 
     limit_blas_threads()
     from precreg.run import find_model
-    from precreg.training import observe_target
+    from precreg.training import losses_of, observe_target
 
     gauges, found = losses.gauges(), find_model(target, start)
     elements = {} if sampling.elements is None else {"elements": sampling.elements or None}
+    listener = None if gauges is None else gauges.add
     record = observe_target(
-        found.target, found.directory, found.project, gauges.add, steps=sampling.steps, every=sampling.every, **elements
+        found.target, found.directory, found.project, listener, steps=sampling.steps, every=sampling.every, **elements
     )
-    return TrainingReport(record=record, losses=gauges.result(record.scales, record.clips))
+    return TrainingReport(record=record, losses=losses_of(gauges, record.scales, record.clips))
 
 
 def _show(report: TrainingReport, json: Path | None, html: Path | None) -> None:

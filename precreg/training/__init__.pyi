@@ -2,6 +2,7 @@
 from .clipping import find_clipped_before_unscale as find_clipped_before_unscale
 from .clipping import sweep_clipping as sweep_clipping
 from .gauges import GradientGauges as GradientGauges
+from .gauges import losses_of as losses_of
 from .gradients import StepGradients as StepGradients
 from .gradients import read_gradients as read_gradients
 from .loss_scale import sweep_scales as sweep_scales

@@ -179,8 +179,9 @@ def _sizes(values: Array) -> tuple[float, float]:
     squares, largest = 0.0, 0.0
     for begin in range(0, values.size, CHUNK_ELEMENTS):
         wide = values[begin : begin + CHUNK_ELEMENTS].astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares += float(wide @ wide)
+        with np.errstate(over="ignore"):
+            # A product by BLAS would start threads for each chunk.
+            squares += float(np.square(wide).sum())
         largest = max(largest, float(np.abs(wide).max()))
     return sqrt(squares), largest
 

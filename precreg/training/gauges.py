@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from precreg.training.clipping import ClippingGauge, find_clipped_before_unscale
 from precreg.training.gradients import StepGradients
 from precreg.training.loss_scale import LossScaleGauge
@@ -48,11 +50,19 @@ class GradientGauges:
         scales = tuple(scaler)
         if not scales and any(point.scale != 1 for point in self._scales):
             scales = tuple(self._scales)
-        return GradientLosses(
+        return replace(
+            losses_of(None, scales, clips),
             loss_scale=self._loss_scale.result(),
             tensor_scales=None if self._tensor_scales is None else self._tensor_scales.result(),
             clipping=None if self._clipping is None else self._clipping.result(),
-            clip_order=find_clipped_before_unscale(clips),
-            scales=scales,
-            scaler=summarize_scaler(scales),
         )
+
+
+def losses_of(
+    gauges: GradientGauges | None, scaler: Iterable[ScalerPoint] = (), clips: Iterable[ClippedStep] = ()
+) -> GradientLosses:
+    """Return the result of gauges; without gauges the facts of a scaler's history and of its clippings alone."""
+    if gauges is not None:
+        return gauges.result(scaler, clips)
+    scales = tuple(scaler)
+    return GradientLosses(clip_order=find_clipped_before_unscale(clips), scales=scales, scaler=summarize_scaler(scales))

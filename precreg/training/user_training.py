@@ -20,7 +20,7 @@ def observe_target(
     target: str,
     directory: Path,
     project: Path,
-    listener: Callable[[StepGradients], None],
+    listener: Callable[[StepGradients], None] | None,
     *,
     steps: int,
     every: int,
@@ -32,7 +32,7 @@ def observe_target(
         target: the function, as `module:function`.
         directory: the folder whose modules the function sees first.
         project: the root of its project.
-        listener: takes the unscaled gradients of each sampled step.
+        listener: takes the unscaled gradients of each sampled step; None saves their copies.
         steps: the updates to run.
         every: sample the first step, and every Nth after it.
         elements: the most elements of a tensor to measure; None measures all.
@@ -69,7 +69,7 @@ def _observed(
     target: str,
     directory: Path,
     project: Path,
-    listener: Callable[[StepGradients], None],
+    listener: Callable[[StepGradients], None] | None,
     counts: tuple[int, int, int | None],
 ) -> TrainingRecord:
     import random
@@ -88,7 +88,8 @@ def _observed(
     observer = start_observer(
         recipe.model, recipe.optimizer, recipe.scaler, every=every, keep=max(steps, 1), elements=elements
     )
-    observer.listeners.append(listener)
+    if listener is not None:
+        observer.listeners.append(listener)
     enter_module_space(directory, project)
     with observer:
         for _ in train_recipe(recipe, steps, observer):

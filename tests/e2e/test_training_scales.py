@@ -46,7 +46,7 @@ def test_scales_tensor_scales_and_clipping_are_shown_and_written(folder):
 
 
 def test_json_on_stdout_leaves_the_table_to_stderr(folder):
-    done = precreg(folder, "training", "--gradients", "gradients", "--json", "-")
+    done = precreg(folder, "training", "--gradients", "gradients", "--scales", "--json", "-")
     assert json.loads(done.stdout)["losses"]["loss_scale"]["steps"] == 6
     assert "loss scale\n" in done.stderr
 

@@ -35,6 +35,8 @@ def gradient_loss_lines(found: GradientLosses, width: int | None = None, max_row
     lines: list[str] = []
     for title, sentences, table in _parts(found, width, max_rows):
         lines += ["", title, *(f"  {sentence}" for sentence in sentences), *(f"  {line}" for line in table)]
+    if found.loss_scale is None:
+        lines += ["", "loss scales and clipping were not measured; add --scales, --clip 1.0 or --tensor-format e4m3fn"]
     return lines[1:]
 
 
@@ -47,7 +49,8 @@ def _parts(found: GradientLosses, width: int | None, max_rows: int) -> Iterator[
     if found.loss_scale is not None:
         sentences = describe_loss_scale(found.loss_scale)
         yield "loss scale", sentences, table(SCALE_COLUMNS, scale_rows(found.loss_scale))
-        yield "scaler", describe_scaler(found.scaler), []
+    if found.loss_scale is not None or found.scaler is not None:
+        yield "scaler", describe_scaler(found.scaler, found.loss_scale), []
     if found.tensor_scales is not None:
         sentences = describe_tensor_scales(found.tensor_scales)
         yield "per-tensor scales", sentences, table(TENSOR_COLUMNS, tensor_rows(found.tensor_scales))

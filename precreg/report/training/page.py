@@ -69,6 +69,8 @@ class SizeHistogram(NamedTuple):
     name: str
     counts: BinadeCounts
     format: Format
+    # The name of the format in which they were computed, if it is another one.
+    computed_in: str = ""
 
 
 class TrainingView(NamedTuple):
@@ -169,7 +171,7 @@ def _parts(view: TrainingView) -> Iterator[_Part]:
     if view.sweep is not None:
         yield _scale_part(view.sweep)
     if view.scales or view.sweep is not None:
-        yield _Part("Scaler", describe_scaler(view.scaler), _scaler_pictures(view.scales))
+        yield _Part("Scaler", describe_scaler(view.scaler, view.sweep), _scaler_pictures(view.scales))
     if view.tensor_scales is not None:
         lines, rows = describe_tensor_scales(view.tensor_scales), tensor_rows(view.tensor_scales)
         yield _Part("Per-tensor scales", lines, tables=[_table("Per-tensor scales", TENSOR_COLUMNS, rows)])
@@ -254,4 +256,6 @@ def _histogram(found: SizeHistogram) -> _Picture:
     from markupsafe import Markup
 
     drawn = Markup(draw_binades(found.counts, found.format, found.name))
-    return _Picture(found.name, drawn, f"nonzero gradients times the loss scale, by size; {found.format.name}")
+    computed = f", computed in {found.computed_in}" if found.computed_in else ""
+    caption = f"nonzero gradients times the loss scale, by size{computed}; the range is that of {found.format.name}"
+    return _Picture(found.name, drawn, caption)

@@ -23,6 +23,9 @@ from precreg.types import (
     ValueFigures,
 )
 
+# No gradient is near the ends of their ranges, which a histogram would not show.
+_WIDE = frozenset({"float32", "float64", "bfloat16"})
+
 
 class _Heading(NamedTuple):
     """Hold the name of a heat map for its radio button, its unit, and its caption."""
@@ -65,7 +68,7 @@ def view_of_training(
         tensor_scales=losses.tensor_scales,
         clipping=losses.clipping,
         clip_order=losses.clip_order or find_clipped_before_unscale(record.clips),
-        histograms=list(_histograms(record)),
+        histograms=list(_histograms(record, None if losses.loss_scale is None else losses.loss_scale.format)),
     )
 
 
@@ -238,8 +241,11 @@ def _map(
         yield FlowMap(heading.name, cells, heading.caption)
 
 
-def _histograms(record: TrainingRecord) -> Iterator[SizeHistogram]:
-    """Yield the sizes of each parameter's gradients times the loss scale, the largest lost share first."""
+def _histograms(record: TrainingRecord, swept: str | None) -> Iterator[SizeHistogram]:
+    """Yield the sizes of each parameter's gradients times the loss scale, the largest lost share first.
+
+    `swept` is the format of a sweep of loss scales. Its range is drawn for gradients that a wide format held.
+    """
     found: dict[tuple[str, str], list[tuple[ExponentCounts, int]]] = {}
     for step in record.steps:
         shift = round(log2(step.scale)) if step.scale > 0 else 0
@@ -248,7 +254,9 @@ def _histograms(record: TrainingRecord) -> Iterator[SizeHistogram]:
                 found.setdefault((each.parameter, each.gradient.format), []).append((each.gradient.exponents, shift))
     shares = {name: lost / nonzero for lost, nonzero, name, _ in _lost_shares(record)}
     for name, format in sorted(found, key=lambda key: -shares.get(key[0], 0.0)):
-        yield SizeHistogram(name, _summed(found[name, format]), format_named(format))
+        drawn = swept if swept is not None and format in _WIDE else format
+        computed_in = "" if drawn == format else format
+        yield SizeHistogram(name, _summed(found[name, format]), format_named(drawn), computed_in)
 
 
 def _summed(found: Iterable[tuple[ExponentCounts, int]]) -> BinadeCounts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import log2
+from math import floor, log2
 
 from precreg.types import (
     LossScaleSweep,
@@ -147,8 +147,8 @@ def _scale_row(layer: ScaleLosses, place: int, exponents: Sequence[int]) -> tupl
     )
 
 
-def describe_scaler(history: ScalerHistory | None) -> list[str]:
-    """Write how the scaler of a training moved."""
+def describe_scaler(history: ScalerHistory | None, sweep: LossScaleSweep | None = None) -> list[str]:
+    """Write how the scaler of a training moved, and where its last scale is beside the window of a sweep."""
     if history is None:
         return ["the training has no scaler, or the scaler has no history: each step ran at the scale 1"]
     moved = f"grew {_count_times(history.growths)} and backed off {_count_times(history.backoffs)}"
@@ -166,7 +166,23 @@ def describe_scaler(history: ScalerHistory | None) -> list[str]:
         )
     if history.below_one:
         lines.append(f"its scale was below 1 in {count_steps(history.below_one)}, which loses gradients")
-    return lines
+    return [*lines, *([] if sweep is None else _beside_window(history.last, sweep))]
+
+
+def _beside_window(scale: float, sweep: LossScaleSweep) -> list[str]:
+    window = sweep.window
+    exponent = floor(log2(scale)) if scale > 0 else None
+    if window is None or exponent not in sweep.exponents:
+        return []
+    place = sweep.exponents.index(exponent)
+    if exponent > window.high:
+        steps = f"{sweep.overflow_steps[place]:,} of {count_steps(sweep.steps)}"
+        return [f"its last scale is above 2^{window.high}: at 2^{exponent}, {steps} overflow {sweep.format}"]
+    lost = sweep.total.zero[place]
+    if lost > window.zero:
+        share = format_share(lost, sweep.total.nonzero)
+        return [f"its last scale is below 2^{window.low}: at 2^{exponent}, {share} of the gradients become zero"]
+    return [f"its last scale is one of those that lose least, 2^{window.low} to 2^{window.high}"]
 
 
 def describe_tensor_scales(sweep: TensorScaleSweep) -> list[str]:

@@ -37,7 +37,10 @@ def frozen():
     model = network().requires_grad_(False)
     weight = torch.nn.Parameter(torch.ones(()))
     optimizer = torch.optim.SGD([weight, *model.parameters()], lr=0.1)
-    return {"model": model, "optimizer": optimizer, "data": batches(), "loss": mse_loss, "step": lambda r, b: r.optimizer.step()}
+    return {
+        "model": model, "optimizer": optimizer, "data": batches(), "loss": mse_loss,
+        "step": lambda recipe, batch: recipe.optimizer.step(),
+    }
 
 
 def nan():

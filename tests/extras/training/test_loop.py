@@ -28,7 +28,7 @@ def test_a_plain_recipe_is_the_usual_loop_and_starts_its_data_again():
         loss = mse_loss(usual.model(x), y)
         loss.backward()
         usual.optimizer.step()
-        expected.append(float(loss))
+        expected.append(loss.item())
     assert losses == expected
     for one, other in zip(mine.model.parameters(), usual.model.parameters(), strict=True):
         assert torch.equal(one, other)

@@ -1,8 +1,8 @@
 """The terminal shows a heading, sentences and a table for each part that was measured."""
 
 from precreg.report.training.losses import gradient_loss_lines
-from precreg.training.gauges import GradientGauges
-from precreg.types import ClippedStep, GradientLosses
+from precreg.training.gauges import GradientGauges, losses_of
+from precreg.types import ClippedStep, GradientLosses, ScalerPoint
 from tests.report.training.made import gradients
 
 
@@ -42,5 +42,10 @@ def test_a_clip_before_unscaling_is_shown_without_a_sweep_of_clipping():
     assert lines[-3].startswith("  clipped before unscaling: 1 of 1 clippings")
 
 
-def test_nothing_measured_has_no_lines():
-    assert gradient_loss_lines(GradientLosses()) == []
+def test_a_training_without_gauges_shows_its_scaler_and_how_to_measure():
+    losses = losses_of(None, [ScalerPoint(0, 8.0, True)], [ClippedStep(0, 9.0, 1.0, 8.0, True)])
+    lines = gradient_loss_lines(losses)
+    assert lines[:2] == ["scaler", "  the scaler skipped 1 of 1 step"]
+    assert any(line.startswith("  clipped before unscaling") for line in lines)
+    assert lines[-1].startswith("loss scales and clipping were not measured; add --scales")
+    assert len(gradient_loss_lines(GradientLosses())) == 1

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from precreg.report.training.events import describe_training_event, describe_training_steps
 from precreg.report.training.record_view import answer_training, render_training_html, view_of_training
+from precreg.training.loss_scale import sweep_scales
 from precreg.types import (
     ClippedStep,
     ExponentCounts,
@@ -21,6 +22,7 @@ from precreg.types import (
     ValueFigures,
 )
 from tests.report.test_html import HOSTILE, Page
+from tests.training.steps import MadeStep
 
 
 def figures(values, scale=1.0):
@@ -103,6 +105,18 @@ def test_histograms_are_of_scaled_gradients_the_worst_first():
     # 1.0 at the scale 1 and at the scale 8.
     assert (second.counts.least, list(second.counts.counts)) == (0, [1, 0, 0, 1])
     assert sum(first.counts.counts) == 6
+
+
+def test_the_range_of_the_swept_format_is_drawn_for_gradients_of_a_wide_format():
+    wide = replace(figures([1.0]), format="float32")
+    record = made(
+        steps=(TrainingStep(step=0, parameters=(ParameterFigures(parameter="w", shape=(1,), gradient=wide),)),)
+    )
+    losses = GradientLosses(loss_scale=sweep_scales([MadeStep(0, {"w": np.float32([1.0])})]))
+    (found,) = view_of_training(record, losses).histograms
+    assert (found.format.name, found.computed_in) == ("float16", "float32")
+    (plain,) = view_of_training(record, GradientLosses()).histograms
+    assert (plain.format.name, plain.computed_in) == ("float32", "")
 
 
 def test_losses_scales_and_skipped_steps_are_those_of_the_record():

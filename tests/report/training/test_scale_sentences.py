@@ -99,6 +99,21 @@ def test_the_moves_of_a_scaler():
     ]
 
 
+@pytest.mark.parametrize(
+    ("scale", "line"),
+    [
+        (2.0**15, "its last scale is above 2^14: at 2^15, 2 of 2 steps overflow float16"),
+        (2.0, "its last scale is below 2^2: at 2^1, 25 % of the gradients become zero"),
+        (2.0**9, "its last scale is one of those that lose least, 2^2 to 2^14"),
+        (2.0**40, None),
+    ],
+)
+def test_the_last_scale_is_placed_beside_the_window(scale, line):
+    sweep = sweep_of([1e-8, 3.0], [1e-7, 3.0])
+    history = summarize_scaler([ScalerPoint(0, scale, False)])
+    assert describe_scaler(history, sweep)[2:] == ([] if line is None else [line])
+
+
 def test_a_training_without_a_scaler():
     assert describe_scaler(None) == [
         "the training has no scaler, or the scaler has no history: each step ran at the scale 1"
