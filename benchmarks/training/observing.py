@@ -28,6 +28,8 @@ from networks.resnet import ResNet
 from networks.seeded import initialized
 from networks.transformer import Sizes
 
+from benchmarks.shadow.faulty import Logits
+
 EVERY = 10
 
 
@@ -72,9 +74,9 @@ def transformer(width: int, blocks: int, batch: int) -> Case:
     """Return a decoder."""
     with torch.device("meta"):
         model = Gpt(Sizes(512, 64, width, 4, blocks))
-    model = initialized(model)
+    model = Logits(initialized(model))
     tokens = torch.randint(0, 512, (batch, 64))
-    return Case(model, lambda: model(tokens)["logits"].square().mean())
+    return Case(model, lambda: model(tokens).square().mean())
 
 
 def cases(is_small: bool) -> dict[str, Callable[[], Case]]:
@@ -131,7 +133,8 @@ def main() -> None:
             sampled, between = times.sampled / times.plain, times.between / times.plain
             print(
                 f"| {name} | {1000 * times.plain:.0f} ms | {sampled:.2f} times | {between:.2f} times "
-                f"| {100 * times.added:.1f} % |"
+                f"| {100 * times.added:.1f} % |",
+                flush=True,
             )
 
 
