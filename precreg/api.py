@@ -26,7 +26,7 @@ from precreg.types import Comparison, Operation, Trace
 if TYPE_CHECKING:
     from precreg.shadow import TracedBlock
     from precreg.shadow.monitor import Monitor
-    from precreg.training.observing import Observer
+    from precreg.training.observing import TrainingObserver
 
 
 def compare(
@@ -107,7 +107,7 @@ def observe(
     keep: int = 1000,
     elements: int | None = 2**16,
     format: str | None = None,
-) -> Observer:
+) -> TrainingObserver:
     """Return an observer of a training: gradients, lost updates and loss scales; docs/training.md has examples.
 
     It starts with a `with` block, or with `start()`, and changes no bit of the training.

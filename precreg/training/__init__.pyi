@@ -6,8 +6,6 @@ from .gauges import losses_of as losses_of
 from .gradients import StepGradients as StepGradients
 from .gradients import read_gradients as read_gradients
 from .loss_scale import sweep_scales as sweep_scales
-from .recipe import Recipe as Recipe
-from .recipe import read_recipe as read_recipe
 from .scaler import summarize_scaler as summarize_scaler
 from .stored import record_of_gradients as record_of_gradients
 from .tensor_scale import sweep_tensor_scales as sweep_tensor_scales

@@ -30,8 +30,7 @@ def observe_target(
 
     Args:
         target: the function, as `module:function`.
-        directory: the folder whose modules the function sees first.
-        project: the root of its project.
+        directory, project: the folder whose modules it sees first, and the root of its project.
         listener: takes the unscaled gradients of each sampled step; None saves their copies.
         steps: the updates to run.
         every: sample the first step, and every Nth after it.

@@ -232,7 +232,6 @@ from .trace import TraceEngine as TraceEngine
 from .trace import TraceEvent as TraceEvent
 from .trace import ValueRange as ValueRange
 from .trace import VersionDifference as VersionDifference
-from .training import TRAINING_SCHEMA as TRAINING_SCHEMA
 from .training import ExponentCounts as ExponentCounts
 from .training import GradientNoise as GradientNoise
 from .training import NoiseSource as NoiseSource

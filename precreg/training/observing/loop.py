@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from precreg.errors import UserError
-from precreg.training.observing.observer import Observer
+from precreg.training.observing.observer import TrainingObserver
 from precreg.training.recipe import Recipe
 
 _EXAMPLE = "return batches: data = [(torch.randn(8, 4), torch.randn(8, 1)) for _ in range(50)]"
 
 
-def train_recipe(recipe: Recipe, steps: int, observer: Observer | None = None) -> Iterator[float]:
+def train_recipe(recipe: Recipe, steps: int, observer: TrainingObserver | None = None) -> Iterator[float]:
     """Yield the loss of each update. A sequence of batches starts again at its end; an iterator ends the training.
 
     Raises:
@@ -84,7 +84,7 @@ def _require_first(step: int) -> None:
         )
 
 
-def _run_step(recipe: Recipe, batches: Sequence[Any], observer: Observer | None) -> float:
+def _run_step(recipe: Recipe, batches: Sequence[Any], observer: TrainingObserver | None) -> float:
     if recipe.step is not None:
         loss = recipe.step(recipe, batches[0])
         if observer is not None and loss is not None:

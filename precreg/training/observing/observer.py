@@ -26,7 +26,7 @@ from precreg.shadow.monitor import require_watchable, select_layers
 from precreg.storage import replace_file
 from precreg.training.gradients import StepGradients
 from precreg.training.observing.noise import NoiseOfBatches, NoiseOfSteps
-from precreg.training.observing.sampled_step import Noise, SampledTraining, Watched
+from precreg.training.observing.sampled_step import NoiseSums, SampledTraining, Watched
 from precreg.training.observing.tensors import is_measurable
 from precreg.types import (
     ClippedStep,
@@ -40,8 +40,6 @@ from precreg.types import (
     TrainingStep,
 )
 
-# Elements of a parameter that are measured: a share of 1 % then has a standard error of 0.04 percentage points.
-DEFAULT_ELEMENTS = 2**16
 # Losses, scales and clippings, which every step has; durations behind the medians of the overhead; and events.
 _KEPT_POINTS = 100_000
 _KEPT_DURATIONS = 1000
@@ -49,7 +47,7 @@ _KEPT_EVENTS = 500
 _MIN_DURATIONS = 2
 
 
-class Observer:
+class TrainingObserver:
     """Measure gradients and updates of a training at every Nth step; docs/training.md has examples.
 
     No bit of the training changes. The observer starts and stops with a `with` block, or with its methods.
@@ -73,7 +71,7 @@ class Observer:
         self._events: dict[tuple[str, str, str, str], TrainingEvent] = {}
         self._durations = {True: deque[float](maxlen=_KEPT_DURATIONS), False: deque[float](maxlen=_KEPT_DURATIONS)}
         self._counts = {True: 0, False: 0}
-        self._noise = Noise(NoiseOfBatches(), NoiseOfSteps())
+        self._noise = NoiseSums(NoiseOfBatches(), NoiseOfSteps())
         self._number = self._ended = self._dropped = self._points = 0
         self._sample: SampledTraining | None = None
         self._loss: Any = None
@@ -254,7 +252,7 @@ class Observer:
             self._measure_gradients()
         self._end_step()
 
-    def _watch_clipping(self, me: Callable[[], Observer | None]) -> None:
+    def _watch_clipping(self, me: Callable[[], TrainingObserver | None]) -> None:
         # clip_grad_norm_ finds this function in its module, also where the user's module imported it by name.
         usual = clip_grad._clip_grads_with_norm_
 
@@ -379,7 +377,7 @@ def start_observer(
     elements: int | None,
     format: str | None = None,
     render: Callable[[TrainingRecord], str] | None = None,
-) -> Observer:
+) -> TrainingObserver:
     """Return an observer that has not started; `precreg.observe` describes the arguments.
 
     Raises UserError: bad-value for a wrong argument; unknown-format.
@@ -401,7 +399,7 @@ def start_observer(
         )
     watched, unnamed = watch_training(model, optimizer, elements, format)
     is_scaled = scaler is not None and scaler.is_enabled()
-    observer = Observer(watched, model, scaler if is_scaled else None, every, keep, render)
+    observer = TrainingObserver(watched, model, scaler if is_scaled else None, every, keep, render)
     for name in unnamed:
         observer.note_event("unnamed", name)
     return observer

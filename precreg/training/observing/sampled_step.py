@@ -38,7 +38,7 @@ class Watched(NamedTuple):
     format: Format | None
 
 
-class Noise(NamedTuple):
+class NoiseSums(NamedTuple):
     """Hold the noise of gradients so far, from micro-batches and from steps."""
 
     batches: NoiseOfBatches
@@ -48,7 +48,7 @@ class Noise(NamedTuple):
 class SampledTraining:
     """Watch one step: its hooks live until `end`."""
 
-    def __init__(self, number: int, watched: Watched, noise: Noise, note: Note) -> None:
+    def __init__(self, number: int, watched: Watched, noise: NoiseSums, note: Note) -> None:
         self.number = number
         self._watched, self._noise, self._note = watched, noise, note
         self._outputs: dict[str, tuple[ValueSums, str]] = {}

@@ -13,7 +13,7 @@ from precreg.training.magnitudes import Limit, format_limits
 from precreg.training.values import ValueSums, exponent_of, sample_stride
 
 
-class Layout(NamedTuple):
+class BitLayout(NamedTuple):
     """Hold where the exponent of a dtype is in its bits."""
 
     bits: Any
@@ -24,8 +24,8 @@ class Layout(NamedTuple):
 
 # Other dtypes are converted to one of these, which loses nothing.
 _LAYOUTS = {
-    torch.float32: Layout(torch.int32, 23, 0xFF, 127),
-    torch.float64: Layout(torch.int64, 52, 0x7FF, 1023),
+    torch.float32: BitLayout(torch.int32, 23, 0xFF, 127),
+    torch.float64: BitLayout(torch.int64, 52, 0x7FF, 1023),
 }
 
 

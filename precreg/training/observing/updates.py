@@ -41,7 +41,7 @@ def twin_problem(optimizer: Any) -> str:
     return f"{kind.__name__} has no twin" if kind.__name__ in _WITHOUT_TWIN else ""
 
 
-def is_elementwise(optimizer: Any) -> bool:
+def updates_each_alone(optimizer: Any) -> bool:
     """Return whether an optimizer treats each element of a weight alone."""
     return type(optimizer).__name__ in _ELEMENTWISE
 
@@ -50,7 +50,7 @@ def weights_before(
     optimizer: Any, named: Mapping[str, Any], limit: int | None, *, has_twin: bool
 ) -> dict[str, Weights]:
     """Return the measured elements of the weights before a step, and the step's result in float64."""
-    sizes = limit if is_elementwise(optimizer) else None
+    sizes = limit if updates_each_alone(optimizer) else None
     intended = _twin_step(optimizer, {id(each) for each in named.values()}, sizes) if has_twin else {}
     found = {}
     for name, parameter in named.items():

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 import precreg as package
-from precreg.training import Recipe
+from precreg.training.recipe import Recipe
 from precreg.types import TrainingEventKind
 from tests.docs.test_docs import sections, table, write_files
 from tests.e2e.command import precreg, repository

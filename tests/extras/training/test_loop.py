@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from precreg.errors import UserError
-from precreg.training import Recipe, read_recipe
 from precreg.training.observing import start_observer, train_recipe
+from precreg.training.recipe import Recipe, read_recipe
 
 
 def made(count=6, **more):
