@@ -30,7 +30,8 @@ def observe_target(
 
     Args:
         target: the function, as `module:function`.
-        directory, project: the folder whose modules it sees first, and the root of its project.
+        directory: the folder whose modules the function sees first.
+        project: the root of its project.
         listener: takes the unscaled gradients of each sampled step; None saves their copies.
         steps: the updates to run.
         every: sample the first step, and every Nth after it.
@@ -40,12 +41,7 @@ def observe_target(
         UserError: missing-extra without torch; missing-module, missing-function, bad-outputs; bad-value for a model
             that cannot be observed; no-gradients; and model-failed for other exceptions of the user's code.
     """
-    if find_spec("torch") is None:
-        raise UserError(
-            "missing-extra",
-            "expected torch, which runs the training, but it is not installed",
-            hint="install the extra: python -m pip install 'precreg[torch]'",
-        )
+    _refuse_without_torch()
     # A training may import modules of its project in the middle of a step.
     enter_module_space(directory, project)
     try:
@@ -62,6 +58,15 @@ def observe_target(
         ) from None
     finally:
         leave_module_space()
+
+
+def _refuse_without_torch() -> None:
+    if find_spec("torch") is None:
+        raise UserError(
+            "missing-extra",
+            "expected torch, which runs the training, but it is not installed",
+            hint="install the extra: python -m pip install 'precreg[torch]'",
+        )
 
 
 def _observed(
