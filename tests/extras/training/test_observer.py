@@ -41,7 +41,7 @@ def train(make_optimizer, observed, *, dtype=torch.float32, scaled=False, batche
     torch.manual_seed(7)
     model = Tied().to(dtype)
     optimizer = make_optimizer(model.parameters())
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=3) if scaled else None
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=3) if scaled else None
     data = torch.randn(steps * batches, 4, 8).to(dtype)
     observer = precreg.observe(model, optimizer, scaler, every=every) if observed else None
     if observer is not None:
@@ -82,8 +82,6 @@ def test_the_bits_of_a_training_do_not_change(name, options):
         assert all(not torch.is_tensor(value) or torch.equal(value, other[key]) for key, value in mine.items())
     if scaler is not None:
         assert seen_scaler.state_dict() == scaler.state_dict()
-    assert torch.equal(torch.randn(1), torch.randn(1)) is False  # the generators have gone on, and alike:
-    torch.manual_seed(0)
 
 
 def test_everything_is_restored():
@@ -163,11 +161,11 @@ def test_figures_are_those_of_a_direct_computation():
 
 
 def test_a_scaled_training_keeps_scales_skips_and_unscaled_figures():
-    _, _, scaler, observer = train(OPTIMIZERS["adam"], True, scaled=True, every=1)
+    _, _, _, observer = train(OPTIMIZERS["adam"], True, scaled=True, every=1)
     record = observer.record
     scales = [point.scale for point in record.scales]
     assert len(scales) == 9
-    assert scales[0] == 2.0**24
+    assert scales[0] == 2.0**18
     skipped = [point.is_skipped for point in record.scales]
     assert skipped[0]
     assert not skipped[-1]
@@ -178,9 +176,8 @@ def test_a_scaled_training_keeps_scales_skips_and_unscaled_figures():
     assert len(record.losses) == 9
     last = record.steps[-1]
     formats = {each.parameter: each.gradient.format for each in last.parameters}
-    # LayerNorm runs in float32 under autocast, and linear layers in float16.
     assert formats["first.weight"] == "float16"
-    assert {each.layer: each.gradient.format for each in last.outputs}["norm"] == "float32"
+    assert {each.layer: each.gradient.format for each in last.outputs}["second"] == "float16"
     assert last.loss == record.losses[-1].loss
     assert 0 < last.gradient_norm < 10
 
@@ -248,7 +245,7 @@ def test_masters_that_the_model_lacks_are_named():
 class Broken(nn.Module):
     def __init__(self, where):
         super().__init__()
-        self.one, self.two, self.where = nn.Linear(4, 4), nn.Identity(), where
+        self.one, self.two, self.where = nn.Linear(4, 4), nn.Tanh(), where
 
     def forward(self, x):
         if self.where == "forward":
@@ -277,7 +274,7 @@ def test_the_first_bad_value_is_named(where):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    first = [event for event in observer.record.events if event.kind == "nonfinite"][0]
+    first = next(event for event in observer.record.events if event.kind == "nonfinite")
     names = {"weight": "one.weight", "input": "one", "forward": "one", "loss": "", "backward": "two"}
     assert (first.step, first.phase, first.name) == (0, where, names[where])
 
