@@ -1,7 +1,7 @@
 """How long does a sweep of loss scales take, and how long 25 conversions to float16?
 
 `python -m benchmarks.training.loss_scale` prints nanoseconds for each of 4 million float32 gradients, on one core.
-The gauges and the conversions alternate, so that other programs disturb all of them alike. The conversions count what
+The gauges and the conversions alternate, so that other programs disturb each of them. The conversions count what
 becomes zero and what overflows at each scale, as the sweep does.
 """
 

@@ -15,7 +15,7 @@ from precreg.types import ClippedStep, GradientLosses, ScalerPoint
 
 
 class GradientGauges:
-    """Feed each step's gradients to the chosen gauges, stored and live gradients alike."""
+    """Feed the gradients of each step, stored or live, to the chosen gauges."""
 
     def __init__(
         self, format: str = "float16", *, tensor_format: str | None = None, norms: Iterable[float] | None = None
@@ -45,7 +45,7 @@ class GradientGauges:
     def result(self, scaler: Iterable[ScalerPoint] = (), clips: Iterable[ClippedStep] = ()) -> GradientLosses:
         """Return the losses of the steps so far, with the facts of a scaler's history and of its clippings.
 
-        Without a history, the scales of the measured steps stand for it: a scaler skips a step that is not finite.
+        Without a history, the scales of the measured steps replace it: a scaler skips a step that is not finite.
         """
         scales = tuple(scaler)
         if not scales and any(point.scale != 1 for point in self._scales):
