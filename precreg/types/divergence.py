@@ -88,7 +88,6 @@ class ParameterCourse(Struct, frozen=True):
     """
 
     parameter: str
-    elements: int
     distances: tuple[float | None, ...]
     ulps: tuple[float | None, ...]
 
@@ -162,7 +161,7 @@ class DivergenceRecord(Struct, frozen=True, kw_only=True):
     """The comparison of two runs of one training, step by step.
 
     `steps` are the compared steps. `courses` has one entry for each parameter, `distances` are those of all weights.
-    `noise` is the upper limit of a further twin's distance at each step, `farthest` its largest value up to the end.
+    `noise` is the upper limit of a further twin's distance at each step.
     """
 
     schema: int = DIVERGENCE_SCHEMA
@@ -183,6 +182,8 @@ class DivergenceRecord(Struct, frozen=True, kw_only=True):
     start_ratio: float | None = None
     # The largest distance over the largest upper limit of the twins.
     level_ratio: float | None = None
+    # The relative change of the loss that gave the first different step: 0 if the forward pass has the same result.
+    loss_at_parting: float | None = None
     growth: Growth = Growth()
     biases: tuple[Bias, ...] = ()
     epochs: tuple[EpochLosses, ...] = ()
