@@ -59,7 +59,7 @@ class TrainingRun(Struct, frozen=True, kw_only=True):
     dtypes: tuple[str, ...] = ()
 
 
-class Parting(Struct, frozen=True):
+class TrainingParting(Struct, frozen=True):
     """The step and the parameter at which two runs part, with the relative distance there, and in ULP.
 
     `others` counts further parameters that part at the same step. The distance is None for a parameter of zeros. `ulp`
@@ -73,7 +73,7 @@ class Parting(Struct, frozen=True):
     others: int = 0
 
 
-class Interval(Struct, frozen=True):
+class ConfidenceInterval(Struct, frozen=True):
     """An estimate with its confidence interval; None where too few values give no interval."""
 
     value: float
@@ -95,7 +95,7 @@ class ParameterCourse(Struct, frozen=True):
 class TwinCourse(Struct, frozen=True):
     """The distances of a twin from run A at the compared steps, over all weights.
 
-    `toward` and `direction` are its biases, as in `Bias`, `loss_change` the mean relative change of its loss.
+    `toward` and `direction` are its biases, as in `DirectionBias`, `loss_change` the mean relative change of its loss.
     """
 
     name: str
@@ -106,18 +106,18 @@ class TwinCourse(Struct, frozen=True):
     loss_change: float | None
 
 
-class Growth(Struct, frozen=True, kw_only=True):
+class DivergenceGrowth(Struct, frozen=True, kw_only=True):
     """The growth rates per step of the logarithm of the distance: of the pair, and of the twins.
 
     `p_value` is the probability that a twin grows as fast as the pair. None where too few steps or twins give no rate.
     """
 
-    pair: Interval | None = None
-    twins: Interval | None = None
+    pair: ConfidenceInterval | None = None
+    twins: ConfidenceInterval | None = None
     p_value: float | None = None
 
 
-class Bias(Struct, frozen=True):
+class DirectionBias(Struct, frozen=True):
     """One statistic of direction, of the pair and as the mean of the twins, and the probability of such a twin.
 
     - toward: the change of |weight| over the whole change: -1 if all changes shrink weights, 1 if all let them grow;
@@ -176,16 +176,16 @@ class DivergenceRecord(Struct, frozen=True, kw_only=True):
     twins: tuple[TwinCourse, ...] = ()
     noise: tuple[float | None, ...] = ()
     # The first difference of bits, and the first distance that stays beyond noise to the end.
-    parted: Parting | None = None
-    beyond: Parting | None = None
+    parted: TrainingParting | None = None
+    beyond: TrainingParting | None = None
     # The distance where the runs part, over the upper limit of the twins there.
     start_ratio: float | None = None
     # The largest distance over the largest upper limit of the twins.
     level_ratio: float | None = None
     # The relative change of the loss that gave the first different step: 0 if the forward pass has the same result.
     loss_at_parting: float | None = None
-    growth: Growth = Growth()
-    biases: tuple[Bias, ...] = ()
+    growth: DivergenceGrowth = DivergenceGrowth()
+    biases: tuple[DirectionBias, ...] = ()
     epochs: tuple[EpochLosses, ...] = ()
     omissions: DivergenceOmissions = DivergenceOmissions()
     verdict: DivergenceVerdict

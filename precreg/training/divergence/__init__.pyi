@@ -7,3 +7,9 @@ from .runs import TrainingSource as TrainingSource
 from .runs import run_training as run_training
 from .trajectory import read_trajectory as read_trajectory
 from .trajectory import record_trajectory as record_trajectory
+from .session import DivergenceRequest as DivergenceRequest
+from .session import compare_trainings as compare_trainings
+from .session import record_run as record_run
+from .revision import recorded_at_commit as recorded_at_commit
+from .trajectory import StoredTrajectory as StoredTrajectory
+from .verdict import NOISE_FACTOR as NOISE_FACTOR

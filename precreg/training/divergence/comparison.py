@@ -23,14 +23,14 @@ from precreg.training.divergence.evidence import (
 from precreg.training.divergence.trajectory import TrajectoryStep
 from precreg.training.divergence.verdict import NOISE_FACTOR, DivergenceEvidence, judge_divergence
 from precreg.types import (
-    Bias,
+    DirectionBias,
+    DivergenceGrowth,
     DivergenceOmissions,
     DivergenceReason,
     DivergenceRecord,
     EpochLosses,
-    Growth,
     ParameterCourse,
-    Parting,
+    TrainingParting,
     TrainingRun,
     TwinCourse,
 )
@@ -253,11 +253,11 @@ def _courses(pair: MeasuredPair) -> tuple[ParameterCourse, ...]:
     )
 
 
-def _parting(step: StepDistance, names: Iterable[str]) -> Parting:
+def _parting(step: StepDistance, names: Iterable[str]) -> TrainingParting:
     """Return the first of the named parameters that differs at a step, and the number of others."""
     differing = [name for name in names if not step.parts[name].has_same_bits]
     first = step.parts[differing[0]]
-    return Parting(step.step, differing[0], first.relative, first.ulps, len(differing) - 1)
+    return TrainingParting(step.step, differing[0], first.relative, first.ulps, len(differing) - 1)
 
 
 def _compare_batches(pair: MeasuredPair) -> DivergenceReason | None:
@@ -325,21 +325,21 @@ class _Concluded:
         distances = [self.pair.steps[place].relative or 0.0 for place in self.finite]
         return max(distances) / max(limits) if limits and max(limits) > 0.0 else None
 
-    def growth(self) -> Growth:
+    def growth(self) -> DivergenceGrowth:
         """Return the growth rates of the pair and the twins over the same steps."""
         steps = [self.pair.steps[place].step for place in self.finite]
         pair = growth_rate(steps, [self.pair.steps[place].relative for place in self.finite])
         rates = [rate for twin in self.by_twin if (rate := self._rate(twin)) is not None]
         if pair is None:
-            return Growth(twins=interval_of_mean(rates))
+            return DivergenceGrowth(twins=interval_of_mean(rates))
         p_value = farther_twin_p(pair, rates, two_sided=False)
-        return Growth(pair=interval_of_pair(pair, rates), twins=interval_of_mean(rates), p_value=p_value)
+        return DivergenceGrowth(pair=interval_of_pair(pair, rates), twins=interval_of_mean(rates), p_value=p_value)
 
     def _rate(self, twin: dict[int, StepDistance]) -> float | None:
         steps = [self.pair.steps[place].step for place in self.finite]
         return growth_rate(steps, [twin[step].relative if step in twin else None for step in steps])
 
-    def biases(self) -> tuple[Bias, ...]:
+    def biases(self) -> tuple[DirectionBias, ...]:
         """Return the directions of the pair's changes beside those of the twins, and the change of the loss."""
         steps = [self.pair.steps[place] for place in self.finite]
         if not steps:
@@ -381,7 +381,7 @@ class _Concluded:
         a, b = self.pair.losses_a[self.finite[0]], self.pair.losses_b[self.finite[0]]
         return None if a is None or b is None or not a else (b - a) / abs(a)
 
-    def beyond(self) -> Parting | None:
+    def beyond(self) -> TrainingParting | None:
         """Return the first step from which on the pair stays beyond noise, and its farthest parameter there."""
         if not self.noise or self.parted is None:
             return None
@@ -401,9 +401,9 @@ class _Concluded:
         return float("inf") if own is None or not largest else own / largest
 
 
-def _bias(kind: str, pair: float, twins: Sequence[float]) -> Bias:
+def _bias(kind: str, pair: float, twins: Sequence[float]) -> DirectionBias:
     mean = fsum(twins) / len(twins) if twins else None
-    return Bias(kind, pair, mean, farther_twin_p(pair, twins))  # type: ignore[arg-type]
+    return DirectionBias(kind, pair, mean, farther_twin_p(pair, twins))  # type: ignore[arg-type]
 
 
 def _mean_share(steps: Sequence[StepDistance], figure: str) -> float:

@@ -12,7 +12,7 @@ from itertools import combinations
 from math import exp, inf, isfinite, log, sqrt
 from statistics import median
 
-from precreg.types import Interval
+from precreg.types import ConfidenceInterval
 from precreg.verdict.statistics import mean_with_error, t_quantile, t_sf
 
 # The significance level of a verdict, shared by its tests: start, growth, two directions, and the loss.
@@ -72,22 +72,22 @@ def growth_rate(steps: Sequence[int], distances: Distances) -> float | None:
     return median(slopes) if slopes else None
 
 
-def interval_of_mean(values: Sequence[float]) -> Interval | None:
+def interval_of_mean(values: Sequence[float]) -> ConfidenceInterval | None:
     """Return the mean of values with its 95 % confidence interval; None without values."""
     if len(values) < 2:
-        return Interval(values[0]) if values else None
+        return ConfidenceInterval(values[0]) if values else None
     mean, error = mean_with_error(values)
     half = t_quantile(_INTERVAL_ALPHA / 2, len(values) - 1) * error
-    return Interval(mean, mean - half, mean + half)
+    return ConfidenceInterval(mean, mean - half, mean + half)
 
 
-def interval_of_pair(value: float, twins: Sequence[float]) -> Interval:
+def interval_of_pair(value: float, twins: Sequence[float]) -> ConfidenceInterval:
     """Return the pair's own value with an interval of 95 %, from the spread among the twins."""
     if len(twins) < 2:
-        return Interval(value)
+        return ConfidenceInterval(value)
     spread = mean_with_error(twins)[1] * sqrt(len(twins))
     half = t_quantile(_INTERVAL_ALPHA / 2, len(twins) - 1) * spread
-    return Interval(value, value - half, value + half)
+    return ConfidenceInterval(value, value - half, value + half)
 
 
 def lasting_excess(distances: Distances, limits: Sequence[float | None], factor: float) -> int | None:

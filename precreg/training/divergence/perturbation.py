@@ -62,7 +62,9 @@ def _neighbours(values: NDArray[Any], away: NDArray[np.bool_]) -> NDArray[Any]:
     """Return the next number away from zero where `away`, else the next one toward zero, in the values' dtype."""
     if values.dtype.itemsize > 8:
         outward = np.copysign(np.inf, values)
-        return np.nextafter(values, np.where(away, outward, 0).astype(values.dtype))
+        further: NDArray[Any] = np.nextafter(values, np.where(away, outward, 0).astype(values.dtype))
+        return further
     # All other formats have their sign in the first bit, and magnitudes in the order of their bits.
     bits = values.view(f"u{values.dtype.itemsize}")
-    return np.where(away, bits + bits.dtype.type(1), bits - bits.dtype.type(1)).view(values.dtype)
+    moved: NDArray[Any] = np.where(away, bits + bits.dtype.type(1), bits - bits.dtype.type(1)).view(values.dtype)
+    return moved

@@ -1,8 +1,8 @@
 """How does precreg run a training itself, on a device, in a dtype, or with last-bit changes?
 
-A training is a function that returns a generator: it yields its weights by name, first those before any update, and goes
-on with the weights that it gets: `weights = yield weights`, or `weights = yield weights, loss`. A function that returns
-a model, an optimizer, data and a loss (`precreg training`) is run by precreg's own loop.
+A training is a function that returns a generator. It yields its weights by name, first those before any update, and
+goes on with the weights that it gets: `weights = yield weights`, or `weights = yield weights, loss`. If a function
+returns a model, an optimizer, data and a loss, the loop of precreg runs it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _run_generator(
 
 
 def _read(yielded: Any, source: TrainingSource) -> tuple[dict[str, NDArray[Any]], float | None, str | None]:
-    """Return the weights, the loss and the digest of the batch that a training yielded. Raises UserError: bad-outputs."""
+    """Return the weights, the loss and the batch's digest that a training yielded. Raises UserError: bad-outputs."""
     weights, *others = yielded if isinstance(yielded, tuple) else (yielded,)
     if not isinstance(weights, Mapping) or len(others) > 2:
         message = f"expected {source.target} to yield weights by name, and a loss, but it yielded {_kind(yielded)}"

@@ -153,7 +153,7 @@ class TrajectoryWriter:
         """Store one step as it is. Raises UserError: not-writable."""
         arrays = {name: np.asarray(array) for name, array in step.weights.items()}
         if step.loss is not None:
-            arrays[LOSS] = np.float64(step.loss).reshape(())
+            arrays[LOSS] = np.asarray(step.loss, np.float64)
         if step.batch is not None:
             arrays[BATCH] = np.frombuffer(bytes.fromhex(step.batch), np.uint8)
         path = self.folder / f"step-{step.step:06}.npz"
@@ -184,7 +184,10 @@ def record_trajectory(folder: str | Path, *, every: int = 1) -> TrajectoryWriter
 
 
 def named_weights(weights: Any) -> dict[str, NDArray[Any]]:
-    """Return the weights of a module of torch, or arrays and tensors by name, as copies. Raises UserError: bad-value."""
+    """Return copies of the weights of a module of torch, or of arrays and tensors by name.
+
+    Raises UserError: bad-value.
+    """
     items = dict(weights.named_parameters()) if hasattr(weights, "named_parameters") else weights
     if not isinstance(items, Mapping):
         message = f"expected weights by name but got {type(items).__name__}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from precreg.training.divergence.evidence import TEST_ALPHA
-from precreg.types import Bias, DivergenceReason, DivergenceVerdict, Growth
+from precreg.types import DirectionBias, DivergenceGrowth, DivergenceReason, DivergenceVerdict
 
 # A twin changes 1 in 16 weights by an ULP. Changes of all weights by an ULP are 4 times as far, and rounding alone
 # explains them.
@@ -38,8 +38,8 @@ class DivergenceEvidence(NamedTuple):
     steps: int
     start_ratio: float | None
     level_ratio: float | None
-    growth: Growth
-    biases: tuple[Bias, ...]
+    growth: DivergenceGrowth
+    biases: tuple[DirectionBias, ...]
 
 
 def judge_divergence(evidence: DivergenceEvidence) -> tuple[DivergenceVerdict, DivergenceReason]:
@@ -84,9 +84,9 @@ def _loss_reason(evidence: DivergenceEvidence) -> DivergenceReason:
     return "none"
 
 
-def _is_significant(bias: Bias) -> bool:
+def _is_significant(bias: DirectionBias) -> bool:
     return bias.p_value is not None and bias.p_value < TEST_ALPHA
 
 
-def _is_relevant_change(bias: Bias) -> bool:
+def _is_relevant_change(bias: DirectionBias) -> bool:
     return bias.twins is not None and abs(bias.pair - bias.twins) > MIN_LOSS_CHANGE
