@@ -39,7 +39,7 @@ _EXIT_CODES = {"identical": 0, "chaos": 0, "loss": 1, "unclear": 2}
 @click.option("--record", type=_PATH, metavar="FOLDER", help="Run A alone, and store its weights by step.")
 @click.option("--json", "json_file", type=_PATH, metavar="FILE", help="Write the facts as JSON; - writes to stdout.")
 @click.option("--report", type=_PATH, metavar="FILE", help="Write a page of HTML with pictures.")
-def divergence_command(a: str, b: str | None, /, **options: Any) -> None:
+def divergence_command(a: str, b: str | None, **options: Any) -> None:
     """Line up two runs of one training step by step: is their divergence chaos, or a loss of precision?
 
     A and B are stored runs (a folder with an archive for each step, or one archive), or trainings, MODULE:FUNCTION.
@@ -123,7 +123,9 @@ def _from_commit(text: str, options: Mapping[str, Any]) -> Any:
     source = _run("B", text, options)
     if not isinstance(source, TrainingSource):
         message = f"expected a training to run from revision={options['revision']} but got the stored run {text}"
-        raise UserError("bad-value", message, hint="name a function: precreg divergence trainings:train --revision main")
+        raise UserError(
+            "bad-value", message, hint="name a function: precreg divergence trainings:train --revision main"
+        )
     return recorded_at_commit(source, options["revision"], every=options["every"], last=options["steps"])
 
 

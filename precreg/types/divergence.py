@@ -63,7 +63,7 @@ class TrainingParting(Struct, frozen=True):
     """The step and the parameter at which two runs part, with the relative distance there, and in ULP.
 
     `others` counts further parameters that part at the same step. The distance is None for a parameter of zeros. `ulp`
-    is the mean distance of its elements in ULP of run A.
+    is the norm of the difference over that of the ULPs of run A.
     """
 
     step: int
@@ -82,7 +82,7 @@ class ConfidenceInterval(Struct, frozen=True):
 
 
 class ParameterCourse(Struct, frozen=True):
-    """The distances of one parameter at the compared steps: relative to its norm in run A, and in mean ULP.
+    """The distances of one parameter at the compared steps: relative to its norm in run A, and to its ULPs.
 
     None where a value is not finite, or where the norm is 0.
     """

@@ -21,7 +21,7 @@ from precreg.training.divergence.evidence import (
     noise_limits,
 )
 from precreg.training.divergence.trajectory import TrajectoryStep
-from precreg.training.divergence.verdict import NOISE_FACTOR, DivergenceEvidence, judge_divergence
+from precreg.training.divergence.verdict import DIFFERENT_START, NOISE_FACTOR, DivergenceEvidence, judge_divergence
 from precreg.types import (
     DirectionBias,
     DivergenceGrowth,
@@ -193,8 +193,8 @@ def conclude_divergence(
     verdict, reason = judge_divergence(
         DivergenceEvidence(
             has_same_bits=parted is None,
-            initial=max((each.relative or 0.0 for each in pair.steps[0].parts.values()), default=0.0),
-            batches=_compare_batches(pair) if parted else None,
+            initial=_initial_distance(pair),
+            batches=_compare_batches(pair),
             is_reference_finite=_is_finite(pair.steps[0], "is_reference_finite"),
             is_other_non_finite=found.is_other_non_finite(),
             twins=len(able),
@@ -228,6 +228,16 @@ def conclude_divergence(
         verdict=verdict,
         reason=reason,
     )
+
+
+def are_comparable(pair: MeasuredPair) -> bool:
+    """Return whether two runs begin with related weights and see the same batches, so that twins show their noise."""
+    return _initial_distance(pair) <= DIFFERENT_START and _compare_batches(pair) is None
+
+
+def _initial_distance(pair: MeasuredPair) -> float:
+    """Return the largest relative distance of a parameter at the first compared step."""
+    return max((each.relative or 0.0 for each in pair.steps[0].parts.values()), default=0.0)
 
 
 def _is_finite(step: StepDistance, key: str) -> bool:

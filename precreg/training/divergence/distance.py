@@ -21,8 +21,8 @@ class ArrayDistance(NamedTuple):
     """The distance of two arrays of one shape.
 
     `squares` is the sum of squares of the difference, `norm` that of the reference, `moved` the sum of its absolute
-    values, `shrunk` the change of the sum of absolute values, `shifted` that of the sum. `ulps` is the mean distance
-    in ULP of the reference; None for integers. All figures are 0 for equal bits, and infinite for NaN and infinities.
+    values, `shrunk` the change of the sum of absolute values, `shifted` that of the sum. `ulps` is the norm of
+    the difference over that of the reference's ULPs; None for integers. All figures are 0 for equal bits, and infinite for NaN and infinities.
     """
 
     squares: float
@@ -65,8 +65,9 @@ def measure_arrays(reference: NDArray[Any], other: NDArray[Any], *, with_ulps: b
     difference = b - a
     moved, shifted = float(np.abs(difference).sum()), float(difference.sum())
     shrunk = float((np.abs(b) - np.abs(a)).sum())
-    ulps = _mean_ulps(reference, a, difference) if with_ulps else None
-    return ArrayDistance(_squares(difference), _squares(a), moved, shrunk, shifted, ulps, False, True, True)
+    squares = _squares(difference)
+    ulps = _norm_in_ulps(reference, a, squares) if with_ulps else None
+    return ArrayDistance(squares, _squares(a), moved, shrunk, shifted, ulps, False, True, True)
 
 
 def _squares(values: NDArray[np.float64]) -> float:
@@ -82,14 +83,14 @@ def _squares(values: NDArray[np.float64]) -> float:
         return inf
 
 
-def _mean_ulps(reference: NDArray[Any], values: NDArray[np.float64], difference: NDArray[np.float64]) -> float | None:
-    """Return the mean distance in ULP of the reference's format; None for a dtype that is no float format."""
+def _norm_in_ulps(reference: NDArray[Any], values: NDArray[np.float64], squares: float) -> float | None:
+    """Return the 2-norm of a difference over that of the ULPs of its reference; None for a dtype without a format."""
+    # Not the mean of single distances: weights near zero have tiny ULPs, and would hide all others.
     format = format_of(reference.dtype.name)
     if format is None or not values.size:
         return None
-    with np.errstate(over="ignore"):
-        mean = float((np.abs(difference) / ulp(values, format)).mean())
-    return mean if isfinite(mean) else None
+    spacings = _squares(ulp(values, format))
+    return sqrt(squares / spacings) if spacings and isfinite(squares) else None
 
 
 class StepDistance(NamedTuple):

@@ -38,10 +38,13 @@ def recorded_at_commit(
     commit, root = named_commit(source.project, revision).commit, worktree_root(source.project)
     with temporary_folder() as folder, checkout_commit(root, commit) as tree:
         own, other = realpath(root), realpath(tree)
-        places = [str(Path(other) / Path(realpath(each)).relative_to(own)) for each in (source.directory, source.project)]
+        places = [
+            str(Path(other) / Path(realpath(each)).relative_to(own)) for each in (source.directory, source.project)
+        ]
         job = [own, other, source.target, *places, dict(source.params), source.device, source.dtype]
         # -P: the checkout may be that of precreg itself, whose own commands are those of this process.
-        command = [sys.executable, "-P", "-m", __name__, msgspec.json.encode([*job, str(folder / "b"), every, last])]
+        text = msgspec.json.encode([*job, str(folder / "b"), every, last]).decode()
+        command = [sys.executable, "-P", "-m", __name__, text]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=source.directory)
         if done.returncode:
             message = f"expected {source.target} of {revision} ({commit[:8]}) to run but it failed: "

@@ -14,6 +14,7 @@ from precreg.storage import temporary_folder
 from precreg.training.divergence.comparison import (
     MeasuredPair,
     MeasuredTwin,
+    are_comparable,
     conclude_divergence,
     measure_pair_of_runs,
     measure_twin,
@@ -98,7 +99,7 @@ def _measure_twins(
             progress(recorded.name)
             yield measure_twin(recorded.name, _steps(a, request), _steps(recorded, request))
         return
-    if not isinstance(request.a, TrainingSource) or pair.parted is None:
+    if not isinstance(request.a, TrainingSource) or pair.parted is None or not are_comparable(pair):
         return
     # The last step without a difference: a twin's changes pass through the step at which the pair parts.
     first = pair.steps[max(pair.parted - 1, 0)].step
