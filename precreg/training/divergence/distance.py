@@ -21,8 +21,9 @@ class ArrayDistance(NamedTuple):
     """The distance of two arrays of one shape.
 
     `squares` is the sum of squares of the difference, `norm` that of the reference, `moved` the sum of its absolute
-    values, `shrunk` the change of the sum of absolute values, `shifted` that of the sum. `ulps` is the norm of
-    the difference over that of the reference's ULPs; None for integers. All figures are 0 for equal bits, and infinite for NaN and infinities.
+    values, `shrunk` the change of the sum of absolute values, `shifted` that of the sum. `ulps` is the norm of the
+    difference over that of the reference's ULPs; None for integers. All are 0 for equal bits, and infinite for NaN and
+    infinities.
     """
 
     squares: float
