@@ -1,1 +1,2 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .divergence.trajectory import record_trajectory as record_trajectory

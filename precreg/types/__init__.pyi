@@ -66,7 +66,6 @@ from .diagnosis import RewriteTarget as RewriteTarget
 from .diagnosis import RewrittenPlace as RewrittenPlace
 from .diagnosis import TriedBase as TriedBase
 from .diagnosis import UnitExplanation as UnitExplanation
-from .divergence import DIVERGENCE_SCHEMA as DIVERGENCE_SCHEMA
 from .divergence import ConfidenceInterval as ConfidenceInterval
 from .divergence import DirectionBias as DirectionBias
 from .divergence import DivergenceGrowth as DivergenceGrowth

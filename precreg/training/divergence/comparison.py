@@ -188,23 +188,8 @@ def conclude_divergence(
     able = [each for each in twins if not all(step.has_same_bits for step in each.steps)]
     parted = pair.parted
     found = _Concluded(pair, able, parted)
-    growth, biases = found.growth(), found.biases()
-    noise, start, level = found.noise, found.start_ratio(), found.level_ratio()
-    verdict, reason = judge_divergence(
-        DivergenceEvidence(
-            has_same_bits=parted is None,
-            initial=_initial_distance(pair),
-            batches=_compare_batches(pair),
-            is_reference_finite=_is_finite(pair.steps[0], "is_reference_finite"),
-            is_other_non_finite=found.is_other_non_finite(),
-            twins=len(able),
-            steps=0 if parted is None else len(found.finite),
-            start_ratio=start,
-            level_ratio=level,
-            growth=growth,
-            biases=biases,
-        )
-    )
+    evidence = found.evidence()
+    verdict, reason = judge_divergence(evidence)
     return DivergenceRecord(
         precreg=version,
         a=pair.a,
@@ -215,14 +200,14 @@ def conclude_divergence(
         losses_a=pair.losses_a,
         losses_b=pair.losses_b,
         twins=tuple(found.twin_course(each) for each in able),
-        noise=noise,
+        noise=found.noise,
         parted=None if parted is None else _parting(pair.steps[parted], pair.steps[parted].parts),
         beyond=found.beyond(),
-        start_ratio=start,
-        level_ratio=level,
+        start_ratio=evidence.start_ratio,
+        level_ratio=evidence.level_ratio,
         loss_at_parting=found.loss_at_parting(),
-        growth=growth,
-        biases=biases,
+        growth=evidence.growth,
+        biases=evidence.biases,
         epochs=_epochs(pair, epoch),
         omissions=_with_idle(pair.omissions, len(twins) - len(able)),
         verdict=verdict,
@@ -308,6 +293,22 @@ class _Concluded:
 
     def _distances(self, twin: dict[int, StepDistance]) -> list[float | None]:
         return [twin[step.step].relative if step.step in twin else None for step in self.pair.steps]
+
+    def evidence(self) -> DivergenceEvidence:
+        """Return the facts from which the verdict follows."""
+        return DivergenceEvidence(
+            has_same_bits=self.parted is None,
+            initial=_initial_distance(self.pair),
+            batches=_compare_batches(self.pair),
+            is_reference_finite=_is_finite(self.pair.steps[0], "is_reference_finite"),
+            is_other_non_finite=self.is_other_non_finite(),
+            twins=len(self.twins),
+            steps=0 if self.parted is None else len(self.finite),
+            start_ratio=self.start_ratio(),
+            level_ratio=self.level_ratio(),
+            growth=self.growth(),
+            biases=self.biases(),
+        )
 
     def is_other_non_finite(self) -> bool:
         """Return whether B has NaN or infinities at a step at which A and all twins have none."""

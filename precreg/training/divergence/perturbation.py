@@ -46,9 +46,11 @@ def change_last_bits(array: NDArray[Any], generator: np.random.Generator, share:
     chosen = movable[generator.random(movable.size) < share]
     if not chosen.size:
         chosen = generator.choice(movable, 1)
-    moved = _neighbours(flat[chosen], generator.random(chosen.size) < 0.5)
+    away = generator.random(chosen.size) < 0.5
+    before = flat[chosen]
+    after = _neighbours(before, away)
     flat = flat.copy()
-    flat[chosen] = np.where(np.isfinite(moved), moved, flat[chosen])
+    flat[chosen] = np.where(_is_step(before, after, away), after, before)
     return flat.reshape(array.shape)
 
 
@@ -56,6 +58,18 @@ def _is_floating(dtype: np.dtype[Any]) -> bool:
     from precreg.arithmetic import FORMATS
 
     return dtype.kind == "f" or (dtype.kind == "V" and dtype.name in FORMATS)
+
+
+def _is_step(before: NDArray[Any], after: NDArray[Any], away: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where a step in the bits is one in the values: beyond the largest number it leads to NaN, or around."""
+    # Formats of 4 and 6 bits fill a byte: the next pattern after the largest number is 0.
+    small, large = (np.abs(each.astype(np.promote_types(np.float64, _wide(each.dtype)))) for each in (before, after))
+    found: NDArray[np.bool_] = np.isfinite(large) & ((large > small) == away)
+    return found
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.kind == "f" else np.dtype(np.float64)
 
 
 def _neighbours(values: NDArray[Any], away: NDArray[np.bool_]) -> NDArray[Any]:

@@ -17,9 +17,8 @@ import msgspec
 from precreg.errors import UserError
 from precreg.storage import temporary_folder
 from precreg.subject import TreePair, redirect_imports
-from precreg.training.divergence.runs import TrainingSource
 from precreg.training.divergence.session import record_run
-from precreg.training.divergence.trajectory import StoredTrajectory, read_trajectory
+from precreg.training.divergence.trajectory import StoredTrajectory, TrainingSource, read_trajectory
 from precreg.vcs import checkout_commit, named_commit, unset_hook_variables, worktree_root
 
 # The end of a long traceback names the error.

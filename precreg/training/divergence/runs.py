@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +17,18 @@ from numpy.typing import NDArray
 from precreg.errors import UserError
 from precreg.subject import call_function
 from precreg.training.divergence.perturbation import Twin
-from precreg.training.divergence.trajectory import TrajectoryStep, batch_digest, named_weights, read_scalar
+from precreg.training.divergence.trajectory import (
+    TrainingSource,
+    TrajectoryStep,
+    batch_digest,
+    named_weights,
+    read_scalar,
+)
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import WatchedArithmetic
 
 _PROTOCOL = "yield the weights and go on with what comes back: weights = yield weights, loss"
-
-
-class TrainingSource(NamedTuple):
-    """A training that precreg can run: its function, folder and project, and the settings of the run."""
-
-    name: str
-    target: str
-    directory: Path
-    project: Path
-    params: Mapping[str, Any] = {}
-    device: str | None = None
-    dtype: str | None = None
 
 
 def run_training(

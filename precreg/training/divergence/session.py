@@ -20,9 +20,10 @@ from precreg.training.divergence.comparison import (
     measure_twin,
 )
 from precreg.training.divergence.perturbation import Twin
-from precreg.training.divergence.runs import TrainingSource, run_training
+from precreg.training.divergence.runs import run_training
 from precreg.training.divergence.trajectory import (
     StoredTrajectory,
+    TrainingSource,
     TrajectoryStep,
     read_trajectory,
     record_trajectory,

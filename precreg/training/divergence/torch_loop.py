@@ -6,14 +6,17 @@ Step 0 has the initial weights. Each batch gives one step: forward pass, loss, b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precreg.errors import UserError
 from precreg.training.divergence.perturbation import Twin
-from precreg.training.divergence.trajectory import TrajectoryStep, batch_digest, named_weights, read_scalar
-
-if TYPE_CHECKING:
-    from precreg.training.divergence.runs import TrainingSource
+from precreg.training.divergence.trajectory import (
+    TrainingSource,
+    TrajectoryStep,
+    batch_digest,
+    named_weights,
+    read_scalar,
+)
 
 _MEMBERS = ("model", "optimizer", "data", "loss")
 _EXAMPLE = "return model, optimizer, data, loss; data has batches of (inputs, target)"

@@ -41,6 +41,18 @@ class TrajectoryStep(NamedTuple):
     batch: str | None = None
 
 
+class TrainingSource(NamedTuple):
+    """A training that precreg can run: its function, folder and project, and the settings of the run."""
+
+    name: str
+    target: str
+    directory: Path
+    project: Path
+    params: Mapping[str, Any] = {}
+    device: str | None = None
+    dtype: str | None = None
+
+
 class StoredTrajectory:
     """Give the steps of a stored run, one at a time: a trajectory may be larger than the memory."""
 
