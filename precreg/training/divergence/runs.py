@@ -59,7 +59,8 @@ def _run_generator(
 ) -> Iterator[TrajectoryStep]:
     settings = _Settings(source)
     try:
-        yielded = next(training)
+        with np.errstate(all="ignore"):
+            yielded = next(training)
         for step in count():
             weights, loss, batch = _read(yielded, source)
             if step > 1:
@@ -67,7 +68,9 @@ def _run_generator(
             changed = twin.change(step, weights) if twin is not None and step % every == 0 else weights
             sent = settings.apply(step, changed)
             yield TrajectoryStep(step, {name: np.array(each, subok=False) for name, each in sent.items()}, loss, batch)
-            yielded = training.send(sent)
+            # Overflow raises no warnings, as in a case. The state is set for each step, because a generator ends late.
+            with np.errstate(all="ignore"):
+                yielded = training.send(sent)
     except StopIteration:
         return
     finally:

@@ -76,7 +76,7 @@ class StoredTrajectory:
             step,
             arrays,
             None if loss is None else float(loss.reshape(()).astype(np.float64)),
-            None if batch is None else np.ascontiguousarray(batch).tobytes().hex(),
+            None if batch is None else np.ascontiguousarray(batch).tobytes().decode(errors="replace"),
         )
 
     def __iter__(self) -> Iterator[TrajectoryStep]:
@@ -167,7 +167,7 @@ class TrajectoryWriter:
         if step.loss is not None:
             arrays[LOSS] = np.asarray(step.loss, np.float64)
         if step.batch is not None:
-            arrays[BATCH] = np.frombuffer(bytes.fromhex(step.batch), np.uint8)
+            arrays[BATCH] = np.frombuffer(step.batch.encode(), np.uint8)
         path = self.folder / f"step-{step.step:06}.npz"
         with report_write_errors(str(path)), open_replacement(path) as stream:
             write_npz(stream, arrays)
@@ -230,14 +230,19 @@ def read_scalar(loss: Any) -> float | None:
 
 
 def batch_digest(batch: Any) -> str:
-    """Return a digest of the arrays, tensors or numbers of a batch, in their order. Raises UserError: bad-value."""
+    """Return the dtypes of the arrays, tensors or numbers of a batch, and a digest of their bits, as float32:c1d2.
+
+    Digests of other dtypes are not comparable: a cast changes all bits. Raises UserError: bad-value.
+    """
     from hashlib import blake2b
 
     digest = blake2b(digest_size=8)
+    dtypes: dict[str, None] = {}
     for part in batch.values() if isinstance(batch, Mapping) else _parts(batch):
         array = tensor_to_array(part, "batch", "bad-value") if is_tensor(part) else np.array(part, subok=False)
-        digest.update(f"{array.dtype.name}{array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+        dtypes[array.dtype.name] = None
+        digest.update(f"{array.shape}".encode() + array.tobytes())
+    return f"{','.join(dtypes)}:{digest.hexdigest()}"
 
 
 def _parts(batch: Any) -> tuple[Any, ...]:
