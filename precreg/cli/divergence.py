@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
-_LOG_WIDTH = 100
 _SIDES = ("A", "B")
 # Nothing is worse: chaos and equal bits. A loss fails, and missing evidence is apart.
 _EXIT_CODES = {"identical": 0, "chaos": 0, "loss": 1, "unclear": 2}
@@ -178,7 +177,7 @@ def _show(record: DivergenceRecord, json_file: Path | None, report: Path | None)
         with report_write_errors(str(json_file)):
             replace_file(json_file, encode_record(record))
     to_stderr = json_file == _STDOUT
-    width = terminal_width(sys.stderr if to_stderr else sys.stdout) or _LOG_WIDTH
+    width = terminal_width(sys.stderr if to_stderr else sys.stdout)
     written = [str(path) for path in (json_file, report) if path not in (None, _STDOUT)]
     pointers = f"written: {', '.join(written)}\n" if written else ""
     show_report(render_divergence_terminal(record, width=width) + pointers, err=to_stderr)

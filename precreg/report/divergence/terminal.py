@@ -15,8 +15,8 @@ MAX_SHOWN_PARAMETERS = 5
 _SPARE = ("loss B", "loss A")
 
 
-def render_divergence_terminal(record: DivergenceRecord, *, width: int = 100) -> str:
-    """Return the text of a comparison for a terminal."""
+def render_divergence_terminal(record: DivergenceRecord, *, width: int | None = None) -> str:
+    """Return the text of a comparison for a terminal; None as the width wraps nothing."""
     lines = [answer_divergence(record)]
     if advice := advise_divergence(record):
         lines.append(f"  what to do: {advice}")
@@ -26,7 +26,7 @@ def render_divergence_terminal(record: DivergenceRecord, *, width: int = 100) ->
     return strip_controls("\n".join([*wrap_lines(lines, width), *_tables(record, width), ""]))
 
 
-def _tables(record: DivergenceRecord, width: int) -> list[str]:
+def _tables(record: DivergenceRecord, width: int | None) -> list[str]:
     return ["", *_steps(record, width), *_parameters(record, width)]
 
 
@@ -39,7 +39,7 @@ def shown_places(record: DivergenceRecord) -> list[int]:
     return sorted({*spread, *parted})
 
 
-def _steps(record: DivergenceRecord, width: int) -> Iterator[str]:
+def _steps(record: DivergenceRecord, width: int | None) -> Iterator[str]:
     names = ["step", "distance", "twins' limit", "ratio", "loss A", "loss B"]
     rows = []
     for place in shown_places(record):
@@ -52,7 +52,7 @@ def _steps(record: DivergenceRecord, width: int) -> Iterator[str]:
         yield f"and {hidden:,} more steps: --report page.html draws all of them"
 
 
-def _parameters(record: DivergenceRecord, width: int) -> Iterator[str]:
+def _parameters(record: DivergenceRecord, width: int | None) -> Iterator[str]:
     differing = [each for each in record.courses if any(value is None or value for value in each.distances)]
     if len(differing) < 2:
         return

@@ -8,6 +8,7 @@ returns a model, an optimizer, data and a loss, the loop of precreg runs it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.subject import call_function
+from precreg.subject import call_function, describe_failure
 from precreg.training.divergence.perturbation import Twin
 from precreg.training.divergence.trajectory import (
     TrainingSource,
@@ -24,6 +25,7 @@ from precreg.training.divergence.trajectory import (
     named_weights,
     read_scalar,
 )
+from precreg.types import Reason
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import WatchedArithmetic
@@ -38,20 +40,40 @@ def run_training(
 
     A twin gets its last-bit changes at each of these steps. Raises UserError: bad-outputs for a function that follows
     neither protocol; bad-value for a training that ignores the dtype; idle-device; unknown-device, missing-module and
-    missing-function; and the training's own exceptions.
+    missing-function; model-failed for an exception of the training.
     """
-    made = call_function(source.target, source.directory, source.project, **source.params)
+    with _failures(source.target):
+        made = call_function(source.target, source.directory, source.project, **source.params)
     if isinstance(made, Generator):
         steps = _run_generator(made, source, twin, every)
     else:
         from precreg.training.divergence.torch_loop import run_recipe
 
         steps = run_recipe(made, source, twin, every, last)
-    for step in steps:
-        if last is not None and step.step > last:
+    while True:
+        with _failures(source.target):
+            step = next(steps, None)
+        if step is None or (last is not None and step.step > last):
             return
         if step.step % every == 0:
             yield step
+
+
+@contextmanager
+def _failures(target: str) -> Iterator[None]:
+    """Turn an exception of a training into a UserError (model-failed) with the end of its traceback."""
+    try:
+        yield
+    except UserError:
+        raise
+    # SystemExit: a training that calls sys.exit() must not end the command without a message.
+    except (Exception, SystemExit) as error:
+        failure = describe_failure(error, Reason.SUBJECT_ERROR)
+        message = f"expected {target} to run but it failed: {failure.message}"
+        lines = failure.detail.splitlines()
+        traceback = "".join(f"\n  {line}" for line in lines) if len(lines) > 1 else ""
+        hint = "fix the training at the end of its traceback, or name its arguments: --param seed=0"
+        raise UserError("model-failed", message + traceback, hint=hint) from None
 
 
 def _run_generator(

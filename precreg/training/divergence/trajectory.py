@@ -85,6 +85,8 @@ class StoredTrajectory:
 
 def read_trajectory(path: Path, shown: str) -> StoredTrajectory:
     """Find the steps of a stored run. Raises UserError: not-comparable for files without steps, missing-file."""
+    if not path.exists():
+        raise UserError("missing-file", f"expected a stored run but there is none: {shown}", hint=_EXAMPLE)
     found = _folder_steps(path, shown) if path.is_dir() else _archive_steps(path, shown)
     if not found:
         message = f"expected weights by step but got no file or name with the number of a step in {shown}"
@@ -114,7 +116,7 @@ def _load_archive(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _archive_steps(path: Path, shown: str) -> dict[int, Callable[[], dict[str, NDArray[Any]]]]:
-    if path.exists() and not is_archive(path.name):
+    if not is_archive(path.name):
         message = f"expected a folder, .npz, .safetensors or .pt of weights by step but got {shown}"
         raise UserError("not-comparable", message, hint=_EXAMPLE)
     members: dict[int, dict[str, Any]] = {}
