@@ -59,6 +59,7 @@ _SUBJECTS = {
     "missing-function": "define the function in the module, or correct its name: subject: MODULE:FUNCTION",
     "bad-arguments": "give inputs: and params: the names of the function's arguments",
     "bad-outputs": "return an array (its name is out), a dict of arrays by name, or a tuple of arrays",
+    "no-gradients": "give the optimizer the parameters of the model: torch.optim.SGD(model.parameters(), lr=0.1)",
     "bad-weights": "write the weights of this module again: torch.save(module.state_dict(), FILE), or .safetensors",
     "unsupported-dtype": "use a dtype that torch and the hardware have, or convert within the subject: x.float()",
     "out-of-memory": "use smaller shapes or a narrower dtype, run fewer cases at once (--jobs 1), or free the memory",

@@ -40,6 +40,7 @@ COMMANDS = {
     "trace": CommandEntry("trace", "Show where a case loses precision: operation by operation, beside a shadow."),
     "diagnose": CommandEntry("diagnose", "Find the cause of a case's errors: hypotheses are executed, not guessed."),
     "bisect": CommandEntry("bisect", "Find the commit, release or setting that made a case worse, and prove it."),
+    "training": CommandEntry("training", "Measure what a training loses: gradients, updates, loss scales, clipping."),
     "search": CommandEntry("search", "Search the inputs of a case with the largest errors, within declared ranges."),
     "reduce": CommandEntry(
         "reduce", "Find the fewest operations of a failing case that still fail; write their suite."

@@ -1,4 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .binades import BinadeCounts as BinadeCounts
+from .binades import draw_binades as draw_binades
 from .course import MAX_CURVES as MAX_CURVES
 from .course import Course as Course
 from .course import CoursePoint as CoursePoint
@@ -19,6 +21,13 @@ from .layers import draw_layer_errors as draw_layer_errors
 from .name_map import NameMap as NameMap
 from .name_map import draw_name_map as draw_name_map
 from .png import render_picture_png as render_picture_png
+from .series import SeriesBand as SeriesBand
+from .series import SeriesLine as SeriesLine
+from .series import SeriesMark as SeriesMark
+from .series import SeriesPlot as SeriesPlot
+from .series import SeriesPoint as SeriesPoint
+from .series import draw_series as draw_series
+from .series import series_legend as series_legend
 from .svg import DrawingBox as DrawingBox
 from .svg import LogScale as LogScale
 from .svg import log_range as log_range
