@@ -103,7 +103,7 @@ def test_nan_in_one_run_is_named_with_its_step(project):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (["runs:other"], "to return a generator, or model, optimizer, data and loss, but got int"),
+        (["runs:other"], "to return a generator or a training of torch but got int"),
         (["runs:trian"], "error[missing-function]"),
         (["runs:broken"], "no memory"),
         (["nowhere"], "error[missing-file]"),

@@ -7,6 +7,8 @@ returns a model, an optimizer, data and a loss, the loop of precreg runs it.
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
@@ -43,7 +45,7 @@ def run_training(
     missing-function; model-failed for an exception of the training.
     """
     with _failures(source.target):
-        made = call_function(source.target, source.directory, source.project, **source.params)
+        made = _call(source)
     if isinstance(made, Generator):
         steps = _run_generator(made, source, twin, every)
     else:
@@ -57,6 +59,30 @@ def run_training(
             return
         if step.step % every == 0:
             yield step
+
+
+def _call(source: TrainingSource) -> Any:
+    """Call the function of a training with the same seeds in each run, those of the global generators."""
+    places = (source.directory, source.project)
+    # First the import: a module may bring torch, whose generator is seeded, too.
+    call_function("importlib:import_module", *places, source.target.partition(":")[0])
+    loaded = _seed_generators()
+    made = call_function(source.target, *places, **source.params)
+    if loaded or "torch" not in sys.modules:
+        return made
+    # The function itself imported torch, and drew its first numbers without this seed.
+    _seed_generators()
+    return call_function(source.target, *places, **source.params)
+
+
+def _seed_generators() -> bool:
+    """Seed the global generators, and return whether torch is loaded."""
+    random.seed(0)
+    np.random.seed(0)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)
+    return torch is not None
 
 
 @contextmanager

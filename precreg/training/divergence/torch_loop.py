@@ -1,104 +1,97 @@
-"""How does precreg run a training of torch: a model, an optimizer, data and a loss?
+"""How does a training of torch run for a comparison: a model, an optimizer, data and a loss?
 
-Step 0 has the initial weights. Each batch gives one step: forward pass, loss, backward pass, update.
+The loop is that of `precreg training`. Step 0 has the initial weights, and each update gives one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Sized
 from typing import Any
 
 from precreg.errors import UserError
 from precreg.training.divergence.perturbation import Twin
-from precreg.training.divergence.trajectory import (
-    TrainingSource,
-    TrajectoryStep,
-    batch_digest,
-    named_weights,
-    read_scalar,
-)
-
-_MEMBERS = ("model", "optimizer", "data", "loss")
-_EXAMPLE = "return model, optimizer, data, loss; data has batches of (inputs, target)"
+from precreg.training.divergence.trajectory import TrainingSource, TrajectoryStep, batch_digest, named_weights
+from precreg.training.recipe import Recipe, read_recipe
 
 
 def run_recipe(
     made: Any, source: TrainingSource, twin: Twin | None, every: int, last: int | None
 ) -> Iterator[TrajectoryStep]:
-    """Yield the weights of a training of torch after each batch, up to step `last`.
+    """Yield the weights of a training of torch after each update, up to step `last`, by default one pass over its data.
 
-    Raises UserError: bad-outputs for anything else; bad-value for a device, which torch cannot simulate.
+    Raises UserError: bad-outputs for anything but a training; bad-value for a device, which computes arrays of numpy.
     """
-    model, optimizer, data, loss = _members(made, source.target)
+    from precreg.training.observing import train_recipe
+
+    recipe = _recipe(made, source)
+    data = _Data(recipe.data, source.dtype)
+    steps = _steps(recipe) if last is None else last
+    recipe.data = data
+    _change(recipe.model, twin, 0)
+    yield TrajectoryStep(0, named_weights(recipe.model))
+    for step, loss in enumerate(train_recipe(recipe, steps), start=1):
+        if step % every == 0:
+            _change(recipe.model, twin, step)
+        yield TrajectoryStep(step, named_weights(recipe.model), loss, data.take_digest())
+
+
+def _recipe(made: Any, source: TrainingSource) -> Recipe:
+    if "torch" not in sys.modules:
+        # Without torch nothing can be a recipe.
+        message = f"expected {source.target} to return a generator or a training of torch but got {type(made).__name__}"
+        raise UserError("bad-outputs", message, hint="yield the weights: weights = yield weights, loss")
+    recipe = read_recipe(made, source.target)
     if source.device is not None:
-        message = f"expected a training of numpy for device={source.device} but {source.target} returns a torch module"
+        message = f"expected a training of numpy for device={source.device} but {source.target} returns one of torch"
         raise UserError("bad-value", message, hint="leave --device out, or choose a dtype: --dtype B:bfloat16")
     if source.dtype is not None:
-        _cast(model, source.dtype)
-    _change(model, twin, 0)
-    yield TrajectoryStep(0, named_weights(model))
-    for step, batch in enumerate(_batches(data, last), start=1):
-        value = _update(model, optimizer, loss, batch, source.dtype)
-        if step % every == 0:
-            _change(model, twin, step)
-        yield TrajectoryStep(step, named_weights(model), read_scalar(value), batch_digest(batch))
+        recipe.model.to(_torch_dtype(source.dtype))
+    return recipe
 
 
-def _members(made: Any, target: str) -> tuple[Any, Any, Any, Any]:
-    if isinstance(made, Mapping):
-        found = tuple(made.get(name) for name in _MEMBERS)
-    elif isinstance(made, tuple):
-        found = made[:4]
-    else:
-        found = tuple(getattr(made, name, None) for name in _MEMBERS)
-    if len(found) != 4 or not hasattr(found[0], "named_parameters") or not hasattr(found[1], "step"):
-        got = f"got {type(made).__name__}"
-        message = f"expected {target} to return a generator, or model, optimizer, data and loss, but {got}"
-        raise UserError("bad-outputs", message, hint=_EXAMPLE)
-    model, optimizer, data, loss = found
-    return model, optimizer, data, loss
+def _steps(recipe: Recipe) -> int:
+    """Return the updates of one pass over the data; an iterator ends by itself."""
+    count = len(recipe.data) if isinstance(recipe.data, Sized) else sys.maxsize
+    return max(1, count // max(1, recipe.accumulate))
 
 
-def _batches(data: Any, last: int | None) -> Iterator[Any]:
-    """Yield the batches once; from the beginning again where `last` needs more of a sequence."""
-    count = 0
-    while True:
-        before = count
-        for batch in data:
-            if last is not None and count >= last:
-                return
-            count += 1
-            yield batch
-        # An iterator that has ended yields nothing more.
-        if last is None or count == before:
-            return
-
-
-def _update(model: Any, optimizer: Any, loss: Any, batch: Any, dtype: str | None) -> Any:
-    inputs, target = (_to_dtype(each, dtype) for each in batch)
-    optimizer.zero_grad()
-    value = loss(model(inputs), target)
-    value.backward()
-    optimizer.step()
-    return value
-
-
-def _to_dtype(value: Any, dtype: str | None) -> Any:
+def _torch_dtype(name: str) -> Any:
+    """Return a floating dtype of torch. Raises UserError: unknown-dtype."""
     import torch
 
-    is_floating = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return value.to(getattr(torch, dtype)) if dtype is not None and is_floating else value
+    found = getattr(torch, name, None)
+    if isinstance(found, torch.dtype) and found.is_floating_point:
+        return found
+    message = f"expected a floating dtype of torch but got dtype={name}"
+    raise UserError("unknown-dtype", message, hint="write --dtype B:bfloat16")
 
 
-def _cast(model: Any, dtype: str) -> None:
-    """Convert a model in place. Raises UserError: unknown-dtype."""
-    import torch
+class _Data:
+    """Give the batches of a training in a dtype, and keep a digest of those since the last update."""
 
-    found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        message = f"expected a floating dtype of torch but got dtype={dtype}"
-        raise UserError("unknown-dtype", message, hint="write --dtype B:bfloat16")
-    model.to(found)
+    def __init__(self, data: Any, dtype: str | None) -> None:
+        self._data, self._dtype = data, dtype
+        self._digests: list[str] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._data:
+            self._digests.append(batch_digest(batch))
+            yield batch if self._dtype is None else _cast(batch, _torch_dtype(self._dtype))
+
+    def take_digest(self) -> str | None:
+        """Return one digest of the batches of an update; None without a batch."""
+        digests, self._digests = self._digests, []
+        return digests[0] if len(digests) == 1 else batch_digest([*map(str.encode, digests)]) if digests else None
+
+
+def _cast(batch: Any, dtype: Any) -> Any:
+    """Return a batch with its floating tensors in a dtype."""
+    if isinstance(batch, dict):
+        return {name: _cast(each, dtype) for name, each in batch.items()}
+    if isinstance(batch, tuple | list):
+        return type(batch)(_cast(each, dtype) for each in batch)
+    return batch.to(dtype) if hasattr(batch, "is_floating_point") and batch.is_floating_point() else batch
 
 
 def _change(model: Any, twin: Twin | None, step: int) -> None:
