@@ -84,6 +84,11 @@ def with_program(command, options="", *arguments):
     return changed("subject: kernels:mean", subject, *(arguments or ("run", "--jobs", "0", "float16")))
 
 
+def without_gradients(project):
+    np.savez(project.root / "counts.npz", counts=np.arange(4))
+    return project.run("training", "--gradients", "counts.npz")
+
+
 def with_a_broken_device(project):
     unit = "{product: exact, accumulator: float32, order: blocks}"
     project.write("suites/devices/npu.yaml", f"about: ours\nmatmul:\n  float16: {unit}\n")
@@ -520,6 +525,7 @@ SCENARIOS = {
     "missing-function": changed("subject: kernels:mean", "subject: kernels:maen"),
     "bad-arguments": added("params: {axes: 0}"),
     "bad-outputs": with_no_outputs,
+    "no-gradients": without_gradients,
     "bad-weights": with_torch("import torch\n\nmean = torch.nn.Linear(8, 4)\n", "weights: w.safetensors", weights=True),
     "unsupported-dtype": with_torch(
         "import torch\n\ndef mean(input):\n    return torch.softmax(input.to(torch.float8_e5m2), 0)\n"

@@ -70,5 +70,19 @@ def test_mistakes_are_messages_without_a_traceback(folder, words, printed):
 def test_arrays_without_gradients_are_named(folder):
     np.savez(folder / "counts.npz", counts=np.arange(4))
     done = precreg(folder, "training", "--gradients", "counts.npz")
-    assert "no finite nonzero gradient in 1 step" in done.stdout
-    assert "not measured, because they hold no floating-point numbers: counts" in done.stdout
+    assert done.returncode == 2
+    assert "error[no-gradients]: expected gradients in counts.npz but got no floating-point array" in done.stderr
+
+
+def test_the_table_has_the_figures_of_stored_gradients(folder):
+    archive = folder / "gradients" / "step3.npz"
+    kept = dict(np.load(archive))
+    np.savez(archive, **{**kept, "head.weight": np.full(16, np.nan, np.float32), "count": np.arange(3)})
+    done = precreg(folder, "training", "--gradients", "gradients", "--json", "r.json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((folder / "r.json").read_text())["record"]
+    assert [step["step"] for step in record["steps"]] == list(range(6))
+    assert done.stdout.splitlines()[1] == "  head.weight has NaN or infinite values in its gradient (first at step 3)"
+    rows = done.stdout.partition("gradients by parameter\n")[2].splitlines()[1:3]
+    assert [row.split()[0] for row in rows] == ["head.weight", "embed.weight"]
+    assert "count holds no floating-point numbers and is not measured (first at step 3): int64" in done.stdout

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from precreg.arithmetic import FORMATS, Format
 from precreg.shadow.monitor import Hook
 from precreg.training.observing.noise import NoiseOfBatches, NoiseOfSteps
-from precreg.training.observing.tensors import dtype_name_of, is_measurable, scaled_sums
+from precreg.training.observing.tensors import dtype_name_of, is_measurable, norm_of, scaled_sums
 from precreg.training.observing.updates import Weights, twin_problem, update_figures, weights_before
 from precreg.training.values import ValueSums
 from precreg.types import (
@@ -119,7 +119,7 @@ class SampledTraining:
 
     def _see_batch(self, name: str, gradient: Any) -> None:
         if is_measurable(gradient):
-            norm = float(torch.linalg.vector_norm(gradient.detach(), dtype=torch.float32))
+            norm = norm_of(gradient.detach())
             self._noise.batches.add_batch(name, norm * norm)
 
     def see_loss(self, loss: float) -> None:

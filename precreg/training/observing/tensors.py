@@ -49,10 +49,10 @@ def tensor_sums(tensor: Any, format: Format, limit: int | None) -> ValueSums:
     """Return the sums of a dense tensor. One with NaN or infinities is measured whole, so that none is missed."""
     values, nan, inf = tensor.detach(), 0, 0
     # One pass over all elements: a NaN or an infinity makes the norm infinite or NaN, and so do huge values.
-    norm = _norm(values) if values.numel() else 0.0
+    norm = norm_of(values) if values.numel() else 0.0
     if not isfinite(norm):
         nan, inf = int(values.isnan().sum()), int(values.isinf().sum())
-        norm = _norm(torch.where(values.isfinite(), values, 0.0).double())
+        norm = norm_of(torch.where(values.isfinite(), values, 0.0).double())
     taken = sample(values, None if nan or inf else limit)
     if taken.dtype not in _LAYOUTS:
         taken = taken.to(torch.float32)
@@ -79,7 +79,8 @@ def tensor_sums(tensor: Any, format: Format, limit: int | None) -> ValueSums:
     )
 
 
-def _norm(values: Any) -> float:
+def norm_of(values: Any) -> float:
+    """Return the norm of a tensor, added up in float32 or wider."""
     wide = torch.float32 if values.dtype not in _LAYOUTS else values.dtype
     return float(torch.linalg.vector_norm(values, dtype=wide))
 
