@@ -22,9 +22,9 @@ def run_recipe(
 
     Raises UserError: bad-outputs for anything but a training; bad-value for a device, which computes arrays of numpy.
     """
-    from precreg.training.observing import train_recipe
-
     recipe = _recipe(made, source)
+    from precreg.training.observing import train_recipe  # torch is there
+
     data = _Data(recipe.data, source.dtype)
     steps = _steps(recipe) if last is None else last
     recipe.data = data

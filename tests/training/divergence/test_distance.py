@@ -19,11 +19,11 @@ FLOATS = st.lists(
 
 
 def exact_relative(a, b):
-    """Return the relative distance of two sequences from exact sums of squares, to 30 digits."""
+    """Return the relative distance of two sequences from exact sums of squares, to 30 digits or more."""
     squares = sum((Fraction(float(y)) - Fraction(float(x))) ** 2 for x, y in zip(a, b, strict=True))
     norm = sum(Fraction(float(x)) ** 2 for x in a)
     ratio = squares / norm
-    scale = 10**60
+    scale = 10**120
     return Fraction(isqrt(int(ratio * scale * scale)), scale) if ratio else Fraction(0)
 
 
