@@ -27,8 +27,7 @@ DivergenceVerdict = Literal["identical", "chaos", "loss", "unclear"]
 # - no_twins, few_twins: no noise to compare with, or too little of it;
 # - few_steps: too few steps after the runs part;
 # - jump: the distance leaves the range of the twins at one late step, which a flip of one value explains, too;
-# - reference_non_finite: run A itself has NaN or infinities from its first compared step on;
-# - nondeterministic: run A, run twice, gives other bits.
+# - reference_non_finite: run A itself has NaN or infinities at its first compared step.
 DivergenceReason = Literal[
     "none",
     "start",
@@ -44,7 +43,6 @@ DivergenceReason = Literal[
     "few_steps",
     "jump",
     "reference_non_finite",
-    "nondeterministic",
 ]
 
 

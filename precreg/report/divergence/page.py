@@ -57,4 +57,6 @@ def _drawings(record: DivergenceRecord) -> Iterator[_Drawing]:
         values = [getattr(each, unit) for each in record.courses]
         if any(value for row in values for value in row):
             picture = draw_name_map(NameMap(rows, columns, values, f"{words}, parameters by step"))
-            yield _Drawing(f"Parameters by step: {words}", picture, "Colours on a log scale; white is 0.", "map")
+            yield _Drawing(
+                f"Parameters by step: {words}", picture, "Colours on a log scale; the faintest colour is 0.", "map"
+            )

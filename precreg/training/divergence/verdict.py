@@ -12,7 +12,7 @@ from precreg.types import DirectionBias, DivergenceGrowth, DivergenceReason, Div
 NOISE_FACTOR = 4.0
 # Below this part of the whole change, a direction is too weak to matter, even if it is significant.
 MIN_DIRECTION = 0.25
-# The change of the loss that matters, in standard deviations of the twins' changes and in parts of the loss.
+# A smaller mean relative change of the loss than this does not matter, even if it is significant.
 MIN_LOSS_CHANGE = 1e-6
 # Rates of fewer steps are rounding, not growth.
 MIN_GROWTH_STEPS = 8
