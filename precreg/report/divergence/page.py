@@ -13,6 +13,7 @@ from precreg.report.describe import strip_controls
 from precreg.report.divergence.sentences import advise_divergence, answer_divergence, divergence_facts
 from precreg.types import DivergenceRecord
 
+_MAP_CAPTION = "Colours on a log scale; the faintest colour is 0."
 _STYLES = ("report.css", "trace.css", "divergence.css")
 
 
