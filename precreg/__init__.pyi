@@ -8,6 +8,7 @@ from .measure.analyzers import analyzer as analyzer
 from .measure.metrics import METRICS as METRICS
 from .subject.probes import probe as probe
 from .suite.capture.live import capture as capture
+from .training.divergence.trajectory import record_trajectory as record_trajectory
 from .types.metric import Metric as Metric
 from .types.outcome import Comparison as Comparison
 

@@ -65,6 +65,9 @@ COMMANDS = {
     ),
     "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
     "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
+    "divergence": CommandEntry(
+        "divergence", "Line up two runs of one training step by step: is it chaos or a loss of precision?"
+    ),
     "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),
     "faults": CommandEntry("quality", "Plant known faults in some cases, and show which of them the gate detects."),
     "selftest": CommandEntry("quality", "Plant known faults in all cases: detection and false-alarm rates per tier."),

@@ -40,6 +40,8 @@ from .detection import render_power as render_power
 from .detection import render_scores as render_scores
 from .detection import render_tallies as render_tallies
 from .detection import scores_json as scores_json
+from .divergence.page import render_divergence_html as render_divergence_html
+from .divergence.terminal import render_divergence_terminal as render_divergence_terminal
 from .drift.files import write_drift_reports as write_drift_reports
 from .drift.hindsight import render_hindsight as render_hindsight
 from .drift.hindsight import write_hindsight as write_hindsight

@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .clipping import find_clipped_before_unscale as find_clipped_before_unscale
 from .clipping import sweep_clipping as sweep_clipping
+from .divergence.trajectory import record_trajectory as record_trajectory
 from .gauges import GradientGauges as GradientGauges
 from .gauges import losses_of as losses_of
 from .gradients import StepGradients as StepGradients
