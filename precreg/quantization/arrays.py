@@ -79,7 +79,7 @@ def _quantized(rows: Rows, codes: Codes, quantizer: Quantizer, scales: Scales, t
     values = decode(coded.codes, scales)
     own = rows.own
     used = coded.codes if own is None else coded.codes[own]
-    figures = figures_of(rows.values, values, int(coded.clipped.sum()), count_codes(used, codes), codes.count)
+    figures = figures_of(rows.values, values, int(coded.clipped.sum()), count_codes(used, codes), codes.size)
     elements = int(rows.lengths.sum())
     figures = replace(figures, elements=elements)
     return QuantizedValues(
@@ -109,7 +109,7 @@ def decibels(signal: float, noise: float) -> float | None:
 def count_codes(used: Floats, codes: Codes) -> int:
     """Return how many different codes occur."""
     if codes.floating is None:
-        return int(np.count_nonzero(np.bincount((used - codes.lowest).astype(np.int64).ravel(), minlength=codes.count)))
+        return int(np.count_nonzero(np.bincount((used - codes.lowest).astype(np.int64).ravel(), minlength=codes.size)))
     return int(np.unique(used + 0.0).size)
 
 
@@ -237,7 +237,7 @@ def code_histogram(values: NDArray[Any], quantizer: Quantizer, found: QuantizedV
 def code_places(quantizer: Quantizer, scales: Scales) -> list[float]:
     """Return the values of all codes with one scale, in order; none for more codes than a picture can show."""
     codes = codes_named(quantizer.format)
-    if codes.count > _MAX_DRAWN_CODES:
+    if codes.size > _MAX_DRAWN_CODES:
         return []
     is_integer = codes.floating is None
     numbers = np.arange(codes.lowest, codes.highest + 1) if is_integer else np.array(_numbers_of(codes))
@@ -250,7 +250,7 @@ def _numbers_of(codes: Codes) -> list[float]:
     assert format is not None
     half, unit = 2 ** (format.precision - 1), format.smallest_subnormal
     positive = []
-    for index in range(1, codes.count // 2 + 1):
+    for index in range(1, codes.size // 2 + 1):
         binade, fraction = divmod(index, half)
         significand = fraction if binade == 0 else half + fraction
         positive.append(float(significand) * unit * 2.0 ** max(binade - 1, 0))

@@ -28,14 +28,14 @@ def find_thresholds(
     method: CalibrationMethod, rows: Rows, codes: Codes, quantizer: Quantizer, dtype: np.dtype[np.generic]
 ) -> Floats:
     """Return the threshold of each row by a method; 0.0 for a row of zeros."""
-    largest = np.abs(rows.values).max(axis=1, initial=0.0)
+    largest: Floats = np.abs(rows.values).max(axis=1, initial=0.0)
     if method in _PERCENTILES:
         return _percentiles(rows, _PERCENTILES[method])
     if method == "mse":
         return _least_squared_error(rows, codes, quantizer, dtype, largest)
     if method == "entropy":
         # Codes for magnitudes: half of them, as one sign needs.
-        levels = codes.count // 2
+        levels = codes.size // 2
         return np.array([entropy_threshold(row, levels) for row in rows.values])
     return largest
 

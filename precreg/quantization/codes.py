@@ -37,7 +37,7 @@ class Codes(NamedTuple):
     floating: Format | None = None
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Return the number of codes; the two zeros of a floating format are one."""
         if self.floating is None:
             return int(self.highest - self.lowest) + 1
@@ -45,12 +45,13 @@ class Codes(NamedTuple):
         format = self.floating
         significand, exponent = frexp(format.largest)
         index = int(ldexp(significand, format.precision))
-        return 2 * (index + (exponent - 1 - format.min_exponent) * 2 ** (format.precision - 1)) + 1
+        number: int = 2 * (index + (exponent - 1 - format.min_exponent) * 2 ** (format.precision - 1)) + 1
+        return number
 
     @property
     def bits(self) -> int:
         """Return the bits of a code."""
-        return (self.count - 1).bit_length()
+        return (self.size - 1).bit_length()
 
 
 def codes_named(name: str) -> Codes:
