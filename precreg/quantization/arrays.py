@@ -74,6 +74,13 @@ def quantize_values(values: NDArray[Any], quantizer: Quantizer, thresholds: Floa
     return _quantized(rows, codes, quantizer, scales, thresholds)
 
 
+def quantize_with_scales(values: NDArray[Any], quantizer: Quantizer, codes: Codes, scales: Scales) -> QuantizedValues:
+    """Return an array quantized with scales that are known. Raises UserError: bad-value, as `quantize_values`."""
+    require_finite_values(values)
+    ends = np.maximum(codes.highest - scales.zero_point, scales.zero_point - codes.lowest)
+    return _quantized(rows_of(values, quantizer), codes, quantizer, scales, ends * scales.scale)
+
+
 def _quantized(rows: Rows, codes: Codes, quantizer: Quantizer, scales: Scales, thresholds: Floats) -> QuantizedValues:
     coded = encode(codes, rows.values, scales)
     values = decode(coded.codes, scales)
@@ -139,15 +146,25 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or dtype_name(dtype) in FORMATS
 
 
-def measure_array(values: NDArray[Any], quantizer: Quantizer, *, details: bool = True) -> ArrayQuantization:
+class StoredScales(NamedTuple):
+    """Hold the codes and the scales that a quantized model has for an array."""
+
+    codes: Codes
+    scales: Scales
+
+
+def measure_array(
+    values: NDArray[Any], quantizer: Quantizer, *, stored: StoredScales | None = None, details: bool = True
+) -> ArrayQuantization:
     """Return the figures of a quantized array, beside those of other granularities and calibrations.
 
-    `details` False leaves out the granularities, the calibrations, the channels and the histogram.
+    `stored` replaces the scales that the quantizer's calibration would choose. `details` False leaves out the
+    granularities, the calibrations, the channels and the histogram.
 
     Raises UserError: bad-value, as `quantize_values`.
     """
     array = np.asarray(values)
-    found = quantize_values(array, quantizer)
+    found = quantize_values(array, quantizer) if stored is None else quantize_with_scales(array, quantizer, *stored)
     measured = ArrayQuantization(replace(quantizer, bits=found.bits), array.shape, array.dtype.name, found.figures)
     if not details:
         return measured
@@ -171,9 +188,13 @@ def _by_granularity(
     found = []
     for granularity, group in (*choices, *([] if own in choices else [own])):
         # The method of one scale for all has no meaning for several.
-        method = "max" if quantizer.calibration == "entropy" and granularity != "tensor" else quantizer.calibration
+        is_own = (granularity, group) == own
+        has_other = quantizer.calibration == "stored" or (
+            quantizer.calibration == "entropy" and granularity != "tensor"
+        )
+        method = "max" if has_other else quantizer.calibration
         other = replace(quantizer, granularity=granularity, group=group, calibration=method)
-        each = known if other == quantizer else quantize_values(array, other)
+        each = known if is_own else quantize_values(array, other)
         found.append(GranularityFigures(granularity, group, each.bits, each.figures))
     return tuple(found)
 
@@ -182,6 +203,9 @@ def _by_calibration(
     array: NDArray[Any], quantizer: Quantizer, known: QuantizedValues
 ) -> tuple[CalibrationFigures, ...]:
     found = []
+    if quantizer.calibration not in METHODS:
+        threshold = float(np.median(known.thresholds))
+        found.append(CalibrationFigures(quantizer.calibration, threshold, known.figures))
     for method in methods_for(quantizer):
         other = replace(quantizer, calibration=method)
         each = known if other == quantizer else quantize_values(array, other)
@@ -227,7 +251,7 @@ def code_histogram(values: NDArray[Any], quantizer: Quantizer, found: QuantizedV
         low, high = low - 0.5, high + 0.5
     counts = np.histogram(wide, bins=HISTOGRAM_BINS, range=(low, high))[0]
     codes: tuple[float, ...] = ()
-    if quantizer.granularity == "tensor":
+    if quantizer.granularity == "tensor" and quantizer.calibration != "stored":
         codes = tuple(each for each in code_places(quantizer, found.scales) if low <= each <= high)
     return CodeHistogram(
         low, high, tuple(int(each) for each in counts), codes if len(codes) <= _MAX_DRAWN_CODES else ()

@@ -10,10 +10,11 @@ from math import inf, sqrt
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.quantization.arrays import decibels
+from precreg.quantization.arrays import decibels, relative_norm
 from precreg.types import ArrayQuantization, LayerQuantization, OutputError, QuantizationEvent, QuantizedRole
 
 Array = NDArray[Any]
@@ -85,6 +86,9 @@ def measure_model(model: QuantizableModel, metric: MetricFunction | None = None)
     accumulated = compare_outputs(exact, exact, metric)
     for layer in model.layers:
         weight, activation = _named(layer.weight, layer), _named(layer.activation, layer)
+        if not weight and not activation:
+            rows.append(_row(layer, accumulated))
+            continue
         weights |= weight
         activations |= activation
         both = model.run(weight, activation)
@@ -93,27 +97,34 @@ def measure_model(model: QuantizableModel, metric: MetricFunction | None = None)
         accumulated = alone if is_first else _cost(model, exact, (weights, activations), metric)
         sums = both.layers.get(layer.name)
         rows.append(
-            LayerQuantization(
-                layer=layer.name,
-                kind=layer.kind,
-                parameters=layer.parameters,
-                weight=layer.weight,
-                activation=layer.activation,
-                activation_role=layer.activation_role,
-                layer_error=None if sums is None or sums.signal == 0.0 else sqrt(sums.noise / sums.signal),
+            replace(
+                _row(layer, accumulated),
+                layer_error=None if sums is None else relative_norm(sums.noise, sums.signal),
                 sqnr_db=None if sums is None else decibels(*sums),
                 # With one of the two, both alone is the same run.
                 weight_alone=_part(model, exact, (weight, set()), alone if not activation else None, metric),
                 activation_alone=_part(model, exact, (set(), activation), alone if not weight else None, metric),
                 both_alone=alone,
-                accumulated=accumulated,
             )
         )
     return ModelCost(tuple(rows), accumulated, float_metric)
 
 
+def _row(layer: LayerFacts, accumulated: OutputError) -> LayerQuantization:
+    return LayerQuantization(
+        layer=layer.name,
+        kind=layer.kind,
+        parameters=layer.parameters,
+        weight=layer.weight,
+        activation=layer.activation,
+        activation_role=layer.activation_role,
+        accumulated=accumulated,
+    )
+
+
 def _named(array: ArrayQuantization | None, layer: LayerFacts) -> set[str]:
-    return set() if array is None else {layer.name}
+    # Without a known error nothing changes: zeros, or the weights of a model whose float weights are not known.
+    return set() if array is None or array.figures.relative_error is None else {layer.name}
 
 
 def _part(

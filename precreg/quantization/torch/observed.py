@@ -5,15 +5,16 @@ Large activations are sampled: a part of their rows, and those with the largest 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from precreg.errors import UserError
-from precreg.quantization.torch.layers import run_batches, to_array
+from precreg.quantization.torch.layers import inputs_of, run_batches, to_array
+from precreg.types import QuantizedRole
 
 # Values of a layer that are kept, over all batches: 8 MiB of float32. Histograms need no more.
 KEPT_VALUES = 2**21
@@ -57,20 +58,29 @@ def channel_rows(values: Any, axis: int) -> Any:
     return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
 
 
-def observe_inputs(
-    module: Any, layers: Sequence[tuple[str, Any, int]], batches: Sequence[Any], inputs_of: Callable[[Any], int]
-) -> dict[str, Observation]:
-    """Return the inputs of layers by name, in the order in which they first run.
+class ObservedLayer(NamedTuple):
+    """Hold a layer to observe, with the axis of the channels of its inputs or results."""
 
-    `layers` are names, modules, and the axes of the channels of their inputs.
+    name: str
+    module: Any
+    axis: int
+    role: QuantizedRole = "input"
 
-    Raises UserError: bad-value for a layer whose input has NaN or infinities.
+
+def observe_layers(module: Any, layers: Sequence[ObservedLayer], batches: Sequence[Any]) -> dict[str, Observation]:
+    """Return the inputs or results of layers by name, in the order in which they first run.
+
+    Raises UserError: bad-value for a layer whose values have NaN or infinities.
     """
     found: dict[str, Observation] = {}
     share = max(1, KEPT_VALUES // max(len(batches), 1))
     handles = []
-    for name, layer, axis in layers:
-        handles.append(layer.register_forward_pre_hook(_noting(name, axis, share, found, inputs_of(layer))))
+    for layer in layers:
+        note = _noting(layer, share, found)
+        if layer.role == "input":
+            handles.append(layer.module.register_forward_pre_hook(note))
+        else:
+            handles.append(layer.module.register_forward_hook(note))
     try:
         run_batches(module, batches)
     finally:
@@ -79,23 +89,24 @@ def observe_inputs(
     return found
 
 
-def _noting(name: str, axis: int, share: int, found: dict[str, Observation], inputs: int) -> Callable[..., None]:
-    def note(_module: Any, arguments: Any) -> None:
-        observation = found.setdefault(name, Observation(axis, share))
-        for values in _floating(arguments[:inputs]):
-            array = to_array(values)
-            bad = int(array.size - np.isfinite(array).sum())
-            if bad:
-                message = f"expected finite inputs of layer {name} but got {bad:,} of {array.size:,} NaN or infinities"
-                raise UserError(
-                    "bad-value",
-                    message,
-                    hint="remove NaN from the calibration data, or find the operation: precreg trace",
-                )
-            observation.add(array)
+def _noting(layer: ObservedLayer, share: int, found: dict[str, Observation]) -> Callable[..., None]:
+    def note(module: Any, arguments: Any, result: Any = None) -> None:
+        observation = found.setdefault(layer.name, Observation(layer.axis, share))
+        values = arguments[: inputs_of(module)] if layer.role == "input" else (result,)
+        for each in values:
+            if isinstance(each, torch.Tensor) and each.is_floating_point() and each.numel():
+                observation.add(_finite(to_array(each), layer))
 
     return note
 
 
-def _floating(values: Iterable[Any]) -> Iterable[Any]:
-    return (each for each in values if isinstance(each, torch.Tensor) and each.is_floating_point() and each.numel())
+def _finite(array: Any, layer: ObservedLayer) -> Any:
+    bad = int(array.size - np.isfinite(array).sum())
+    if not bad:
+        return array
+    of_layer = f"{'inputs' if layer.role == 'input' else 'results'} of layer {layer.name}"
+    raise UserError(
+        "bad-value",
+        f"expected finite {of_layer} but got {bad:,} of {array.size:,} that are NaN or infinite",
+        hint="remove NaN from the calibration data, or find the operation: precreg trace shows it",
+    )

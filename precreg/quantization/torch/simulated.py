@@ -16,8 +16,8 @@ from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values
 from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode
 from precreg.quantization.model import LayerFacts
-from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, inputs_of, to_array
-from precreg.quantization.torch.observed import Observation, channel_rows, observe_inputs
+from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
+from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
 from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -40,7 +40,8 @@ def simulate_module(
     own = own_copy(module)
     chosen = choose_layers(own, patterns)
     events: list[QuantizationEvent] = []
-    order = observe_inputs(own, [(name, each, input_axis(each)) for name, each in chosen], calibration, inputs_of)
+    observed = [ObservedLayer(name, each, input_axis(each)) for name, each in chosen]
+    order = observe_layers(own, observed, calibration)
     known = dict(chosen)
     order = _with_inner_weights(order, known)
     events += [QuantizationEvent("not_run", name) for name, _ in chosen if name not in order]
@@ -127,7 +128,7 @@ def _simulated_layer(
         events.append(QuantizationEvent("computed_weight", name))
         weights = None
     names = weight_names(module)
-    weight, exchange = (None, _Exchange(module, {}))
+    weight, exchange = (None, Exchange(module, {}))
     if weights is not None and names:
         weight, exchange = _quantized_weights(name, module, names, replace(weights, axis=weight_axis(module)))
     activation = None
@@ -141,7 +142,7 @@ def _simulated_layer(
     return QuantizedLayer(facts, module, exchange.quantize, exchange.restore, function)
 
 
-class _Exchange:
+class Exchange:
     """Exchange parameters of one module for quantized ones, and back; other modules with the same ones keep theirs."""
 
     def __init__(self, module: Any, tensors: dict[str, Any]) -> None:
@@ -149,15 +150,17 @@ class _Exchange:
         self._own = {name: module._parameters[name] for name in tensors}
 
     def quantize(self) -> None:
+        """Give the module the quantized parameters."""
         self._module._parameters.update(self._tensors)
 
     def restore(self) -> None:
+        """Give the module its own parameters."""
         self._module._parameters.update(self._own)
 
 
 def _quantized_weights(
     layer: str, module: Any, names: Sequence[str], quantizer: Quantizer
-) -> tuple[ArrayQuantization, _Exchange]:
+) -> tuple[ArrayQuantization, Exchange]:
     """Return the figures of a layer's weights, and their exchange. The figures are those of the largest matrix."""
     tensors = {}
     figures: list[ArrayQuantization] = []
@@ -170,7 +173,7 @@ def _quantized_weights(
             raise UserError(problem.slug, f"weights of {layer}.{name}: {problem.message}", hint=problem.hint) from None
         quantized = torch.from_numpy(quantize_values(array, quantizer).values.copy())
         tensors[name] = nn.Parameter(quantized.to(parameter.device, parameter.dtype), requires_grad=False)
-    return figures[0], _Exchange(module, tensors)
+    return figures[0], Exchange(module, tensors)
 
 
 def activation_function(
