@@ -244,6 +244,10 @@ class CalibrationData(Struct, frozen=True):
     source: str
     batches: int
     inputs: int
+    # Inputs whose results were compared.
+    measured: int
+    # True: the data set had more batches than were taken.
+    has_more: bool = False
 
 
 class QuantizationRecord(Struct, frozen=True, kw_only=True):

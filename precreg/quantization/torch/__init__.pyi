@@ -1,2 +1,11 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .batches import DEFAULT_BATCHES as DEFAULT_BATCHES
+from .batches import read_batches as read_batches
+from .batches import read_stored_batches as read_stored_batches
+from .fake import is_fake_quantized as is_fake_quantized
+from .fake import read_fake_quantized as read_fake_quantized
+from .layers import run_quantized as run_quantized
+from .simulated import own_copy as own_copy
 from .simulated import simulate_module as simulate_module
+from .stored import is_quantized_module as is_quantized_module
+from .stored import read_quantized_module as read_quantized_module

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.ao.quantization import disable_observer
 
 from precreg.errors import UserError
 from precreg.quantization.model import LayerFacts, LayerSums, ModelResults
@@ -188,3 +190,10 @@ def to_array(tensor: Any) -> Any:
     wide = tensor.detach().to("cpu")
     wide = wide if wide.dtype == torch.float64 else wide.float()
     return np.ascontiguousarray(wide.numpy())
+
+
+def run_quantized(module: Any, batches: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the results of a quantized module itself; a copy, because observers would learn from the batches."""
+    own = deepcopy(module).eval()
+    own.apply(disable_observer)
+    return tuple(run_batches(own, batches))

@@ -1,0 +1,211 @@
+"""Which record does a quantization of a module, or of stored arrays, give?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from precreg.errors import UserError
+from precreg.quantization.arrays import is_floating, measure_array
+from precreg.quantization.model import MetricFunction, ModelCost, QuantizableModel, compare_outputs, measure_model
+from precreg.types import (
+    CalibrationData,
+    LayerQuantization,
+    OutputError,
+    QuantizationEvent,
+    QuantizationRecord,
+    Quantizer,
+)
+
+# The simulation and the quantized model differ in the last bits of sums. A difference of this part of the error of the
+# quantization means that the model quantizes something else, too.
+_SAME_SIMULATION = 0.1
+
+
+class GivenModel(NamedTuple):
+    """Hold what a user's function returned: a model, and its data, metric and float form if there are any."""
+
+    model: Any
+    data: Any = None
+    calibration: Any = None
+    metric: MetricFunction | None = None
+    twin: Any = None
+    # The batches are pairs (inputs, target), as those of a training are.
+    with_targets: bool = False
+
+
+_MEMBERS = ("model", "data", "calibration", "metric", "float")
+
+
+def read_given_model(returned: Any, source: str) -> GivenModel:
+    """Return the parts of what `make()` returned.
+
+    It returns a model; (model, data); (model, data, metric); the (model, optimizer, data, loss) of a training; or a
+    dict with the keys model, data, calibration, metric and float.
+
+    Raises UserError: bad-outputs for anything else.
+    """
+    if isinstance(returned, Mapping):
+        unknown = [str(key) for key in returned if key not in (*_MEMBERS, "optimizer", "loss", "scaler", "step")]
+        if "model" in returned and not unknown:
+            float_model, is_training = returned.get("float"), "optimizer" in returned
+            parts = [returned.get(name) for name in _MEMBERS[:4]]
+            return GivenModel(*parts, float_model, is_training)
+        got = f"a dict with {', '.join(unknown) or 'no model'}"
+    elif isinstance(returned, tuple):
+        if 1 <= len(returned) <= 3:
+            data, metric = (*returned[1:], None, None)[:2]
+            return GivenModel(returned[0], data, metric=metric)
+        if len(returned) == 4:
+            return GivenModel(returned[0], returned[2], with_targets=True)
+        got = f"a tuple of {len(returned)}"
+    else:
+        return GivenModel(returned)
+    raise UserError(
+        "bad-outputs",
+        f"expected {source} to return a model, (model, data), (model, data, metric) or a dict but got {got}",
+        hint="return the model and its batches: def make(): return Net(), [torch.randn(8, 16)]",
+    )
+
+
+class QuantizationOptions(NamedTuple):
+    """Hold the chosen quantization. None leaves weights or activations float."""
+
+    weights: Quantizer | None
+    activations: Quantizer | None
+    layers: tuple[str, ...] = ()
+
+
+def quantize_module(
+    given: GivenModel, calibration: Any, data: Any, options: QuantizationOptions, name: str, source: str
+) -> QuantizationRecord:
+    """Return the record of a module of torch: simulated by options, or with the scales that it has itself.
+
+    `calibration` and `data` are the batches of torch.batches: one fixes the scales, the other measures the errors.
+
+    Raises UserError: bad-value, unknown-node, bad-input, bad-outputs.
+    """
+    model = _open_model(given, calibration.batches, data.batches, options)
+    cost = measure_model(model, given.metric)
+    is_own = _has_own_scales(given.model)
+    executed, events = _execute(given, model, data.batches) if is_own else (None, [])
+    record = record_of(model, cost, name, source)
+    return replace(
+        record,
+        source="torch" if is_own else "simulated",
+        weights=None if is_own else options.weights,
+        activations=None if is_own else options.activations,
+        calibration=CalibrationData(source, len(calibration.batches), calibration.inputs, data.inputs, data.has_more),
+        executed=executed,
+        events=(*record.events, *events),
+    )
+
+
+def record_of(model: QuantizableModel, cost: ModelCost, name: str, source: str) -> QuantizationRecord:
+    """Return the record of a measured model, without its calibration data."""
+    from precreg import __version__
+
+    return QuantizationRecord(
+        precreg=__version__,
+        model=name,
+        source="simulated",
+        weights=None,
+        activations=None,
+        calibration=CalibrationData(source, 0, 0, 0),
+        rows=cost.rows,
+        total=cost.total,
+        float_metric=cost.float_metric,
+        events=tuple(model.events),
+    )
+
+
+def _has_own_scales(module: Any) -> bool:
+    from precreg.quantization.torch import is_fake_quantized, is_quantized_module
+
+    return hasattr(module, "modules") and (is_quantized_module(module) or is_fake_quantized(module))
+
+
+def _open_model(
+    given: GivenModel, calibration: Sequence[Any], batches: Sequence[Any], options: QuantizationOptions
+) -> QuantizableModel:
+    from precreg.quantization.torch import (
+        is_quantized_module,
+        own_copy,
+        read_fake_quantized,
+        read_quantized_module,
+        simulate_module,
+    )
+
+    if not _has_own_scales(given.model):
+        return simulate_module(given.model, calibration, batches, *options)
+    if is_quantized_module(given.model):
+        twin = None if given.twin is None else own_copy(given.twin)
+        return read_quantized_module(given.model, calibration, batches, twin)
+    return read_fake_quantized(given.model, calibration, batches)
+
+
+def _execute(
+    given: GivenModel, model: QuantizableModel, batches: Sequence[Any]
+) -> tuple[OutputError, list[QuantizationEvent]]:
+    """Return the error of the quantized model itself, and the event that the simulation differs from it."""
+    from precreg.quantization.torch import run_quantized
+
+    names = frozenset(layer.name for layer in model.layers)
+    exact = model.run(frozenset(), frozenset()).outputs
+    executed = run_quantized(given.model, batches)
+    error = compare_outputs(exact, executed, given.metric)
+    differs = compare_outputs(executed, model.run(names, names).outputs, None).relative
+    if differs <= _SAME_SIMULATION * error.relative:
+        return error, []
+    return error, [QuantizationEvent("simulation_differs", "", detail=repr(differs))]
+
+
+def quantize_arrays(arrays: Iterable[tuple[str, NDArray[Any]]], quantizer: Quantizer, name: str) -> QuantizationRecord:
+    """Return the record of named arrays, one at a time. Others than finite floating arrays are events.
+
+    Raises UserError: bad-value if no array can be quantized.
+    """
+    from precreg import __version__
+
+    rows: list[LayerQuantization] = []
+    events: list[QuantizationEvent] = []
+    for key, array in arrays:
+        problem = _unfit(key, array)
+        if problem is not None:
+            events.append(problem)
+            continue
+        # A bias has one axis, and so one scale.
+        fits = replace(quantizer, granularity="tensor", group=None) if array.ndim < 2 else quantizer
+        found = measure_array(array, fits)
+        events += [] if found.figures.relative_error is not None else [QuantizationEvent("all_zero", key)]
+        rows.append(LayerQuantization(layer=key, kind="array", parameters=array.size, weight=found))
+    if not rows:
+        found_kinds = ", ".join(sorted({each.kind for each in events})) or "no arrays"
+        raise UserError(
+            "bad-value",
+            f"expected finite floating-point arrays in {name} but got {found_kinds}",
+            hint="store the weights of a model: safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')",
+        )
+    return QuantizationRecord(
+        precreg=__version__,
+        model=name,
+        source="arrays",
+        weights=quantizer,
+        activations=None,
+        calibration=None,
+        rows=tuple(rows),
+        events=tuple(events),
+    )
+
+
+def _unfit(name: str, array: NDArray[Any]) -> QuantizationEvent | None:
+    if not is_floating(array.dtype):
+        return QuantizationEvent("not_floating", name, array.size, str(array.dtype))
+    if not array.size:
+        return QuantizationEvent("empty", name)
+    bad = int(array.size - np.isfinite(array).sum())
+    return QuantizationEvent("non_finite", name, bad) if bad else None
