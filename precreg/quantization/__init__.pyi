@@ -5,3 +5,5 @@ from .session import QuantizationOptions as QuantizationOptions
 from .session import quantize_arrays as quantize_arrays
 from .session import quantize_module as quantize_module
 from .session import read_given_model as read_given_model
+from .user_code import call_seeded as call_seeded
+from .user_code import require_torch as require_torch

@@ -53,8 +53,8 @@ def read_given_model(returned: Any, source: str) -> GivenModel:
         unknown = [str(key) for key in returned if key not in (*_MEMBERS, "optimizer", "loss", "scaler", "step")]
         if "model" in returned and not unknown:
             float_model, is_training = returned.get("float"), "optimizer" in returned
-            parts = [returned.get(name) for name in _MEMBERS[:4]]
-            return GivenModel(*parts, float_model, is_training)
+            model, data, calibration, metric = (returned.get(name) for name in _MEMBERS[:4])
+            return GivenModel(model, data, calibration, metric, float_model, is_training)
         got = f"a dict with {', '.join(unknown) or 'no model'}"
     elif isinstance(returned, tuple):
         if 1 <= len(returned) <= 3:
