@@ -1,5 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .arrays import measure_array as measure_array
+from .arrays import quantize_array as quantize_array
 from .codes import make_quantizer as make_quantizer
 from .session import QuantizationOptions as QuantizationOptions
 from .session import quantize_arrays as quantize_arrays

@@ -9,8 +9,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
-from precreg.quantization.arrays import is_floating, measure_array
+from precreg.quantization.arrays import measure_array
+from precreg.quantization.codes import has_short_group
 from precreg.quantization.model import MetricFunction, ModelCost, QuantizableModel, compare_outputs, measure_model
 from precreg.types import (
     CalibrationData,
@@ -181,7 +183,8 @@ def quantize_arrays(arrays: Iterable[tuple[str, NDArray[Any]]], quantizer: Quant
         # A bias has one axis, and so one scale.
         fits = replace(quantizer, granularity="tensor", group=None) if array.ndim < 2 else quantizer
         found = measure_array(array, fits)
-        events += [] if found.figures.relative_error is not None else [QuantizationEvent("all_zero", key)]
+        events += [QuantizationEvent("all_zero", key)] if found.figures.relative_error is None else []
+        events += [QuantizationEvent("short_group", key)] if has_short_group(array.shape, fits) else []
         rows.append(LayerQuantization(layer=key, kind="array", parameters=array.size, weight=found))
     if not rows:
         found_kinds = ", ".join(sorted({each.kind for each in events})) or "no arrays"

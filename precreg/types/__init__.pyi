@@ -139,9 +139,7 @@ from .precision import PrecisionConfiguration as PrecisionConfiguration
 from .precision import PrecisionPart as PrecisionPart
 from .precision import PrecisionStatus as PrecisionStatus
 from .precision import PrecisionTrial as PrecisionTrial
-from .quantization import QUANTIZATION_SCHEMA as QUANTIZATION_SCHEMA
 from .quantization import ArrayQuantization as ArrayQuantization
-from .quantization import BitWidthProposal as BitWidthProposal
 from .quantization import CalibrationData as CalibrationData
 from .quantization import CalibrationFigures as CalibrationFigures
 from .quantization import CalibrationMethod as CalibrationMethod
@@ -149,13 +147,10 @@ from .quantization import ChannelSpread as ChannelSpread
 from .quantization import CodeHistogram as CodeHistogram
 from .quantization import Granularity as Granularity
 from .quantization import GranularityFigures as GranularityFigures
-from .quantization import LayerBits as LayerBits
 from .quantization import LayerQuantization as LayerQuantization
-from .quantization import LayerSensitivity as LayerSensitivity
 from .quantization import OutlierChannel as OutlierChannel
 from .quantization import OutputError as OutputError
 from .quantization import QuantizationEvent as QuantizationEvent
-from .quantization import QuantizationEventKind as QuantizationEventKind
 from .quantization import QuantizationFigures as QuantizationFigures
 from .quantization import QuantizationRecord as QuantizationRecord
 from .quantization import QuantizedRole as QuantizedRole

@@ -14,7 +14,7 @@ from torch import nn
 
 from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values
-from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode
+from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
 from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
@@ -131,6 +131,8 @@ def _simulated_layer(
     weight, exchange = (None, Exchange(module, {}))
     if weights is not None and names:
         weight, exchange = _quantized_weights(name, module, names, replace(weights, axis=weight_axis(module)))
+        if has_short_group(weight.shape, weight.quantizer):
+            events.append(QuantizationEvent("short_group", name))
     activation = None
     function = None
     if activations is not None and observation.calls:

@@ -18,7 +18,7 @@ from precreg.report.quantization.words import (
     describe_data,
     describe_error,
     describe_quantization_events,
-    describe_settings,
+    describe_quantization_settings,
     name_granularity,
     sorted_rows,
 )
@@ -51,7 +51,7 @@ def render_quantization_html(record: QuantizationRecord) -> str:
     page: dict[str, Any] = {
         "record": record,
         "answer": answer_quantization(record),
-        "settings": describe_settings(record),
+        "settings": describe_quantization_settings(record),
         "data": describe_data(record),
         "executed": None if record.executed is None else describe_error(record.executed),
         "metric": None if record.float_metric is None else format_number(record.float_metric, 4),
@@ -68,9 +68,7 @@ def _sections(record: QuantizationRecord, rows: list[LayerQuantization]) -> Iter
     if record.total is None:
         yield _Section("SQNR by array", [draw_sqnr_bars(rows, "SQNR in dB")], "the smallest first, at most 40")
     else:
-        caption = (
-            "of the results of each layer, quantized alone, against the float layer; the smallest first, at most 40"
-        )
+        caption = "results of each layer, quantized alone, against the float layer; the smallest first, at most 40"
         yield _Section("SQNR by layer", [draw_sqnr_bars(rows, "SQNR in dB")], caption)
         caption = "line: all layers up to here quantized; dots: this layer alone"
         yield _Section("Error of the model by depth", [draw_depth(record.rows)], caption)
@@ -83,9 +81,7 @@ def _sections(record: QuantizationRecord, rows: list[LayerQuantization]) -> Iter
             if (array := array_of(row)) is not None and array.histogram is not None
         ]
         if shown:
-            caption = (
-                "the layers with the largest cost; counts on a log scale, and a tick for each code of a single scale"
-            )
+            caption = "layers with the largest cost; counts on a log scale, and a tick for each code of a single scale"
             yield _Section(f"Histograms of {role}", shown, caption)
 
 
@@ -97,20 +93,8 @@ _ROLES: tuple[tuple[str, Callable[[LayerQuantization], ArrayQuantization | None]
 
 def _maps(role: str, arrays: list[tuple[str, ArrayQuantization]]) -> Iterator[_Section]:
     """Yield the maps of relative errors: arrays by granularity, and arrays by calibration."""
-    granularities = [
-        (
-            name,
-            {
-                name_granularity(each.granularity, each.group): each.figures.relative_error
-                for each in array.granularities
-            },
-        )
-        for name, array in arrays
-    ]
-    calibrations = [
-        (name, {METHOD_WORDS[each.method]: each.figures.relative_error for each in array.calibrations})
-        for name, array in arrays
-    ]
+    granularities = [(name, dict(_by_granularity(array))) for name, array in arrays]
+    calibrations = [(name, dict(_by_calibration(array))) for name, array in arrays]
     for words, found in (("granularity", granularities), ("calibration", calibrations)):
         columns = list(dict.fromkeys(column for _, by_name in found for column in by_name))
         if not columns:
@@ -119,3 +103,13 @@ def _maps(role: str, arrays: list[tuple[str, ArrayQuantization]]) -> Iterator[_S
         unit = f"relative errors of {role} by {words}"
         drawn = draw_name_map(NameMap([name for name, _ in found], columns, values, unit))
         yield _Section(f"{role.capitalize()} by {words}", [drawn], "relative errors, colours on a log scale")
+
+
+def _by_granularity(array: ArrayQuantization) -> Iterator[tuple[str, float | None]]:
+    for each in array.granularities:
+        yield name_granularity(each.granularity, each.group), each.figures.relative_error
+
+
+def _by_calibration(array: ArrayQuantization) -> Iterator[tuple[str, float | None]]:
+    for each in array.calibrations:
+        yield METHOD_WORDS[each.method], each.figures.relative_error

@@ -19,8 +19,8 @@ from precreg.report.quantization.words import (
     describe_error,
     describe_outliers,
     describe_quantization_events,
+    describe_quantization_settings,
     describe_relative,
-    describe_settings,
     describe_share,
     name_granularity,
     sorted_rows,
@@ -36,7 +36,7 @@ def render_quantization_terminal(
 ) -> str:
     """Return the text of a quantization for a terminal, the layers with the largest cost first."""
     rows = sorted_rows(record)
-    lines = [f"{record.model}  {describe_settings(record)}"]
+    lines = [f"{record.model}  {describe_quantization_settings(record)}"]
     lines += [each for each in (describe_data(record),) if each]
     lines += ["", answer_quantization(record)]
     if record.executed is not None:

@@ -51,7 +51,7 @@ def describe_quantizer(quantizer: Quantizer | None) -> str:
     return f"{quantizer.format}{shift}, {scales}, {METHOD_WORDS[quantizer.calibration]}{calls}"
 
 
-def describe_settings(record: QuantizationRecord) -> str:
+def describe_quantization_settings(record: QuantizationRecord) -> str:
     """Return one line: the formats, and where the scales come from."""
     if record.source == "arrays":
         return describe_quantizer(record.weights)
@@ -75,8 +75,7 @@ def answer_quantization(record: QuantizationRecord) -> str:
     """Write one sentence: the error of the whole model, and the layer with the largest cost."""
     rows = sorted_rows(record)
     if record.total is None:
-        worst = rows[0]
-        return f"the largest error has {worst.layer}: {format_number(worst.cost, 3)} relative"
+        return f"the largest error has {rows[0].layer}: {format_number(rows[0].cost, 3)} relative"
     whole = f"all layers quantized: the model's error is {describe_error(record.total)}"
     worst = next((row for row in rows if row.both_alone is not None), None)
     if worst is None or worst.both_alone is None or worst.both_alone.relative == 0.0:
