@@ -17,6 +17,8 @@ def code_values(name):
 
 def nearest_code(value, codes):
     """Return the nearest of sorted codes; of two, the one with the even place counted from zero."""
+    if codes[-1] - codes[0] == len(codes) - 1:
+        return Fraction(min(max(round(value), codes[0]), codes[-1]))
     zero = codes.index(Fraction(0))
     best = min(range(len(codes)), key=lambda at: (abs(codes[at] - value), (at - zero) % 2))
     return codes[best]

@@ -83,8 +83,10 @@ def plain_entropy(values, levels):
         reference = counts[:kept]
         reference[-1] += sum(counts[kept:])
         merged = [0.0] * kept
-        for level in range(levels):
-            inside = [at for at in range(kept) if at * levels // kept == level]
+        parts = [[] for _ in range(levels)]
+        for at in range(kept):
+            parts[at * levels // kept].append(at)
+        for inside in parts:
             filled = [at for at in inside if reference[at]]
             total = sum(counts[at] for at in inside)
             for at in filled:
