@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from torch import nn
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values
+from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
 from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
@@ -39,6 +39,9 @@ def simulate_module(
     """
     own = own_copy(module)
     chosen = choose_layers(own, patterns)
+    for name, each in chosen:
+        for of_layer in weight_names(each):
+            require_finite_values(to_array(getattr(each, of_layer)), f"{name}.{of_layer}")
     events: list[QuantizationEvent] = []
     observed = [ObservedLayer(name, each, input_axis(each)) for name, each in chosen]
     order = observe_layers(own, observed, calibration)
@@ -130,7 +133,7 @@ def _simulated_layer(
     names = weight_names(module)
     weight, exchange = (None, Exchange(module, {}))
     if weights is not None and names:
-        weight, exchange = _quantized_weights(name, module, names, replace(weights, axis=weight_axis(module)))
+        weight, exchange = _quantized_weights(module, names, replace(weights, axis=weight_axis(module)))
         if has_short_group(weight.shape, weight.quantizer):
             events.append(QuantizationEvent("short_group", name))
     activation = None
@@ -160,19 +163,14 @@ class Exchange:
         self._module._parameters.update(self._own)
 
 
-def _quantized_weights(
-    layer: str, module: Any, names: Sequence[str], quantizer: Quantizer
-) -> tuple[ArrayQuantization, Exchange]:
+def _quantized_weights(module: Any, names: Sequence[str], quantizer: Quantizer) -> tuple[ArrayQuantization, Exchange]:
     """Return the figures of a layer's weights, and their exchange. The figures are those of the largest matrix."""
     tensors = {}
     figures: list[ArrayQuantization] = []
     for name in sorted(names, key=lambda each: -getattr(module, each).numel()):
         parameter = getattr(module, name)
         array = to_array(parameter)
-        try:
-            figures.append(measure_array(array, quantizer))
-        except UserError as problem:
-            raise UserError(problem.slug, f"weights of {layer}.{name}: {problem.message}", hint=problem.hint) from None
+        figures.append(measure_array(array, quantizer))
         quantized = torch.from_numpy(quantize_values(array, quantizer).values.copy())
         tensors[name] = nn.Parameter(quantized.to(parameter.device, parameter.dtype), requires_grad=False)
     return figures[0], Exchange(module, tensors)

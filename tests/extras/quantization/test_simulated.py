@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import conv2d, linear
 
 from precreg.errors import UserError
 from precreg.quantization.codes import make_quantizer
@@ -83,10 +83,10 @@ def direct_run(net, data, weights, activations, largest):
     found = []
     with torch.no_grad():
         for x in data:
-            a = torch.relu(F.conv2d(given("stem", x), matrix("stem"), net.stem.bias, padding=1))
-            b = torch.relu(F.conv2d(given("block", a), matrix("block"), net.block.bias, padding=1, groups=2))
+            a = torch.relu(conv2d(given("stem", x), matrix("stem"), net.stem.bias, padding=1))
+            b = torch.relu(conv2d(given("block", a), matrix("block"), net.block.bias, padding=1, groups=2))
             c = (a + b).mean((2, 3))
-            found.append(F.linear(given("head", c), matrix("head"), net.head.bias).double())
+            found.append(linear(given("head", c), matrix("head"), net.head.bias).double())
     return torch.cat(found)
 
 
@@ -127,9 +127,7 @@ def test_the_error_of_a_layer_is_that_of_its_own_results(net, data):
     with torch.no_grad():
         x = torch.cat(data)
         exact = net.stem(x).double()
-        found = F.conv2d(
-            direct_activation(x, largest["stem"]), direct_weight(net.stem.weight), net.stem.bias, padding=1
-        )
+        found = conv2d(direct_activation(x, largest["stem"]), direct_weight(net.stem.weight), net.stem.bias, padding=1)
     assert cost.rows[0].layer_error == pytest.approx(relative(exact, found.double()), rel=1e-6)
 
 
@@ -286,7 +284,7 @@ def test_a_float_model_with_nan_is_refused(net, data):
 def test_weights_with_nan_name_the_layer(net, data):
     with torch.no_grad():
         net.block.weight[1, 0, 0, 0] = float("inf")
-    with pytest.raises(UserError, match=r"block"):
+    with pytest.raises(UserError, match=r"1 of 288 that are not, first block.weight\[1, 0, 0, 0\]=inf"):
         simulate_module(net, data, data, BY_CHANNEL, INT8)
 
 

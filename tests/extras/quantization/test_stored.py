@@ -86,7 +86,8 @@ def test_a_static_model_is_measured_with_its_own_scales():
     conv = record.rows[1]
     weight = converted().conv.weight()
     direct = relative(fused().conv[0].weight.detach().double(), weight.dequantize().double())
-    assert conv.weight.figures.relative_error == pytest.approx(direct, rel=1e-6)
+    # torch dequantizes in float32.
+    assert conv.weight.figures.relative_error == pytest.approx(direct, rel=1e-5)
     assert conv.weight.figures.codes_used == len(np.unique(weight.int_repr().numpy()))
     assert (conv.weight.quantizer.granularity, conv.activation_role) == ("channel", "output")
 
