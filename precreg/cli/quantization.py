@@ -13,16 +13,14 @@ from precreg.cli.console import show_report, terminal_width
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.quantization import QuantizationOptions
     from precreg.report import QuantizationTable
-    from precreg.types import QuantizationRecord, Quantizer
+    from precreg.types import QuantizationRecord
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 # The names of precreg.quantization.codes, whose import would delay every command. A test compares them.
 _GRANULARITIES = ("tensor", "channel", "group")
 _METHODS = ("max", "p99.9", "p99.99", "mse", "entropy")
-_FLOAT = "float"
 _DEFAULT_FORMAT = "int8"
 
 
@@ -112,10 +110,10 @@ def quantization_command(
 
 def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
     from precreg.comparison import RawFormat, read_side
-    from precreg.quantization import quantize_arrays
+    from precreg.quantization import options_of, quantize_arrays
 
     side = read_side(path, RawFormat())
-    weights = _weights(given)
+    weights = options_of(given._asdict()).weights
     if weights is None:
         raise click.UsageError("expected --weights FORMAT beside --arrays but got float")
 
@@ -128,8 +126,11 @@ def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
 
 
 def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
-    from precreg.quantization import quantize_module, read_given_model, require_torch
+    from precreg.quantization import options_of, quantize_module, read_given_model, require_torch
 
+    options = options_of(given._asdict())
+    if options.weights is None and options.activations is None:
+        raise click.UsageError("expected a format for --weights or --activations but got float for both")
     require_torch()
     made = read_given_model(_call(model, start), model)
     data = made.data if given.data is None else _data(given.data, start)
@@ -148,7 +149,7 @@ def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
     if given.metric is not None:
         made = made._replace(metric=lambda outputs: _call(given.metric or "", start, outputs))
     source = given.calibration_data or source
-    return quantize_module(made, fixed, measured, _options(given), model, source)
+    return quantize_module(made, fixed, measured, options, model, source)
 
 
 def _call(target: str, start: Path, *arguments: Any) -> Any:
@@ -171,37 +172,6 @@ def _batches(data: Any, source: str, most: int, *, with_targets: bool = False) -
     if isinstance(data, Path):
         return read_stored_batches(data, most)
     return read_batches(data, source, most, with_targets=with_targets)
-
-
-def _options(given: _Given) -> QuantizationOptions:
-    from precreg.quantization import QuantizationOptions, make_quantizer
-
-    weights, activations = _weights(given), None
-    if given.activations != _FLOAT:
-        activations = make_quantizer(
-            given.activations,
-            zero_point=given.activation_zero_point,
-            calibration=given.calibration,
-            dynamic=given.dynamic,
-        )
-    if weights is None and activations is None:
-        raise click.UsageError("expected a format for --weights or --activations but got float for both")
-    return QuantizationOptions(weights, activations, given.layers)
-
-
-def _weights(given: _Given) -> Quantizer | None:
-    from precreg.quantization import make_quantizer
-
-    if given.weights == _FLOAT:
-        return None
-    default = "group" if given.group is not None else "channel"
-    return make_quantizer(
-        given.weights,
-        zero_point=given.zero_point,
-        granularity=given.granularity or default,
-        group=given.group,
-        calibration=given.weight_calibration,
-    )
 
 
 def _show(

@@ -91,7 +91,7 @@ def quantize_module(
 
     Raises UserError: bad-value, unknown-node, bad-input, bad-outputs.
     """
-    model = _open_model(given, calibration.batches, data.batches, options)
+    model = open_model(given, calibration.batches, data.batches, options)
     cost = measure_model(model, given.metric)
     is_own = _has_own_scales(given.model)
     executed, events = _execute(given, model, data.batches) if is_own else (None, [])
@@ -131,7 +131,7 @@ def _has_own_scales(module: Any) -> bool:
     return hasattr(module, "modules") and (is_quantized_module(module) or is_fake_quantized(module))
 
 
-def _open_model(
+def open_model(
     given: GivenModel, calibration: Sequence[Any], batches: Sequence[Any], options: QuantizationOptions
 ) -> QuantizableModel:
     from precreg.quantization.torch import (
