@@ -46,9 +46,8 @@ def read_quantization(value: Any, options: Mapping[str, Any], place: SpecPlace) 
     spec: dict[str, Any] = {"quantization": value}
     for name, given in options.items():
         if name not in OPTIONS:
-            message = (
-                f"expected an option of quantization ({', '.join(OPTIONS)}) but got {name}{nearest(name, OPTIONS)}"
-            )
+            known = ", ".join(OPTIONS)
+            message = f"expected an option of quantization ({known}) but got {name}{nearest(name, OPTIONS)}"
             raise place.error("unknown-key", message, name, hint=key_hint(name, OPTIONS))
         expected = _expected(name, given)
         if expected:

@@ -134,6 +134,7 @@ def _has_own_scales(module: Any) -> bool:
 def open_model(
     given: GivenModel, calibration: Sequence[Any], batches: Sequence[Any], options: QuantizationOptions
 ) -> QuantizableModel:
+    """Return the model of a module: simulated, or with scales of its own. Raises UserError: as its readers do."""
     from precreg.quantization.torch import (
         is_quantized_module,
         own_copy,

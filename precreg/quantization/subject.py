@@ -1,7 +1,7 @@
 """Which outputs does a case of the kind "quantization" have: the errors of a model with each layer quantized?
 
-The errors are those of the model's results, over the root mean square of the float results. So the metric `rms_error` of
-an output is the relative error that `precreg quantization` prints.
+The errors are those of the model's results, over the root mean square of the float results. So the metric `rms_error`
+of an output is the relative error that `precreg quantization` prints.
 """
 
 from __future__ import annotations
@@ -75,10 +75,13 @@ def run_quantization(spec: dict[str, Any], call: Call) -> Outputs:
 
 
 def _model(spec: dict[str, Any], call: Call) -> QuantizableModel:
-    from precreg.quantization.torch import read_batches
+    from precreg.quantization.torch import as_model_dtype, read_batches
 
     given = read_given_model(call_seeded(spec["quantization"], call.directory, call.project), spec["quantization"])
     inputs = {name: array_to_tensor(array, f"input {name}") for name, array in call.inputs.items()}
+    if spec.get(EXACT):
+        # A reference gets float64, and its zeros need no more than the shape of the results.
+        inputs = {name: as_model_dtype(given.model, each) for name, each in inputs.items()}
     if not inputs and given.data is None:
         message = f"expected inputs, or data of {spec['quantization']}, but there are neither"
         raise UserError("bad-value", message, hint="return them: def make(): return Net(), [torch.randn(8, 16)]")
