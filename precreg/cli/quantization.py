@@ -13,7 +13,7 @@ from precreg.cli.console import show_report, terminal_width
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.quantization import QuantizationOptions
+    from precreg.quantization import Budget, QuantizationOptions
     from precreg.report import QuantizationTable
     from precreg.types import QuantizationRecord, Quantizer
 
@@ -44,6 +44,10 @@ class _Given(NamedTuple):
     batches: int
     twin: str | None
     metric: str | None
+    sensitivity: bool
+    max_bits: float | None
+    max_error: float | None
+    widths: tuple[str, ...]
 
 
 @click.command("quantization")
@@ -68,6 +72,10 @@ class _Given(NamedTuple):
 @click.option("--batches", type=click.IntRange(1), default=32, show_default=True, help="Take at most so many batches.")
 @click.option("--float", "twin", metavar="MODULE:MAKE", help="The float form of a model that is quantized already.")
 @click.option("--metric", metavar="MODULE:METRIC", help="A function of the list of results that returns a number.")
+@click.option("--sensitivity", is_flag=True, help="Rank layers by first order, alone, and all but one quantized.")
+@click.option("--max-bits", type=click.FloatRange(min=0, min_open=True), help="Propose formats: mean bits of weights.")
+@click.option("--max-error", type=click.FloatRange(min=0, min_open=True), help="Propose formats: error of the results.")
+@click.option("--width", "widths", multiple=True, metavar="FORMAT", help="Of proposals; default int4, int8, float32.")
 @click.option(
     "--table",
     type=click.Choice(["cost", "granularity", "calibration"]),
@@ -186,7 +194,19 @@ def _options(given: _Given) -> QuantizationOptions:
         )
     if weights is None and activations is None:
         raise click.UsageError("expected a format for --weights or --activations but got float for both")
-    return QuantizationOptions(weights, activations, given.layers)
+    return QuantizationOptions(weights, activations, given.layers, given.sensitivity, _budget(given))
+
+
+def _budget(given: _Given) -> Budget | None:
+    from precreg.quantization import make_budget
+
+    if given.max_bits is None and given.max_error is None:
+        if given.widths:
+            raise click.UsageError("expected --max-bits BITS or --max-error ERROR beside --width but got neither")
+        return None
+    if given.weights == _FLOAT:
+        raise click.UsageError("expected a format for --weights beside a proposal but got float")
+    return make_budget(given.max_bits, given.max_error, given.widths)
 
 
 def _weights(given: _Given) -> Quantizer | None:

@@ -1,6 +1,8 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .arrays import quantize_array as quantize_array
 from .codes import make_quantizer as make_quantizer
+from .proposal import Budget as Budget
+from .proposal import make_budget as make_budget
 from .session import QuantizationOptions as QuantizationOptions
 from .session import quantize_arrays as quantize_arrays
 from .session import quantize_module as quantize_module

@@ -11,6 +11,7 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from precreg.errors import UserError
+from precreg.quantization.codes import codes_named
 from precreg.quantization.model import Array, LayerFacts, QuantizableModel, compare_outputs
 from precreg.types import BitWidthProposal, LayerBits, OutputError, UniformBits
 
@@ -43,6 +44,25 @@ class Budget(NamedTuple):
     max_bits: float | None = None
     max_error: float | None = None
     formats: tuple[str, ...] = DEFAULT_FORMATS
+
+
+def make_budget(max_bits: float | None, max_error: float | None, formats: Sequence[str] = ()) -> Budget:
+    """Return a budget of checked values. Raises UserError: unknown-format, bad-value for two bounds or none."""
+    if (max_bits is None) == (max_error is None):
+        raise UserError(
+            "bad-value",
+            f"expected a bound on the bits or on the error but got {max_bits=}, {max_error=}",
+            hint="write one of them: --max-bits 6, or --max-error 0.01",
+        )
+    names = tuple(dict.fromkeys(each if each == FLOAT else codes_named(each).name for each in formats))
+    chosen = names or DEFAULT_FORMATS
+    if set(chosen) == {FLOAT}:
+        raise UserError(
+            "bad-value",
+            f"expected a narrow format among the widths but got {FLOAT} alone",
+            hint="write --width int4 --width int8 --width float32",
+        )
+    return Budget(max_bits, max_error, chosen)
 
 
 def propose_widths(build: ModelBuilder, budget: Budget) -> BitWidthProposal:
@@ -89,7 +109,7 @@ def _measure_choices(
     for format in formats:
         if format == FLOAT:
             continue
-        model = build(lambda name, format=format: format)
+        model = build(_everywhere(format))
         for layer in model.layers:
             if layer.weight is None:
                 continue
@@ -107,6 +127,10 @@ def _measure_choices(
         for name, found_choices in choices.items():
             found_choices.append(Width(FLOAT, FLOAT_BITS * elements[name], 0.0))
     return elements, choices
+
+
+def _everywhere(format: str) -> Callable[[str], str | None]:
+    return lambda name: format
 
 
 def _run(model: QuantizableModel, layers: Sequence[LayerFacts]) -> tuple[Array, ...]:

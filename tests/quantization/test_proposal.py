@@ -1,14 +1,11 @@
 """Choices of widths against all choices, for small models."""
 
-from itertools import product
-from math import sqrt
+from itertools import pairwise, product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.errors import UserError
-from precreg.quantization.proposal import Budget, Width, choose_widths, convex_hull, propose_widths
+from precreg.quantization.proposal import Width, choose_widths, convex_hull
 
 FORMATS = ("int2", "int4", "int8", "float32")
 BITS = {"int2": 2, "int4": 4, "int8": 8, "float32": 32}
@@ -56,7 +53,7 @@ def test_a_choice_keeps_its_loss_with_little_more_size_than_the_best(widths, los
 def test_a_hull_is_convex(widths):
     for each in widths.values():
         hull = convex_hull(each)
-        slopes = [(a.loss - b.loss) / (b.size - a.size) for a, b in zip(hull, hull[1:], strict=False)]
+        slopes = [(a.loss - b.loss) / (b.size - a.size) for a, b in pairwise(hull)]
         assert slopes == sorted(slopes, reverse=True)
         assert all(slope > 0 for slope in slopes)
         assert min(width.loss for width in each) == hull[-1].loss

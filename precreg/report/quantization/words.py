@@ -150,6 +150,7 @@ def describe_quantization_events(events: Sequence[QuantizationEvent]) -> list[st
                 "no_float_twin": f"{names}{more}: the float weights are not known (--float), so their error is neither",
                 "simulation_differs": "the quantized model itself differs from the simulation of its scales by"
                 f" {detail or names} relative: it quantizes other operations, too",
+                "no_gradient": f"{names}{more}: no gradient reaches the results, so there is no first-order estimate",
                 "not_covered": f"{names}{more} ({detail}) stays quantized in every measurement",
             }[kind]
         )

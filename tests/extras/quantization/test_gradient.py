@@ -41,14 +41,14 @@ def exact_first_order(model, name):
     noise = signal = 0.0
     layer = next(each for each in model.parts if each.facts.name == name)
     for batch in model.batches:
-        seen = {}
-        handle = layer.module.register_forward_hook(lambda _, given, result: seen.update(x=given[0], y=result.clone()))
+        seen = []
+        keep = seen.append
+        handle = layer.module.register_forward_hook(lambda _, x, y, keep=keep: keep((x[0].clone(), y.clone())))
         model.module(batch)
         handle.remove()
         layer.quantize()
-        quantized = layer.module.forward(layer.activation(seen["x"]))
+        error = layer.module.forward(layer.activation(seen[0][0])) - seen[0][1]
         layer.restore()
-        error = quantized - seen["y"]
 
         def moved(step, error=error, batch=batch):
             handle = layer.module.register_forward_hook(lambda _, given, result: result + step * error)
