@@ -23,6 +23,7 @@ _STDOUT = Path("-")
 _GRANULARITIES = ("tensor", "channel", "group")
 _METHODS = ("max", "p99.9", "p99.99", "mse", "entropy")
 _FLOAT = "float"
+_ONNX = ".onnx"
 _DEFAULT_FORMAT = "int8"
 
 
@@ -51,7 +52,7 @@ class _Given(NamedTuple):
 
 
 @click.command("quantization")
-@click.argument("model", metavar="[FOLDER/]MODULE:MAKE", required=False)
+@click.argument("model", metavar="[FOLDER/]MODULE:MAKE|FILE.onnx", required=False)
 @click.option("--arrays", type=_PATH, metavar="FILE", help="Quantize the arrays of a file or folder instead.")
 @click.option("--weights", default=_DEFAULT_FORMAT, show_default=True, metavar="FORMAT", help="int2 to int8, fp8 ...")
 @click.option("--activations", default=_DEFAULT_FORMAT, show_default=True, metavar="FORMAT", help="The same; or float.")
@@ -70,7 +71,7 @@ class _Given(NamedTuple):
 @click.option("--data", metavar="FILE|MODULE:DATA", help="The inputs; by default those that MAKE returns.")
 @click.option("--calibration-data", metavar="FILE|MODULE:DATA", help="Inputs that fix the scales; by default --data.")
 @click.option("--batches", type=click.IntRange(1), default=32, show_default=True, help="Take at most so many batches.")
-@click.option("--float", "twin", metavar="MODULE:MAKE", help="The float form of a model that is quantized already.")
+@click.option("--float", "twin", metavar="MODULE:MAKE|FILE.onnx", help="The float form of a quantized model.")
 @click.option("--metric", metavar="MODULE:METRIC", help="A function of the list of results that returns a number.")
 @click.option("--sensitivity", is_flag=True, help="Rank layers by first order, alone, and all but one quantized.")
 @click.option("--max-bits", type=click.FloatRange(min=0, min_open=True), help="Propose formats: mean bits of weights.")
@@ -101,7 +102,8 @@ def quantization_command(
     """Show what each quantized layer of a model costs, alone and accumulated.
 
     MAKE returns a model of torch, (model, data), (model, data, metric), or a dict with these keys. Data are batches of
-    inputs. A model that torch.ao has quantized is measured with its own scales. Nothing is judged: the exit code is 0.
+    inputs. A model of torch.ao or an ONNX model that is quantized already is measured with its own scales. Nothing is
+    judged: the exit code is 0.
     """
     from precreg.environment import limit_blas_threads
 
@@ -112,6 +114,8 @@ def quantization_command(
         raise click.UsageError(f"expected MODULE:MAKE or --arrays FILE but got {got}")
     if arrays is not None:
         record = _of_arrays(arrays, given)
+    elif model is not None and Path(model).suffix == _ONNX:
+        record = _of_graph(Path(model), given, project or Path())
     else:
         assert model is not None
         record = _of_model(model, given, project or Path())
@@ -157,6 +161,33 @@ def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
         made = made._replace(metric=lambda outputs: _call(given.metric or "", start, outputs))
     source = given.calibration_data or source
     return quantize_module(made, fixed, measured, _options(given), model, source)
+
+
+def _of_graph(path: Path, given: _Given, start: Path) -> QuantizationRecord:
+    from precreg.quantization import GivenGraph, quantize_graph, require_onnx
+    from precreg.quantization.onnx import load_graph
+
+    require_onnx()
+    if given.data is None:
+        raise UserError(
+            "bad-value",
+            f"expected data for {path} but got none",
+            hint=f"name a file with the inputs: precreg quantization {path} --data inputs.npz",
+        )
+    graph = load_graph(path)
+    data = _feeds(given.data, graph, given.batches, start)
+    other = given.calibration_data
+    calibration = data if other is None else _feeds(other, graph, given.batches, start)
+    metric = None if given.metric is None else lambda outputs: _call(given.metric or "", start, outputs)
+    twin = None if given.twin is None else load_graph(Path(given.twin))
+    return quantize_graph(GivenGraph(graph, twin, metric), calibration, data, _options(given), other or given.data)
+
+
+def _feeds(data: str, graph: Any, most: int, start: Path) -> Any:
+    from precreg.quantization.onnx import read_feeds, read_stored_feeds
+
+    found = _data(data, start)
+    return read_stored_feeds(found, graph, most) if isinstance(found, Path) else read_feeds(found, graph, data, most)
 
 
 def _call(target: str, start: Path, *arguments: Any) -> Any:

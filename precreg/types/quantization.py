@@ -30,6 +30,8 @@ QuantizedRole = Literal["weight", "input", "output"]
 # - no_float_twin: the weights before the quantization are not known, so that no error of weights is measured;
 # - simulation_differs: the quantized model itself gives other results than the simulation of its scales;
 # - no_gradient: the layer's results have no gradient, so its sensitivity has no first-order estimate;
+# - relu_restored: a pair of QuantizeLinear has no negative codes, and stands for a Relu that the float form has again;
+# - float_differs: the given float model gives other results than the quantized one without its quantization;
 # - not_covered: a quantized part of the model stays as it is, in every measurement.
 QuantizationEventKind = Literal[
     "not_run",
@@ -43,6 +45,8 @@ QuantizationEventKind = Literal[
     "no_float_twin",
     "simulation_differs",
     "no_gradient",
+    "relu_restored",
+    "float_differs",
     "not_covered",
 ]
 

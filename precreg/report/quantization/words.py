@@ -150,7 +150,9 @@ def describe_quantization_events(events: Sequence[QuantizationEvent]) -> list[st
                 "no_float_twin": f"{names}{more}: the float weights are not known (--float), so their error is neither",
                 "simulation_differs": "the quantized model itself differs from the simulation of its scales by"
                 f" {detail or names} relative: it quantizes other operations, too",
-                "no_gradient": f"{names}{more}: no gradient reaches the results, so there is no first-order estimate",
+                "no_gradient": f"{detail or f'{names}{more}: no gradient of the results'}: no first-order estimate",
+                "relu_restored": f"{names}{more}: the quantization cuts negative values; the float form has a Relu there",
+                "float_differs": f"the float model differs from the quantized one without its pairs by {detail} relative",
                 "not_covered": f"{names}{more} ({detail}) stays quantized in every measurement",
             }[kind]
         )
