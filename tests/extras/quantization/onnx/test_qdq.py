@@ -56,6 +56,24 @@ def test_with_all_pairs_the_graph_is_the_quantized_model(nets):
     assert record.source == "onnx"
 
 
+def test_a_relu_that_the_pairs_replaced_is_restored_and_counted(nets):
+    record = recorded(*nets)
+    assert "Relu" not in {each.op_type for each in onnx.load(nets[1]).graph.node}
+    assert [each.name for each in record.events if each.kind == "relu_restored"] == ["r"]
+    assert "float_differs" not in {each.kind for each in record.events}
+
+
+def test_another_float_model_is_counted(nets, tmp_path):
+    other = onnx.load(nets[0])
+    for each in other.graph.initializer:
+        if each.name == "b1":
+            each.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(each) + 1, "b1"))
+    other.graph.node[1].op_type = "Abs"
+    onnx.save(other, tmp_path / "other.onnx")
+    events = recorded(tmp_path / "other.onnx", nets[1]).events
+    assert [float(each.detail) > 0.01 for each in events if each.kind == "float_differs"] == [True]
+
+
 def test_the_figures_of_weights_are_those_of_the_stored_codes(nets):
     source, quantized = nets
     rows = {row.layer: row for row in recorded(source, quantized).rows}
