@@ -13,6 +13,7 @@ from precreg.cli.console import show_report, terminal_width
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.quantization import Budget, QuantizationOptions
     from precreg.report import QuantizationTable
     from precreg.types import QuantizationRecord
 
@@ -21,6 +22,8 @@ _STDOUT = Path("-")
 # The names of precreg.quantization.codes, whose import would delay every command. A test compares them.
 _GRANULARITIES = ("tensor", "channel", "group")
 _METHODS = ("max", "p99.9", "p99.99", "mse", "entropy")
+_FLOAT = "float"
+_ONNX = ".onnx"
 _DEFAULT_FORMAT = "int8"
 
 
@@ -42,10 +45,14 @@ class _Given(NamedTuple):
     batches: int
     twin: str | None
     metric: str | None
+    sensitivity: bool
+    max_bits: float | None
+    max_error: float | None
+    widths: tuple[str, ...]
 
 
 @click.command("quantization")
-@click.argument("model", metavar="[FOLDER/]MODULE:MAKE", required=False)
+@click.argument("model", metavar="[FOLDER/]MODULE:MAKE|FILE.onnx", required=False)
 @click.option("--arrays", type=_PATH, metavar="FILE", help="Quantize the arrays of a file or folder instead.")
 @click.option("--weights", default=_DEFAULT_FORMAT, show_default=True, metavar="FORMAT", help="int2 to int8, fp8 ...")
 @click.option("--activations", default=_DEFAULT_FORMAT, show_default=True, metavar="FORMAT", help="The same; or float.")
@@ -64,8 +71,12 @@ class _Given(NamedTuple):
 @click.option("--data", metavar="FILE|MODULE:DATA", help="The inputs; by default those that MAKE returns.")
 @click.option("--calibration-data", metavar="FILE|MODULE:DATA", help="Inputs that fix the scales; by default --data.")
 @click.option("--batches", type=click.IntRange(1), default=32, show_default=True, help="Take at most so many batches.")
-@click.option("--float", "twin", metavar="MODULE:MAKE", help="The float form of a model that is quantized already.")
+@click.option("--float", "twin", metavar="MODULE:MAKE|FILE.onnx", help="The float form of a quantized model.")
 @click.option("--metric", metavar="MODULE:METRIC", help="A function of the list of results that returns a number.")
+@click.option("--sensitivity", is_flag=True, help="Rank layers by first order, alone, and all but one quantized.")
+@click.option("--max-bits", type=click.FloatRange(min=0, min_open=True), help="Propose formats: mean bits of weights.")
+@click.option("--max-error", type=click.FloatRange(min=0, min_open=True), help="Propose formats: error of the results.")
+@click.option("--width", "widths", multiple=True, metavar="FORMAT", help="Of proposals; default int4, int8, float32.")
 @click.option(
     "--table",
     type=click.Choice(["cost", "granularity", "calibration"]),
@@ -91,7 +102,8 @@ def quantization_command(
     """Show what each quantized layer of a model costs, alone and accumulated.
 
     MAKE returns a model of torch, (model, data), (model, data, metric), or a dict with these keys. Data are batches of
-    inputs. A model that torch.ao has quantized is measured with its own scales. Nothing is judged: the exit code is 0.
+    inputs. A model of torch.ao or an ONNX model that is quantized already is measured with its own scales. Nothing is
+    judged: the exit code is 0.
     """
     from precreg.environment import limit_blas_threads
 
@@ -102,6 +114,8 @@ def quantization_command(
         raise click.UsageError(f"expected MODULE:MAKE or --arrays FILE but got {got}")
     if arrays is not None:
         record = _of_arrays(arrays, given)
+    elif model is not None and Path(model).suffix == _ONNX:
+        record = _of_graph(Path(model), given, project or Path())
     else:
         assert model is not None
         record = _of_model(model, given, project or Path())
@@ -126,11 +140,9 @@ def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
 
 
 def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
-    from precreg.quantization import options_of, quantize_module, read_given_model, require_torch
+    from precreg.quantization import quantize_module, read_given_model, require_torch
 
-    options = options_of(given._asdict())
-    if options.weights is None and options.activations is None:
-        raise click.UsageError("expected a format for --weights or --activations but got float for both")
+    options = _options(given)
     require_torch()
     made = read_given_model(_call(model, start), model)
     data = made.data if given.data is None else _data(given.data, start)
@@ -150,6 +162,33 @@ def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
         made = made._replace(metric=lambda outputs: _call(given.metric or "", start, outputs))
     source = given.calibration_data or source
     return quantize_module(made, fixed, measured, options, model, source)
+
+
+def _of_graph(path: Path, given: _Given, start: Path) -> QuantizationRecord:
+    from precreg.quantization import GivenGraph, quantize_graph, require_onnx
+    from precreg.quantization.onnx import load_graph
+
+    require_onnx()
+    if given.data is None:
+        raise UserError(
+            "bad-value",
+            f"expected data for {path} but got none",
+            hint=f"name a file with the inputs: precreg quantization {path} --data inputs.npz",
+        )
+    graph = load_graph(path)
+    data = _feeds(given.data, graph, given.batches, start)
+    other = given.calibration_data
+    calibration = data if other is None else _feeds(other, graph, given.batches, start)
+    metric = None if given.metric is None else lambda outputs: _call(given.metric or "", start, outputs)
+    twin = None if given.twin is None else load_graph(Path(given.twin))
+    return quantize_graph(GivenGraph(graph, twin, metric), calibration, data, _options(given), other or given.data)
+
+
+def _feeds(data: str, graph: Any, most: int, start: Path) -> Any:
+    from precreg.quantization.onnx import read_feeds, read_stored_feeds
+
+    found = _data(data, start)
+    return read_stored_feeds(found, graph, most) if isinstance(found, Path) else read_feeds(found, graph, data, most)
 
 
 def _call(target: str, start: Path, *arguments: Any) -> Any:
@@ -172,6 +211,27 @@ def _batches(data: Any, source: str, most: int, *, with_targets: bool = False) -
     if isinstance(data, Path):
         return read_stored_batches(data, most)
     return read_batches(data, source, most, with_targets=with_targets)
+
+
+def _options(given: _Given) -> QuantizationOptions:
+    from precreg.quantization import options_of
+
+    found = options_of(given._asdict())
+    if found.weights is None and found.activations is None:
+        raise click.UsageError("expected a format for --weights or --activations but got float for both")
+    return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given))
+
+
+def _budget(given: _Given) -> Budget | None:
+    from precreg.quantization import make_budget
+
+    if given.max_bits is None and given.max_error is None:
+        if given.widths:
+            raise click.UsageError("expected --max-bits BITS or --max-error ERROR beside --width but got neither")
+        return None
+    if given.weights == _FLOAT:
+        raise click.UsageError("expected a format for --weights beside a proposal but got float")
+    return make_budget(given.max_bits, given.max_error, given.widths)
 
 
 def _show(

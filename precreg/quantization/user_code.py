@@ -21,14 +21,26 @@ def require_torch() -> None:
         )
 
 
+def require_onnx() -> None:
+    """Refuse an ONNX model if its packages are not installed. Raises UserError: missing-extra."""
+    for package in ("onnx", "onnxruntime"):
+        if find_spec(package) is None:
+            raise UserError(
+                "missing-extra",
+                f"expected {package}, which the model needs, but it is not installed",
+                hint="install the extra: python -m pip install 'precreg[onnx]'",
+            )
+
+
 def call_seeded(target: str, directory: Path, project: Path, *arguments: Any) -> Any:
     """Call a user's function with torch's generator at seed 0, so that a model has the same weights in each run.
 
     Raises UserError: missing-module, missing-function, and model-failed for exceptions of the function.
     """
-    import torch
+    if find_spec("torch") is not None:
+        import torch
 
-    torch.manual_seed(0)
+        torch.manual_seed(0)
     try:
         return call_function(target, directory, project, *arguments)
     except (UserError, KeyboardInterrupt):

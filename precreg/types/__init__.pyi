@@ -140,6 +140,7 @@ from .precision import PrecisionPart as PrecisionPart
 from .precision import PrecisionStatus as PrecisionStatus
 from .precision import PrecisionTrial as PrecisionTrial
 from .quantization import ArrayQuantization as ArrayQuantization
+from .quantization import BitWidthProposal as BitWidthProposal
 from .quantization import CalibrationData as CalibrationData
 from .quantization import CalibrationFigures as CalibrationFigures
 from .quantization import CalibrationMethod as CalibrationMethod
@@ -147,7 +148,9 @@ from .quantization import ChannelSpread as ChannelSpread
 from .quantization import CodeHistogram as CodeHistogram
 from .quantization import Granularity as Granularity
 from .quantization import GranularityFigures as GranularityFigures
+from .quantization import LayerBits as LayerBits
 from .quantization import LayerQuantization as LayerQuantization
+from .quantization import LayerSensitivity as LayerSensitivity
 from .quantization import OutlierChannel as OutlierChannel
 from .quantization import OutputError as OutputError
 from .quantization import QuantizationEvent as QuantizationEvent
@@ -155,6 +158,8 @@ from .quantization import QuantizationFigures as QuantizationFigures
 from .quantization import QuantizationRecord as QuantizationRecord
 from .quantization import QuantizedRole as QuantizedRole
 from .quantization import Quantizer as Quantizer
+from .quantization import Sensitivity as Sensitivity
+from .quantization import UniformBits as UniformBits
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX

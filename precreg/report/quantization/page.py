@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from precreg.report.charts import TEMPLATES_FOLDER, NameMap, draw_name_map
 from precreg.report.describe import strip_controls
 from precreg.report.quantization.pictures import draw_codes, draw_depth, draw_sqnr_bars
+from precreg.report.quantization.sensitivity import extra_tables
 from precreg.report.quantization.terminal import array_table, cost_table
 from precreg.report.quantization.words import (
     METHOD_WORDS,
@@ -58,6 +59,7 @@ def render_quantization_html(record: QuantizationRecord) -> str:
         "events": describe_quantization_events(record.events),
         "names": names,
         "cells": cells,
+        "tables": extra_tables(record),
         "sections": sections,
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }

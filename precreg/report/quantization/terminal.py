@@ -9,6 +9,7 @@ import msgspec
 
 from precreg.report.describe import strip_controls
 from precreg.report.layout import format_columns
+from precreg.report.quantization.sensitivity import extra_tables
 from precreg.report.quantization.words import (
     METHOD_WORDS,
     NONE,
@@ -49,6 +50,8 @@ def render_quantization_terminal(
     lines += ["", *format_columns(names, cells, most, width, spare=spare)]
     if len(cells) > most:
         lines.append(f"{len(cells) - most:,} more with --all")
+    for extra in extra_tables(record):
+        lines += ["", extra.title, extra.summary, *format_columns(extra.names, extra.cells, most, width)]
     notes = describe_quantization_events(record.events)
     lines += ["", *notes] if notes else []
     return strip_controls("\n".join(lines))

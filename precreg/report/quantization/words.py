@@ -150,6 +150,9 @@ def describe_quantization_events(events: Sequence[QuantizationEvent]) -> list[st
                 "no_float_twin": f"{names}{more}: the float weights are not known (--float), so their error is neither",
                 "simulation_differs": "the quantized model itself differs from the simulation of its scales by"
                 f" {detail or names} relative: it quantizes other operations, too",
+                "no_gradient": f"{detail or f'{names}{more}: no gradient of the results'}: no first-order estimate",
+                "relu_restored": f"{names}{more}: the codes cut negative values, so the float form has a Relu",
+                "float_differs": f"the given float model differs by {detail} relative from the float form",
                 "not_covered": f"{names}{more} ({detail}) stays quantized in every measurement",
             }[kind]
         )
