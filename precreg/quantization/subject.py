@@ -6,7 +6,6 @@ of an output is the relative error that `precreg quantization` prints.
 
 from __future__ import annotations
 
-from importlib import import_module
 from time import perf_counter_ns
 from typing import Any
 
@@ -65,9 +64,9 @@ def run_quantization(spec: dict[str, Any], call: Call) -> Outputs:
     Raises UserError: bad-value, bad-outputs, unknown-node, model-failed.
     """
     with watch_import(_IMPORT):
-        settings = import_module("precreg.subject.torch").settings_of
+        from precreg.subject.torch import settings_of
     note_use(_IMPORT)
-    with SurroundingsRestored(), settings({}):
+    with SurroundingsRestored(), settings_of({}):
         started = perf_counter_ns()
         model = _model(spec, call)
         found = _zeros(model) if spec.get(EXACT) else _errors(model)

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from precreg.quantization import QuantizationOptions, make_quantizer, quantize_module, read_given_model
+from precreg.quantization import QuantizationOptions, quantize_module, read_given_model
+from precreg.quantization.codes import make_quantizer
 from precreg.quantization.torch import estimate_first_order, read_batches, simulate_module
 
 INT8 = make_quantizer("int8", granularity="channel")

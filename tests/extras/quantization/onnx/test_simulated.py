@@ -10,7 +10,8 @@ from onnxruntime.quantization import CalibrationMethod
 from torch import nn
 
 from precreg.errors import UserError
-from precreg.quantization import Budget, GivenGraph, QuantizationOptions, make_quantizer, quantize_array, quantize_graph
+from precreg.quantization import Budget, GivenGraph, QuantizationOptions, quantize_array, quantize_graph
+from precreg.quantization.codes import make_quantizer
 from precreg.quantization.onnx import load_graph, read_feeds, simulate_graph
 from precreg.quantization.torch import simulate_module
 from tests.extras.onnx_models import model, node, save, value
