@@ -15,7 +15,7 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.quantization import Budget, QuantizationOptions
     from precreg.report import QuantizationTable
-    from precreg.types import QuantizationRecord, Quantizer
+    from precreg.types import QuantizationRecord
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
@@ -124,10 +124,10 @@ def quantization_command(
 
 def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
     from precreg.comparison import RawFormat, read_side
-    from precreg.quantization import quantize_arrays
+    from precreg.quantization import options_of, quantize_arrays
 
     side = read_side(path, RawFormat())
-    weights = _weights(given)
+    weights = options_of(given._asdict()).weights
     if weights is None:
         raise click.UsageError("expected --weights FORMAT beside --arrays but got float")
 
@@ -142,6 +142,7 @@ def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
 def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
     from precreg.quantization import quantize_module, read_given_model, require_torch
 
+    options = _options(given)
     require_torch()
     made = read_given_model(_call(model, start), model)
     data = made.data if given.data is None else _data(given.data, start)
@@ -160,7 +161,7 @@ def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
     if given.metric is not None:
         made = made._replace(metric=lambda outputs: _call(given.metric or "", start, outputs))
     source = given.calibration_data or source
-    return quantize_module(made, fixed, measured, _options(given), model, source)
+    return quantize_module(made, fixed, measured, options, model, source)
 
 
 def _of_graph(path: Path, given: _Given, start: Path) -> QuantizationRecord:
@@ -213,19 +214,12 @@ def _batches(data: Any, source: str, most: int, *, with_targets: bool = False) -
 
 
 def _options(given: _Given) -> QuantizationOptions:
-    from precreg.quantization import QuantizationOptions, make_quantizer
+    from precreg.quantization import options_of
 
-    weights, activations = _weights(given), None
-    if given.activations != _FLOAT:
-        activations = make_quantizer(
-            given.activations,
-            zero_point=given.activation_zero_point,
-            calibration=given.calibration,
-            dynamic=given.dynamic,
-        )
-    if weights is None and activations is None:
+    found = options_of(given._asdict())
+    if found.weights is None and found.activations is None:
         raise click.UsageError("expected a format for --weights or --activations but got float for both")
-    return QuantizationOptions(weights, activations, given.layers, given.sensitivity, _budget(given))
+    return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given))
 
 
 def _budget(given: _Given) -> Budget | None:
@@ -238,21 +232,6 @@ def _budget(given: _Given) -> Budget | None:
     if given.weights == _FLOAT:
         raise click.UsageError("expected a format for --weights beside a proposal but got float")
     return make_budget(given.max_bits, given.max_error, given.widths)
-
-
-def _weights(given: _Given) -> Quantizer | None:
-    from precreg.quantization import make_quantizer
-
-    if given.weights == _FLOAT:
-        return None
-    default = "group" if given.group is not None else "channel"
-    return make_quantizer(
-        given.weights,
-        zero_point=given.zero_point,
-        granularity=given.granularity or default,
-        group=given.group,
-        calibration=given.weight_calibration,
-    )
 
 
 def _show(

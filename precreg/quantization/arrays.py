@@ -13,7 +13,6 @@ from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
 from precreg.quantization.calibration import find_thresholds
 from precreg.quantization.codes import (
-    METHODS,
     Codes,
     Floats,
     Rows,
@@ -26,6 +25,7 @@ from precreg.quantization.codes import (
     make_quantizer,
     rows_of,
 )
+from precreg.quantization.kind import METHODS
 from precreg.types import (
     ArrayQuantization,
     CalibrationFigures,

@@ -13,14 +13,11 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic import FORMATS, SHORT, Format, format_named, round_to
+from precreg.arithmetic import SHORT, Format, format_named, round_to
 from precreg.errors import UserError, name_hint, nearest
-from precreg.types import CalibrationMethod, Granularity, Quantizer
+from precreg.quantization.kind import FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS
+from precreg.types import Quantizer
 
-INTEGER_FORMATS = (*(f"int{bits}" for bits in range(2, 9)), "int16")
-FLOAT_CODES = tuple(name for name, each in FORMATS.items() if each.precision <= 11 and name != "bfloat16")
-GRANULARITIES: tuple[Granularity, ...] = ("tensor", "channel", "group")
-METHODS: tuple[CalibrationMethod, ...] = ("max", "p99.9", "p99.99", "mse", "entropy")
 # Frameworks store a scale as float32.
 SCALE_BITS = 32
 DEFAULT_GROUP = 128

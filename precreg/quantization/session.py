@@ -96,7 +96,7 @@ def quantize_module(
 
     Raises UserError: bad-value, unknown-node, bad-input, bad-outputs.
     """
-    model = _open_model(given, calibration.batches, data.batches, options)
+    model = open_model(given, calibration.batches, data.batches, options)
     cost = measure_model(model, given.metric)
     is_own = _has_own_scales(given.model)
     if is_own and options.budget is not None:
@@ -169,9 +169,10 @@ def _has_own_scales(module: Any) -> bool:
     return hasattr(module, "modules") and (is_quantized_module(module) or is_fake_quantized(module))
 
 
-def _open_model(
+def open_model(
     given: GivenModel, calibration: Sequence[Any], batches: Sequence[Any], options: QuantizationOptions
 ) -> QuantizableModel:
+    """Return the model of a module: simulated, or with scales of its own. Raises UserError: as its readers do."""
     from precreg.quantization.torch import (
         is_quantized_module,
         own_copy,

@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .batches import as_model_dtype as as_model_dtype
 from .batches import read_batches as read_batches
 from .batches import read_stored_batches as read_stored_batches
 from .fake import is_fake_quantized as is_fake_quantized

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from torch import nn
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values
+from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
 from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
@@ -45,6 +45,9 @@ def simulate_module(
     """
     own = own_copy(module)
     chosen = choose_layers(own, patterns)
+    for name, each in chosen:
+        for of_layer in weight_names(each):
+            require_finite_values(to_array(getattr(each, of_layer)), f"{name}.{of_layer}")
     events: list[QuantizationEvent] = []
     observed = [ObservedLayer(name, each, input_axis(each)) for name, each in chosen]
     order = observe_layers(own, observed, calibration)
@@ -145,7 +148,7 @@ def _simulated_layer(
     weight, exchange = (None, Exchange(module, {}))
     if weights is not None and names:
         weight, exchange = _quantized_weights(
-            name, module, names, replace(weights, axis=weight_axis(module)), details=details
+            module, names, replace(weights, axis=weight_axis(module)), details=details
         )
         if has_short_group(weight.shape, weight.quantizer):
             events.append(QuantizationEvent("short_group", name))
@@ -179,7 +182,7 @@ class Exchange:
 
 
 def _quantized_weights(
-    layer: str, module: Any, names: Sequence[str], quantizer: Quantizer, *, details: bool
+    module: Any, names: Sequence[str], quantizer: Quantizer, *, details: bool
 ) -> tuple[ArrayQuantization, Exchange]:
     """Return the figures of a layer's weights, and their exchange. The figures are those of the largest matrix."""
     tensors = {}
@@ -187,10 +190,7 @@ def _quantized_weights(
     for name in sorted(names, key=lambda each: -getattr(module, each).numel()):
         parameter = getattr(module, name)
         array = to_array(parameter)
-        try:
-            figures.append(measure_array(array, quantizer, details=details))
-        except UserError as problem:
-            raise UserError(problem.slug, f"weights of {layer}.{name}: {problem.message}", hint=problem.hint) from None
+        figures.append(measure_array(array, quantizer, details=details))
         quantized = torch.from_numpy(quantize_values(array, quantizer).values.copy())
         tensors[name] = nn.Parameter(quantized.to(parameter.device, parameter.dtype), requires_grad=False)
     return figures[0], Exchange(module, tensors)
