@@ -4,6 +4,7 @@ from .graph_session import GivenGraph as GivenGraph
 from .graph_session import quantize_graph as quantize_graph
 from .proposal import Budget as Budget
 from .proposal import make_budget as make_budget
+from .sensitivity import spearman as spearman
 from .session import QuantizationOptions as QuantizationOptions
 from .session import quantize_arrays as quantize_arrays
 from .session import quantize_module as quantize_module
