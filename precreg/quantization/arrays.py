@@ -184,12 +184,18 @@ class StoredScales(NamedTuple):
 
 
 def measure_array(
-    values: NDArray[Any], quantizer: Quantizer, *, stored: StoredScales | None = None, details: bool = True
+    values: NDArray[Any],
+    quantizer: Quantizer,
+    *,
+    stored: StoredScales | None = None,
+    details: bool = True,
+    channel_axis: int | None = None,
 ) -> ArrayQuantization:
     """Return the figures of a quantized array, beside those of other granularities and calibrations.
 
     `stored` replaces the scales that the quantizer's calibration would choose. `details` False leaves out the
-    granularities, the calibrations, the channels and the histogram.
+    granularities, the calibrations, the channels and the histogram. `channel_axis` has the channels to compare, by
+    default those of the quantizer.
 
     Raises UserError: bad-value, as `quantize_values`.
     """
@@ -202,7 +208,7 @@ def measure_array(
         measured,
         granularities=_by_granularity(array, quantizer, found),
         calibrations=_by_calibration(array, quantizer, found),
-        spread=channel_spread(array, quantizer.axis),
+        spread=channel_spread(array, quantizer.axis if channel_axis is None else channel_axis),
         histogram=code_histogram(array, quantizer, found),
     )
 
@@ -210,6 +216,8 @@ def measure_array(
 def _by_granularity(
     array: NDArray[Any], quantizer: Quantizer, known: QuantizedValues
 ) -> tuple[GranularityFigures, ...]:
+    if quantizer.calibration == "block":
+        return (GranularityFigures("group", quantizer.group, known.bits, known.figures),)
     choices: list[tuple[Granularity, int | None]] = [("tensor", None)]
     if array.ndim >= 2:
         width = array.size // array.shape[quantizer.axis % array.ndim]
@@ -236,7 +244,7 @@ def _by_calibration(
     if quantizer.calibration not in METHODS:
         threshold = float(np.median(known.thresholds))
         found.append(CalibrationFigures(quantizer.calibration, threshold, known.figures))
-    for method in methods_for(quantizer):
+    for method in methods_for(quantizer) if quantizer.calibration != "block" else ():
         other = replace(quantizer, calibration=method)
         each = known if other == quantizer else quantize_values(array, other)
         found.append(CalibrationFigures(method, float(np.median(each.thresholds)), each.figures))

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from precreg.arithmetic import SHORT, Format, format_named, round_to
 from precreg.errors import UserError, name_hint, nearest
-from precreg.quantization.kind import FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS
+from precreg.quantization.kind import BLOCK_FORMATS, FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS, BlockFormat
 from precreg.types import Quantizer
 
-# Frameworks store a scale as float32.
-SCALE_BITS = 32
+# Frameworks store a scale as float32. The scales of block formats have 8 bits.
+SCALE_BITS, BLOCK_SCALE_BITS = 32, 8
 DEFAULT_GROUP = 128
 
 Floats = NDArray[np.float64]
@@ -52,14 +52,18 @@ class Codes(NamedTuple):
 
 
 def codes_named(name: str) -> Codes:
-    """Return the codes of a format. Raises UserError: unknown-format."""
+    """Return the codes of a format; those of a block format are its elements. Raises UserError: unknown-format."""
+    if name in BLOCK_FORMATS:
+        return codes_named(BLOCK_FORMATS[name].element)._replace(name=name)
     found = re.fullmatch(r"int(\d{1,2})", name)
     if found and name in INTEGER_FORMATS:
         half = 1 << int(found[1]) - 1
         return Codes(name, -half, half - 1)
-    known = (*INTEGER_FORMATS, *FLOAT_CODES)
+    known = (*INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_FORMATS)
     if SHORT.get(name, name) not in FLOAT_CODES:
-        message = f"expected int2 to int8, int16 or a narrow floating format but got {name}{nearest(name, known)}"
+        message = (
+            f"expected int2 to int8, int16, a narrow floating or a block format but got {name}{nearest(name, known)}"
+        )
         raise UserError(
             "unknown-format", message, hint=name_hint(name, known) or "write --weights int8, or --weights float8_e4m3fn"
         )
@@ -79,6 +83,8 @@ def make_quantizer(
 ) -> Quantizer:
     """Return a quantizer of checked values. Raises UserError: unknown-format, bad-value."""
     codes = codes_named(format)
+    if format in BLOCK_FORMATS:
+        return _block_quantizer(format, granularity, group, axis, zero_point=zero_point)
     _require_one_of("granularity", granularity, GRANULARITIES)
     _require_one_of("calibration", calibration, METHODS)
     if group is not None and (granularity != "group" or group < 2):
@@ -106,6 +112,17 @@ def make_quantizer(
     )
 
 
+def _block_quantizer(format: str, granularity: str, group: int | None, axis: int, *, zero_point: bool) -> Quantizer:
+    """Return the quantizer of a block format, which has its own groups. Raises UserError: bad-value for others."""
+    size = BLOCK_FORMATS[format].size
+    if zero_point or group not in (None, size):
+        got = "a zero point" if zero_point else f"group={group}"
+        message = f"expected blocks of {size} without zero points, as {format} has them, but got {got}"
+        raise UserError("bad-value", message, hint="leave out --group and --zero-point")
+    # Every granularity is accepted, because the options have defaults.
+    return Quantizer(format, granularity="group", group=size, axis=axis, calibration="block", dynamic=True)
+
+
 def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise UserError(
@@ -131,6 +148,8 @@ class Rows(NamedTuple):
         """Return values in the form of rows in the array's own shape."""
         if len(rows) == 1 and not self.padded:
             return rows.reshape(self.shape)
+        if len(self.shape) < 2:
+            return rows.reshape(-1)[: rows.size - self.padded].reshape(self.shape)
         moved = _channels_first_shape(self.shape, self.axis)
         channels = moved[0]
         flat = rows.reshape(channels, -1)
@@ -157,11 +176,12 @@ def rows_of(values: NDArray[Any], quantizer: Quantizer) -> Rows:
     wide = np.asarray(values).astype(np.float64)
     if quantizer.granularity == "tensor":
         return Rows(wide.reshape(1, -1), np.array([wide.size]), wide.shape, 0, 0)
-    if wide.ndim < 2:
+    if wide.ndim < 2 and quantizer.calibration != "block":
         message = f"expected an array of 2 or more axes beside granularity={quantizer.granularity}"
         raise UserError("bad-value", f"{message} but got shape={wide.shape}", hint="write --granularity tensor")
-    axis = quantizer.axis % wide.ndim
-    channels = np.moveaxis(wide, axis, 0).reshape(wide.shape[axis], -1)
+    # The blocks of an array of one axis run along it.
+    axis = quantizer.axis % wide.ndim if wide.ndim >= 2 else -1
+    channels = np.moveaxis(wide, axis, 0).reshape(wide.shape[axis], -1) if wide.ndim >= 2 else wide.reshape(1, -1)
     if quantizer.granularity == "channel":
         return Rows(channels, np.full(len(channels), channels.shape[1]), wide.shape, axis, 0)
     size = quantizer.group or DEFAULT_GROUP
@@ -189,8 +209,11 @@ class Scales(NamedTuple):
 def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Floats, dtype: np.dtype[Any]) -> Scales:
     """Return the scales with which magnitudes up to the thresholds do not saturate.
 
-    A scale is a float32, or a float64 for an array of float64. A row of zeros has scale 1.
+    A scale is a float32, or a float64 for an array of float64. A row of zeros has scale 1. Block formats have their
+    own rule, by which the largest elements of a block may saturate.
     """
+    if quantizer.calibration == "block":
+        return Scales(_block_scales(codes, BLOCK_FORMATS[quantizer.format], thresholds), np.zeros(len(thresholds)))
     if quantizer.zero_point:
         low = np.maximum(np.minimum(rows.values.min(axis=1), 0.0), -thresholds)
         high = np.minimum(np.maximum(rows.values.max(axis=1), 0.0), thresholds)
@@ -198,6 +221,25 @@ def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Fl
         zero = np.clip(np.rint(codes.lowest - low / scale), codes.lowest, codes.highest)
         return Scales(scale, zero)
     return Scales(_stored_scale(thresholds / codes.highest, dtype), np.zeros(len(thresholds)))
+
+
+def _block_scales(codes: Codes, block: BlockFormat, largest: Floats) -> Floats:
+    """Return the scales of blocks by the largest magnitude of each.
+
+    A scale in e8m0 is 2 ** (floor(log2(largest)) - emax), where emax is the exponent of the largest code (OCP
+    Microscaling Formats 1.0, section 6.3). A scale in e4m3 is largest / 6, divided by a scale of the whole array.
+    """
+    if block.scale == "e8m0":
+        # 2**-6 belongs to the elements of MXINT8, whose largest exponent is 0.
+        inner = 6 if codes.floating is None else 0
+        emax = frexp(codes.highest)[1] - 1 - inner
+        exponents = np.where(largest > 0.0, np.frexp(largest)[1] - 1 - emax, 0)
+        return np.ldexp(1.0, np.clip(exponents, -127, 127) - inner)
+    of_scales = format_named("float8_e4m3fn")
+    of_array = float(np.float32(largest.max(initial=0.0) / (codes.highest * of_scales.largest))) or 1.0
+    rounded = np.asarray(round_to(largest / codes.highest / of_array, of_scales), np.float64)
+    # A scale of zero would lose its block.
+    return np.clip(rounded, of_scales.smallest_subnormal, of_scales.largest) * of_array
 
 
 def _stored_scale(scale: Floats, dtype: np.dtype[Any]) -> Floats:
@@ -235,5 +277,6 @@ def decode(codes: Floats, scales: Scales) -> Floats:
 
 def bits_per_element(codes: Codes, quantizer: Quantizer, elements: int, scales: int) -> float:
     """Return the bits of an element, with its part of the scales and of the zero points."""
-    extra = SCALE_BITS + (codes.bits if quantizer.zero_point else 0)
+    of_scale = BLOCK_SCALE_BITS if quantizer.calibration == "block" else SCALE_BITS
+    extra = of_scale + (codes.bits if quantizer.zero_point else 0)
     return codes.bits + extra * scales / elements if elements else float(codes.bits)

@@ -220,7 +220,8 @@ def quantize_arrays(arrays: Iterable[tuple[str, NDArray[Any]]], quantizer: Quant
             events.append(problem)
             continue
         # A bias has one axis, and so one scale.
-        fits = replace(quantizer, granularity="tensor", group=None) if array.ndim < 2 else quantizer
+        is_plain = array.ndim < 2 and quantizer.calibration != "block"
+        fits = replace(quantizer, granularity="tensor", group=None) if is_plain else quantizer
         found = measure_array(array, fits)
         events += [QuantizationEvent("all_zero", key)] if found.figures.relative_error is None else []
         events += [QuantizationEvent("short_group", key)] if has_short_group(array.shape, fits) else []

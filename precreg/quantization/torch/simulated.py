@@ -209,10 +209,10 @@ def activation_function(
     if not np.any(values):
         events.append(QuantizationEvent("all_zero", name))
         return None, None
-    # The observed rows have their channels last.
-    of_rows = replace(quantizer, axis=1)
+    # The observed rows have their channels last. Blocks run along the channels of each row.
+    of_rows = replace(quantizer, axis=0 if quantizer.calibration == "block" else 1)
     try:
-        figures = measure_array(values, of_rows, details=details)
+        figures = measure_array(values, of_rows, details=details, channel_axis=1)
     except UserError as problem:
         raise UserError(problem.slug, f"inputs of {name}: {problem.message}", hint=problem.hint) from None
     codes = codes_named(quantizer.format)

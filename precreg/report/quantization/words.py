@@ -46,6 +46,8 @@ def describe_quantizer(quantizer: Quantizer | None) -> str:
         "group": f"a scale for each group of {quantizer.group}",
         "none": "no scale",
     }[quantizer.granularity]
+    if quantizer.calibration == "block":
+        return f"{quantizer.format}, blocks of {quantizer.group}"
     shift = " with zero points" if quantizer.zero_point else ""
     calls = ", chosen at each call" if quantizer.dynamic else ""
     return f"{quantizer.format}{shift}, {scales}, {METHOD_WORDS[quantizer.calibration]}{calls}"

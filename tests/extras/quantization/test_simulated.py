@@ -301,3 +301,16 @@ def test_the_four_parts_of_a_training_give_model_and_inputs(net):
     batches = read_batches(given.data, "data", with_targets=given.with_targets)
     assert [tuple(each.shape) for each in batches.batches] == [(2, 3, 8, 8)] * 2
     assert batches.inputs == 4
+
+
+def test_blocks_of_activations_run_along_their_channels():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 8)).eval()
+    batches = [torch.randn(5, 64)]
+    cost = measure_model(simulate_module(net, batches, batches, None, make_quantizer("mxfp8_e4m3")))
+    x = batches[0].double().reshape(5, 2, 32)
+    scale = 2.0 ** (x.abs().amax(-1, keepdim=True).log2().floor() - 8)
+    rounded = ((x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).double() * scale).reshape(5, 64)
+    with torch.no_grad():
+        exact, found = net(batches[0]).double(), net(rounded.float()).double()
+    assert cost.total.relative == pytest.approx(relative(exact, found), rel=1e-5)
