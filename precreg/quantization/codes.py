@@ -61,9 +61,8 @@ def codes_named(name: str) -> Codes:
         return Codes(name, -half, half - 1)
     known = (*INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_FORMATS)
     if SHORT.get(name, name) not in FLOAT_CODES:
-        message = (
-            f"expected int2 to int8, int16, a narrow floating or a block format but got {name}{nearest(name, known)}"
-        )
+        expected = "expected int2 to int8, int16, a narrow floating or a block format"
+        message = f"{expected} but got {name}{nearest(name, known)}"
         raise UserError(
             "unknown-format", message, hint=name_hint(name, known) or "write --weights int8, or --weights float8_e4m3fn"
         )
@@ -234,7 +233,8 @@ def _block_scales(codes: Codes, block: BlockFormat, largest: Floats) -> Floats:
         inner = 6 if codes.floating is None else 0
         emax = frexp(codes.highest)[1] - 1 - inner
         exponents = np.where(largest > 0.0, np.frexp(largest)[1] - 1 - emax, 0)
-        return np.ldexp(1.0, np.clip(exponents, -127, 127) - inner)
+        scales: Floats = np.ldexp(1.0, np.clip(exponents, -127, 127) - inner)
+        return scales
     of_scales = format_named("float8_e4m3fn")
     of_array = float(np.float32(largest.max(initial=0.0) / (codes.highest * of_scales.largest))) or 1.0
     rounded = np.asarray(round_to(largest / codes.highest / of_array, of_scales), np.float64)

@@ -1,10 +1,12 @@
 """Quantization in exact rationals, written from its definition: the code nearest to x / scale, ties to even."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
 
+@cache
 def code_values(name):
     """Return all numbers of a narrow floating format as rationals, from every pattern of its dtype."""
     from precreg.arithmetic import numpy_dtype
