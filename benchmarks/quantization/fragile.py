@@ -169,8 +169,9 @@ def report(name: str) -> Iterator[str]:
     assert not any(alone[each] for each in unused)
     layers = [each for each in alone if each in first]
     coefficient = spearman([first[each] for each in layers], [alone[each] for each in layers])
-    yield f"{name}: {len(layers)} layers ({len(unused)} without effect left out), Spearman first order to alone {coefficient:.3f}"
-    yield f"  first order {halfway - start:.1f} s with the simulation's making, one layer at a time {end - halfway:.1f} s"
+    yield f"{name}: {len(layers)} layers ({len(unused)} without effect left out)"
+    yield f"  Spearman first order to alone {coefficient:.3f}"
+    yield f"  simulation and first order {halfway - start:.1f} s, one layer at a time {end - halfway:.1f} s"
     for each in sorted(layers, key=lambda layer: -alone[layer])[:4]:
         ranks = [
             sorted(found.values(), reverse=True).index(found[each]) + 1

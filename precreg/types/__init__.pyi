@@ -160,6 +160,11 @@ from .quantization import QuantizedRole as QuantizedRole
 from .quantization import Quantizer as Quantizer
 from .quantization import Sensitivity as Sensitivity
 from .quantization import UniformBits as UniformBits
+from .quantization_steps import FakeQuantizerEvent as FakeQuantizerEvent
+from .quantization_steps import FakeQuantizerEventKind as FakeQuantizerEventKind
+from .quantization_steps import FakeQuantizerRole as FakeQuantizerRole
+from .quantization_steps import FakeQuantizerStep as FakeQuantizerStep
+from .quantization_steps import QuantizationStepsRecord as QuantizationStepsRecord
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX

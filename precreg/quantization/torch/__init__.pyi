@@ -9,5 +9,6 @@ from .gradient import estimate_first_order as estimate_first_order
 from .layers import run_quantized as run_quantized
 from .simulated import own_copy as own_copy
 from .simulated import simulate_module as simulate_module
+from .steps import QuantizationObserver as QuantizationObserver
 from .stored import is_quantized_module as is_quantized_module
 from .stored import read_quantized_module as read_quantized_module
