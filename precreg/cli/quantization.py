@@ -192,7 +192,7 @@ def _feeds(data: str, graph: Any, most: int, start: Path) -> Any:
 
 
 def _call(target: str, start: Path, *arguments: Any) -> Any:
-    """Return what a user's function returns. Raises UserError: model-failed for its exceptions."""
+    """Return the value of a user's function. Raises UserError: model-failed for its exceptions."""
     from precreg.quantization import call_seeded
     from precreg.run import find_model
 

@@ -22,7 +22,7 @@ MetricFunction = Callable[[Sequence[Array]], float]
 
 
 class LayerFacts(NamedTuple):
-    """Hold what is known of a layer before its cost is: its name, kind, and the quantization of its arrays."""
+    """Hold the facts of a layer that need no run: its name, its kind, and the quantization of its arrays."""
 
     name: str
     kind: str
