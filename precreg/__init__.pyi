@@ -2,10 +2,12 @@ from .api import LiveTrace as LiveTrace
 from .api import compare as compare
 from .api import monitor as monitor
 from .api import observe as observe
+from .api import observe_quantization as observe_quantization
 from .api import trace as trace
 from .errors import UserError as UserError
 from .measure.analyzers import analyzer as analyzer
 from .measure.metrics import METRICS as METRICS
+from .quantization.arrays import quantize_array as quantize_array
 from .subject.probes import probe as probe
 from .suite.capture.live import capture as capture
 from .training.divergence.trajectory import record_trajectory as record_trajectory

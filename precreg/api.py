@@ -24,6 +24,7 @@ from precreg.tolerance import SHIPPED_STANDARD, DtypeLimits, find_standard, limi
 from precreg.types import Comparison, Operation, Trace
 
 if TYPE_CHECKING:
+    from precreg.quantization.torch import QuantizationObserver
     from precreg.shadow import TracedBlock
     from precreg.shadow.monitor import Monitor
     from precreg.training.observing import TrainingObserver
@@ -139,6 +140,27 @@ def observe(
         format=format,
         render=render_training_html,
     )
+
+
+def observe_quantization(model: Any, optimizer: Any, *, every: int = 10, keep: int = 100_000) -> QuantizationObserver:
+    """Return an observer of the fake quantizers of a quantization-aware training; docs/quantization-sensitivity.md.
+
+    It starts with a `with` block, or with `start()`, and changes no bit of the training.
+
+    Args:
+        model: a torch.nn.Module with fake quantizers, as torch.ao.quantization.prepare_qat makes it.
+        optimizer: the optimizer of torch whose step() ends a step of the training.
+        every: sample the first step, and every Nth after it. Codes of weights are followed at every step.
+        keep: the number of figures to keep, one for each fake quantizer and sampled step.
+
+    Raises:
+        UserError: bad-value for a model without fake quantizers, another optimizer, and numbers below 1.
+    """
+    # With torch, and only for those who observe.
+    from precreg.quantization.torch import QuantizationObserver
+    from precreg.report import render_quantization_steps_html
+
+    return QuantizationObserver(model, optimizer, every=every, keep=keep, render=render_quantization_steps_html)
 
 
 def _refuse_text(analyzers: Sequence[str]) -> None:

@@ -64,6 +64,7 @@ COMMANDS = {
         "report", "Compare two runs: cases that fail now, or are significantly worse."
     ),
     "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
+    "quantization": CommandEntry("quantization", "Show what each quantized layer of a model costs."),
     "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
     "divergence": CommandEntry(
         "divergence", "Line up two runs of one training step by step: is it chaos or a loss of precision?"

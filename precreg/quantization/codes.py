@@ -1,0 +1,282 @@
+"""Which codes does a format have, and which values share a scale?
+
+A quantized value is `scale * (code - zero_point)`. Codes are integers, or the numbers of a narrow floating format.
+"""
+
+from __future__ import annotations
+
+import re
+from math import frexp, inf, ldexp, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from precreg.arithmetic import SHORT, Format, format_named, round_to
+from precreg.errors import UserError, name_hint, nearest
+from precreg.quantization.kind import BLOCK_FORMATS, FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS, BlockFormat
+from precreg.types import Quantizer
+
+# Frameworks store a scale as float32. The scales of block formats have 8 bits.
+SCALE_BITS, BLOCK_SCALE_BITS = 32, 8
+DEFAULT_GROUP = 128
+
+Floats = NDArray[np.float64]
+
+
+class Codes(NamedTuple):
+    """Hold the codes of a format: integers from `lowest` to `highest`, or the numbers of `floating`."""
+
+    name: str
+    lowest: float
+    highest: float
+    floating: Format | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of codes; the two zeros of a floating format are one."""
+        if self.floating is None:
+            return int(self.highest - self.lowest) + 1
+        # The number of positive values is the index of the largest one, where 1 is the smallest subnormal.
+        format = self.floating
+        significand, exponent = frexp(format.largest)
+        index = int(ldexp(significand, format.precision))
+        number: int = 2 * (index + (exponent - 1 - format.min_exponent) * 2 ** (format.precision - 1)) + 1
+        return number
+
+    @property
+    def bits(self) -> int:
+        """Return the bits of a code."""
+        return (self.size - 1).bit_length()
+
+
+def codes_named(name: str) -> Codes:
+    """Return the codes of a format; those of a block format are its elements. Raises UserError: unknown-format."""
+    if name in BLOCK_FORMATS:
+        return codes_named(BLOCK_FORMATS[name].element)._replace(name=name)
+    found = re.fullmatch(r"int(\d{1,2})", name)
+    if found and name in INTEGER_FORMATS:
+        half = 1 << int(found[1]) - 1
+        return Codes(name, -half, half - 1)
+    known = (*INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_FORMATS)
+    if SHORT.get(name, name) not in FLOAT_CODES:
+        expected = "expected int2 to int8, int16, a narrow floating or a block format"
+        message = f"{expected} but got {name}{nearest(name, known)}"
+        raise UserError(
+            "unknown-format", message, hint=name_hint(name, known) or "write --weights int8, or --weights float8_e4m3fn"
+        )
+    format = format_named(name)
+    return Codes(format.name, -format.largest, format.largest, format)
+
+
+def make_quantizer(
+    format: str,
+    *,
+    zero_point: bool = False,
+    granularity: str = "tensor",
+    group: int | None = None,
+    axis: int = 0,
+    calibration: str = "max",
+    dynamic: bool = False,
+) -> Quantizer:
+    """Return a quantizer of checked values. Raises UserError: unknown-format, bad-value."""
+    codes = codes_named(format)
+    if format in BLOCK_FORMATS:
+        return _block_quantizer(format, granularity, group, axis, zero_point=zero_point)
+    _require_one_of("granularity", granularity, GRANULARITIES)
+    _require_one_of("calibration", calibration, METHODS)
+    if group is not None and (granularity != "group" or group < 2):
+        message = f"expected a group of 2 or more beside granularity group but got group={group}, {granularity=!s}"
+        raise UserError("bad-value", message, hint="write --granularity group --group 128")
+    if zero_point and codes.floating is not None:
+        message = f"expected integers beside a zero point but got format={codes.name}"
+        raise UserError("bad-value", message, hint="remove the zero point, or write an integer format such as int8")
+    if calibration == "entropy" and (granularity != "tensor" or codes.floating is not None):
+        message = "expected one scale for all elements and integers beside calibration entropy but got"
+        raise UserError(
+            "bad-value",
+            f"{message} granularity={granularity}, format={codes.name}",
+            hint="write --granularity tensor with int8, or --calibration mse",
+        )
+    size = DEFAULT_GROUP if granularity == "group" and group is None else group
+    return Quantizer(
+        format=codes.name,
+        zero_point=zero_point,
+        granularity=granularity,  # type: ignore[arg-type]
+        group=size,
+        axis=axis,
+        calibration=calibration,  # type: ignore[arg-type]
+        dynamic=dynamic,
+    )
+
+
+def _block_quantizer(format: str, granularity: str, group: int | None, axis: int, *, zero_point: bool) -> Quantizer:
+    """Return the quantizer of a block format, which has its own groups. Raises UserError: bad-value for others."""
+    size = BLOCK_FORMATS[format].size
+    if zero_point or group not in (None, size):
+        got = "a zero point" if zero_point else f"group={group}"
+        message = f"expected blocks of {size} without zero points, as {format} has them, but got {got}"
+        raise UserError("bad-value", message, hint="leave out --group and --zero-point")
+    # Every granularity is accepted, because the options have defaults.
+    return Quantizer(format, granularity="group", group=size, axis=axis, calibration="block", dynamic=True)
+
+
+def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UserError(
+            "bad-value",
+            f"expected one of {', '.join(known)} but got {name}={value}{nearest(value, known)}",
+            hint=f"write {name} {known[0]}",
+        )
+
+
+class Rows(NamedTuple):
+    """Hold an array as rows whose elements share a scale. Zeros fill the last group of a channel.
+
+    `lengths` counts the elements of each row that are the array's own. `shape` and `axis` are those of the array.
+    """
+
+    values: Floats
+    lengths: NDArray[np.int64]
+    shape: tuple[int, ...]
+    axis: int
+    padded: int
+
+    def restore(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return values in the form of rows in the array's own shape."""
+        if len(rows) == 1 and not self.padded:
+            return rows.reshape(self.shape)
+        if len(self.shape) < 2:
+            return rows.reshape(-1)[: rows.size - self.padded].reshape(self.shape)
+        moved = _channels_first_shape(self.shape, self.axis)
+        channels = moved[0]
+        flat = rows.reshape(channels, -1)
+        flat = flat[:, : flat.shape[1] - self.padded] if self.padded else flat
+        return np.moveaxis(flat.reshape(moved), 0, self.axis)
+
+    @property
+    def own(self) -> NDArray[np.bool_] | None:
+        """Return which elements are the array's own; None if all are."""
+        if not self.padded:
+            return None
+        return np.arange(self.values.shape[1])[None, :] < self.lengths[:, None]
+
+
+def _channels_first_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (shape[axis], *shape[:axis], *shape[axis + 1 :])
+
+
+def rows_of(values: NDArray[Any], quantizer: Quantizer) -> Rows:
+    """Return an array as rows, one for each scale, in float64.
+
+    Raises UserError: bad-value for channels or groups of an array with fewer than 2 axes.
+    """
+    wide = np.asarray(values).astype(np.float64)
+    if quantizer.granularity == "tensor":
+        return Rows(wide.reshape(1, -1), np.array([wide.size]), wide.shape, 0, 0)
+    if wide.ndim < 2 and quantizer.calibration != "block":
+        message = f"expected an array of 2 or more axes beside granularity={quantizer.granularity}"
+        raise UserError("bad-value", f"{message} but got shape={wide.shape}", hint="write --granularity tensor")
+    # The blocks of an array of one axis run along it.
+    axis = quantizer.axis % wide.ndim if wide.ndim >= 2 else -1
+    channels = np.moveaxis(wide, axis, 0).reshape(wide.shape[axis], -1) if wide.ndim >= 2 else wide.reshape(1, -1)
+    if quantizer.granularity == "channel":
+        return Rows(channels, np.full(len(channels), channels.shape[1]), wide.shape, axis, 0)
+    size = quantizer.group or DEFAULT_GROUP
+    padded = -channels.shape[1] % size
+    filled = np.pad(channels, ((0, 0), (0, padded)))
+    groups = filled.shape[1] // size
+    lengths = np.tile(np.array([size] * (groups - 1) + [size - padded]), len(channels))
+    return Rows(filled.reshape(-1, size), lengths, wide.shape, axis, padded)
+
+
+def has_short_group(shape: tuple[int, ...], quantizer: Quantizer) -> bool:
+    """Return whether the last group of each channel has fewer elements than the others."""
+    if quantizer.granularity != "group" or len(shape) < 2:
+        return False
+    return prod(shape) // shape[quantizer.axis % len(shape)] % (quantizer.group or DEFAULT_GROUP) != 0
+
+
+class Scales(NamedTuple):
+    """Hold a scale and a zero point for each row."""
+
+    scale: Floats
+    zero_point: Floats
+
+
+def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Floats, dtype: np.dtype[Any]) -> Scales:
+    """Return the scales with which magnitudes up to the thresholds do not saturate.
+
+    A scale is a float32, or a float64 for an array of float64. A row of zeros has scale 1. Block formats have their
+    own rule, by which the largest elements of a block may saturate.
+    """
+    if quantizer.calibration == "block":
+        return Scales(_block_scales(codes, BLOCK_FORMATS[quantizer.format], thresholds), np.zeros(len(thresholds)))
+    if quantizer.zero_point:
+        low = np.maximum(np.minimum(rows.values.min(axis=1), 0.0), -thresholds)
+        high = np.minimum(np.maximum(rows.values.max(axis=1), 0.0), thresholds)
+        scale = _stored_scale((high - low) / (codes.highest - codes.lowest), dtype)
+        zero = np.clip(np.rint(codes.lowest - low / scale), codes.lowest, codes.highest)
+        return Scales(scale, zero)
+    return Scales(_stored_scale(thresholds / codes.highest, dtype), np.zeros(len(thresholds)))
+
+
+def _block_scales(codes: Codes, block: BlockFormat, largest: Floats) -> Floats:
+    """Return the scales of blocks by the largest magnitude of each.
+
+    A scale in e8m0 is 2 ** (floor(log2(largest)) - emax), where emax is the exponent of the largest code (OCP
+    Microscaling Formats 1.0, section 6.3). A scale in e4m3 is largest / 6, divided by a scale of the whole array.
+    """
+    if block.scale == "e8m0":
+        # 2**-6 belongs to the elements of MXINT8, whose largest exponent is 0.
+        inner = 6 if codes.floating is None else 0
+        emax = frexp(codes.highest)[1] - 1 - inner
+        exponents = np.where(largest > 0.0, np.frexp(largest)[1] - 1 - emax, 0)
+        scales: Floats = np.ldexp(1.0, np.clip(exponents, -127, 127) - inner)
+        return scales
+    of_scales = format_named("float8_e4m3fn")
+    of_array = float(np.float32(largest.max(initial=0.0) / (codes.highest * of_scales.largest))) or 1.0
+    rounded = np.asarray(round_to(largest / codes.highest / of_array, of_scales), np.float64)
+    # A scale of zero would lose its block.
+    return np.clip(rounded, of_scales.smallest_subnormal, of_scales.largest) * of_array
+
+
+def _stored_scale(scale: Floats, dtype: np.dtype[Any]) -> Floats:
+    stored = np.dtype(np.float64) if dtype.itemsize > 4 else np.dtype(np.float32)
+    # A subnormal scale would have too few bits, and its inverse is no float32.
+    smallest = float(np.finfo(stored).tiny)
+    rounded = np.maximum(scale, smallest).astype(stored).astype(np.float64)
+    return np.where(scale > 0.0, rounded, 1.0)
+
+
+class Coded(NamedTuple):
+    """Hold codes of rows as floats, and which elements saturated."""
+
+    codes: Floats
+    clipped: NDArray[np.bool_]
+
+
+def encode(codes: Codes, rows: Floats, scales: Scales) -> Coded:
+    """Return the code nearest to each value over its scale; ties go to the even code."""
+    quotients = rows / scales.scale[:, None]
+    if codes.floating is not None:
+        # A number beyond the largest becomes an infinity here, so that it counts, and saturates below.
+        unbounded = replace(codes.floating, overflow=inf)
+        nearest_codes = np.asarray(round_to(quotients, unbounded), np.float64)
+    else:
+        nearest_codes = np.rint(quotients) + scales.zero_point[:, None]
+    clipped = (nearest_codes > codes.highest) | (nearest_codes < codes.lowest)
+    return Coded(np.clip(nearest_codes, codes.lowest, codes.highest), clipped)
+
+
+def decode(codes: Floats, scales: Scales) -> Floats:
+    """Return the values of codes. The products are exact in float64 for codes of 16 bits and scales in float32."""
+    return (codes - scales.zero_point[:, None]) * scales.scale[:, None]
+
+
+def bits_per_element(codes: Codes, quantizer: Quantizer, elements: int, scales: int) -> float:
+    """Return the bits of an element, with its part of the scales and of the zero points."""
+    of_scale = BLOCK_SCALE_BITS if quantizer.calibration == "block" else SCALE_BITS
+    extra = of_scale + (codes.bits if quantizer.zero_point else 0)
+    return codes.bits + extra * scales / elements if elements else float(codes.bits)

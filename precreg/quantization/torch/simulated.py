@@ -1,0 +1,248 @@
+"""How is a float module quantized in simulation, by options?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import torch
+from msgspec.structs import replace
+from torch import nn
+
+from precreg.errors import UserError, nearest
+from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
+from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
+from precreg.quantization.model import LayerFacts
+from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
+from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
+from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_KINDS = (nn.Linear, *_CONVOLUTIONS, *_TRANSPOSED, nn.MultiheadAttention)
+
+
+def simulate_module(
+    module: Any,
+    calibration: Sequence[Any],
+    batches: Sequence[Any],
+    weights: Quantizer | None,
+    activations: Quantizer | None,
+    patterns: Sequence[str] = (),
+    *,
+    format_of: Callable[[str], str | None] | None = None,
+    details: bool = True,
+) -> TorchModel:
+    """Return a model whose layers can be quantized: Linear, Conv and attention, or those that patterns name.
+
+    `format_of` gives the weights of each layer a format of their own, or None: then the whole layer stays float.
+    `details` False leaves out the figures of other granularities and calibrations.
+
+    Raises UserError: unknown-node for a pattern without a layer, bad-value for a module without such layers.
+    """
+    own = own_copy(module)
+    chosen = choose_layers(own, patterns)
+    for name, each in chosen:
+        for of_layer in weight_names(each):
+            require_finite_values(to_array(getattr(each, of_layer)), f"{name}.{of_layer}")
+    events: list[QuantizationEvent] = []
+    observed = [ObservedLayer(name, each, input_axis(each)) for name, each in chosen]
+    order = observe_layers(own, observed, calibration)
+    known = dict(chosen)
+    order = _with_inner_weights(order, known)
+    events += [QuantizationEvent("not_run", name) for name, _ in chosen if name not in order]
+    layers = []
+    for name, observation in order.items():
+        quantizers = (weights, activations)
+        if format_of is not None:
+            own_format = format_of(name)
+            if own_format is None or weights is None:
+                continue
+            quantizers = (replace(weights, format=own_format), activations)
+        layers.append(_simulated_layer(name, known[name], observation, quantizers, events, details=details))
+    return TorchModel(own, [each for each in layers if each is not None], batches, events)
+
+
+def _with_inner_weights(order: dict[str, Observation], known: dict[str, Any]) -> dict[str, Observation]:
+    """Return the observations with the last layer of each attention after it: attention uses its weights directly."""
+    found = {}
+    for name, observation in order.items():
+        found[name] = observation
+        inner = f"{name}.out_proj"
+        if isinstance(known[name], nn.MultiheadAttention) and inner in known:
+            found[inner] = Observation(-1, 1)
+    return found
+
+
+def own_copy(module: Any) -> Any:
+    """Return a copy of a module in evaluation mode. Raises UserError: bad-value for what is no module."""
+    if not isinstance(module, nn.Module):
+        raise UserError(
+            "bad-value",
+            f"expected a torch.nn.Module but got {type(module).__name__}",
+            hint="return the model from make: def make(): return Net(), data",
+        )
+    try:
+        return deepcopy(module).eval()
+    # Modules keep anything in their attributes, and torch copies no tensor that an operation made.
+    except Exception as problem:
+        raise UserError(
+            "bad-value",
+            f"expected a module that copy.deepcopy copies but got {type(problem).__name__}: {problem}",
+            hint="detach the tensors that the module keeps: self.cache = x.detach()",
+        ) from problem
+
+
+def choose_layers(module: Any, patterns: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return names and modules of the layers to quantize. Raises UserError: unknown-node, bad-value."""
+    named = [(name, each) for name, each in module.named_modules() if weight_names(each)]
+    if not patterns:
+        chosen = [(name, each) for name, each in named if isinstance(each, _KINDS)]
+        if chosen:
+            return chosen
+        message = f"expected Linear or Conv layers but {type(module).__name__} has none"
+        raise UserError("bad-value", message, hint="name layers that have weights: --layers 'blocks.*'")
+    known = [name for name, _ in named]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            message = f"expected a layer with weights but got layers={pattern}{nearest(pattern, known)}"
+            raise UserError("unknown-node", message, hint=f"write --layers {next(iter(known), '*')}")
+    return [(name, each) for name, each in named if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def weight_names(module: Any) -> list[str]:
+    """Return the names of a module's own matrices: parameters of 2 or more axes, or those of a parametrization."""
+    own = [name for name, each in module.named_parameters(recurse=False) if each.ndim >= 2]
+    return [*own, *getattr(module, "parametrizations", {})]
+
+
+def input_axis(module: Any) -> int:
+    """Return the axis of the channels of a layer's inputs."""
+    return 1 if isinstance(module, (*_CONVOLUTIONS, *_TRANSPOSED)) else -1
+
+
+def weight_axis(module: Any) -> int:
+    """Return the axis of the channels of a layer's weights, for which it has a scale each."""
+    return 1 if isinstance(module, _TRANSPOSED) else 0
+
+
+def _simulated_layer(
+    name: str,
+    module: Any,
+    observation: Observation,
+    quantizers: tuple[Quantizer | None, Quantizer | None],
+    events: list[QuantizationEvent],
+    *,
+    details: bool,
+) -> QuantizedLayer | None:
+    weights, activations = quantizers
+    if observation.left_out:
+        events.append(QuantizationEvent("sampled", name, observation.left_out))
+    if hasattr(module, "parametrizations"):
+        events.append(QuantizationEvent("computed_weight", name))
+        weights = None
+    names = weight_names(module)
+    weight, exchange = (None, Exchange(module, {}))
+    if weights is not None and names:
+        weight, exchange = _quantized_weights(
+            module, names, replace(weights, axis=weight_axis(module)), details=details
+        )
+        if has_short_group(weight.shape, weight.quantizer):
+            events.append(QuantizationEvent("short_group", name))
+    activation = None
+    function = None
+    if activations is not None and observation.calls:
+        activation, function = activation_function(
+            observation.values, activations, input_axis(module), name, events, details=details
+        )
+    if weight is None and activation is None:
+        return None
+    count = sum(each.numel() for each in module.parameters(recurse=False))
+    facts = LayerFacts(name, type(module).__name__, count, weight, activation)
+    return QuantizedLayer(facts, module, exchange.quantize, exchange.restore, function)
+
+
+class Exchange:
+    """Exchange parameters of one module for quantized ones, and back; other modules with the same ones keep theirs."""
+
+    def __init__(self, module: Any, tensors: dict[str, Any]) -> None:
+        self._module, self._tensors = module, tensors
+        self._own = {name: module._parameters[name] for name in tensors}
+
+    def quantize(self) -> None:
+        """Give the module the quantized parameters."""
+        self._module._parameters.update(self._tensors)
+
+    def restore(self) -> None:
+        """Give the module its own parameters."""
+        self._module._parameters.update(self._own)
+
+
+def _quantized_weights(
+    module: Any, names: Sequence[str], quantizer: Quantizer, *, details: bool
+) -> tuple[ArrayQuantization, Exchange]:
+    """Return the figures of a layer's weights, and their exchange. The figures are those of the largest matrix."""
+    tensors = {}
+    figures: list[ArrayQuantization] = []
+    for name in sorted(names, key=lambda each: -getattr(module, each).numel()):
+        parameter = getattr(module, name)
+        array = to_array(parameter)
+        figures.append(measure_array(array, quantizer, details=details))
+        quantized = torch.from_numpy(quantize_values(array, quantizer).values.copy())
+        tensors[name] = nn.Parameter(quantized.to(parameter.device, parameter.dtype), requires_grad=False)
+    return figures[0], Exchange(module, tensors)
+
+
+def activation_function(
+    values: Any,
+    quantizer: Quantizer,
+    axis: int,
+    name: str,
+    events: list[QuantizationEvent],
+    *,
+    details: bool = True,
+) -> tuple[ArrayQuantization | None, Callable[[Any], Any] | None]:
+    """Return the figures of observed activations, and the function that quantizes those of a call."""
+    if not np.any(values):
+        events.append(QuantizationEvent("all_zero", name))
+        return None, None
+    # The observed rows have their channels last. Blocks run along the channels of each row.
+    of_rows = replace(quantizer, axis=0 if quantizer.calibration == "block" else 1)
+    try:
+        figures = measure_array(values, of_rows, details=details, channel_axis=1)
+    except UserError as problem:
+        raise UserError(problem.slug, f"inputs of {name}: {problem.message}", hint=problem.hint) from None
+    codes = codes_named(quantizer.format)
+    scales = quantize_values(values, of_rows).scales
+
+    def apply(tensor: Any) -> Any:
+        array = to_array(tensor)
+        if quantizer.dynamic:
+            rows = channel_rows(array, axis)
+            changed = quantize_values(rows, of_rows).values
+        else:
+            changed = _with_scales(codes, channel_rows(array, axis), scales)
+        return like(tensor, changed, axis)
+
+    return figures, apply
+
+
+def _with_scales(codes: Codes, rows: Any, scales: Scales) -> Any:
+    """Return rows of channels with the nearest values of codes, with one scale for all or for each channel."""
+    wide = rows.astype(np.float64)
+    turned = wide.T if len(scales.scale) > 1 else wide.reshape(1, -1)
+    changed = decode(encode(codes, turned, scales).codes, scales)
+    return changed.T if len(scales.scale) > 1 else changed.reshape(wide.shape)
+
+
+def like(tensor: Any, rows: Any, axis: int) -> Any:
+    """Return rows of channels as a tensor of another's shape, dtype and device."""
+    shape = tuple(tensor.shape)
+    if len(shape) >= 2:
+        axis %= len(shape)
+        moved = (*shape[:axis], *shape[axis + 1 :], shape[axis])
+        rows = np.moveaxis(rows.reshape(moved), -1, axis)
+    return torch.from_numpy(np.ascontiguousarray(rows)).reshape(shape).to(tensor.device, tensor.dtype)
