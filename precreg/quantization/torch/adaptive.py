@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -43,16 +43,13 @@ class Rung:
             self._quantizer = make_quantizer(name, dynamic=True)
         self.bits = CAST_BITS.get(name) or codes_named(name).bits
 
-    def round(self, tensor: Tensor, channels: int | None) -> Tensor:
-        """Return the rounded tensor in its own dtype, whose gradient is that of the tensor (straight through)."""
-        values = tensor.detach()
+    def round(self, values: Tensor, channels: int | None) -> Tensor:
+        """Return detached values rounded, in their own dtype; `channels` is the axis with a scale each."""
         if self._quantizer is None:
-            rounded = values.to(getattr(torch, self.name)).to(values.dtype)
-        elif not bool(torch.isfinite(values).all()):
-            rounded = torch.full_like(values, float("nan"))
-        else:
-            rounded = _with_scale(values, self._quantizer, channels)
-        return rounded if not tensor.requires_grad else tensor + (rounded - tensor).detach()
+            return values.to(getattr(torch, self.name)).to(values.dtype)
+        if not bool(torch.isfinite(values).all()):
+            return torch.full_like(values, float("nan"))
+        return _with_scale(values, self._quantizer, channels)
 
 
 def _with_scale(values: Tensor, quantizer: Quantizer, channels: int | None) -> Tensor:
@@ -64,6 +61,14 @@ def _with_scale(values: Tensor, quantizer: Quantizer, channels: int | None) -> T
     return torch.from_numpy(np.ascontiguousarray(array)).to(values.device, values.dtype)
 
 
+class _RoundedWeight(NamedTuple):
+    """Hold the rounded form of a weight, and the values that it is of."""
+
+    rung: str
+    exact: Tensor
+    rounded: Tensor
+
+
 class _Layer:
     """Hold one layer on its ladder."""
 
@@ -73,17 +78,28 @@ class _Layer:
         self.steps: dict[int, int] = {}
         self.samples = self.over_budget = self.unmet = 0
         self.worst = 0.0
+        self._weights: dict[str, _RoundedWeight] = {}
 
     def run(self, rung: Rung, inputs: tuple[Any, ...]) -> Any:
         """Return the result of the layer on rounded inputs, with rounded weights."""
         own = {name: self.module._parameters[name] for name in weight_names(self.module)}
-        axis = weight_axis(self.module)
         try:
             for name, parameter in own.items():
-                self.module._parameters[name] = rung.round(parameter, axis)
+                rounded = _straight_through(parameter, self._round_weight(name, parameter.detach(), rung))
+                self.module._parameters[name] = rounded  # type: ignore[assignment]
             return type(self.module).forward(self.module, *(_rounded(each, rung) for each in inputs))
         finally:
             self.module._parameters.update(own)
+
+    def _round_weight(self, name: str, exact: Tensor, rung: Rung) -> Tensor:
+        # Most calls of a trained module find the weights as they were. Values are compared, because a version of a
+        # tensor does not count changes of its `data`.
+        kept = self._weights.get(name)
+        if kept is not None and kept.rung == rung.name and torch.equal(kept.exact, exact):
+            return kept.rounded
+        rounded = rung.round(exact, weight_axis(self.module))
+        self._weights[name] = _RoundedWeight(rung.name, exact.clone(), rounded)
+        return rounded
 
     def sample(self, ladder: Sequence[Rung], inputs: tuple[Any, ...]) -> Move:
         """Measure the layer in its format, and in others as the rules need them."""
@@ -104,7 +120,12 @@ class _Layer:
 
 def _rounded(value: Any, rung: Rung) -> Any:
     is_rounded = isinstance(value, Tensor) and value.is_floating_point()
-    return rung.round(value, None) if is_rounded else value
+    return _straight_through(value, rung.round(value.detach(), None)) if is_rounded else value
+
+
+def _straight_through(exact: Tensor, rounded: Tensor) -> Tensor:
+    """Return rounded values whose gradient goes to the exact ones unchanged."""
+    return rounded if not exact.requires_grad else exact + (rounded - exact).detach()
 
 
 def _relative_error(result: Tensor, exact: Tensor) -> float:

@@ -129,6 +129,20 @@ def test_the_module_is_as_it_was_after_stop():
     assert torch.equal(model(x), exact)
 
 
+@pytest.mark.parametrize("change", ["data", "in place", "other parameter"])
+def test_changed_weights_are_rounded_anew(change):
+    model, x = nn.Linear(32, 64), inputs(0)
+    with torch.no_grad(), adapt(model, budget=1.0):
+        first = model(x)
+        if change == "data":
+            model.weight.data.mul_(2)
+        elif change == "in place":
+            model.weight.mul_(2)
+        else:
+            model.weight = nn.Parameter(model.weight * 2)
+        torch.testing.assert_close(model(x) - model.bias, 2 * (first - model.bias))
+
+
 def test_random_numbers_of_the_module_are_the_same():
     model = nn.Sequential(nn.Linear(32, 64), nn.Dropout(0.5))
     torch.manual_seed(1)
