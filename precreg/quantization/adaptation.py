@@ -19,7 +19,7 @@ def adapt(
     layers: Sequence[str] = (),
     every: int = 10,
     patience: int = 3,
-    margin: float = 0.5,
+    margin: float = 0.8,
 ) -> AdaptivePrecision:
     """Return an adaptive run of a module of torch: each layer in the narrowest format that keeps within its budget.
 

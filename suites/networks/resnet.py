@@ -11,7 +11,7 @@ from networks.seeded import initialized
 from torch import Tensor, nn
 
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
-"""Width and number of the blocks of each stage."""
+"""Width and number of the blocks of each stage of ResNet-50."""
 EXPANSION = 4
 
 
@@ -42,15 +42,15 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Convolution, 16 blocks in four stages, the mean over places, and a linear classifier."""
+    """Convolution, blocks in four stages, the mean over places, and a linear classifier."""
 
-    def __init__(self, classes: int = 1000) -> None:
+    def __init__(self, classes: int = 1000, stages: tuple[tuple[int, int], ...] = STAGES) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         channels = 64
-        for stage, (width, count) in enumerate(STAGES, start=1):
+        for stage, (width, count) in enumerate(stages, start=1):
             blocks = []
             for index in range(count):
                 blocks.append(Bottleneck(channels, width, 2 if stage > 1 and index == 0 else 1))

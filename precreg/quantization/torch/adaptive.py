@@ -86,7 +86,7 @@ class _Layer:
         try:
             for name, parameter in own.items():
                 rounded = _straight_through(parameter, self._round_weight(name, parameter.detach(), rung))
-                self.module._parameters[name] = rounded  # type: ignore[assignment]
+                self.module._parameters[name] = rounded
             return type(self.module).forward(self.module, *(_rounded(each, rung) for each in inputs))
         finally:
             self.module._parameters.update(own)
