@@ -5,6 +5,7 @@ from .api import trace as trace
 from .errors import UserError as UserError
 from .measure.analyzers import analyzer as analyzer
 from .measure.metrics import METRICS as METRICS
+from .quantization.arrays import quantize_array as quantize_array
 from .subject.probes import probe as probe
 from .suite.capture.live import capture as capture
 from .types.metric import Metric as Metric

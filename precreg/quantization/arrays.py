@@ -7,24 +7,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from precreg.arithmetic import FORMATS, dtype_name
+from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
 from precreg.quantization.calibration import find_thresholds
 from precreg.quantization.codes import (
-    METHODS,
     Codes,
     Floats,
     Rows,
     Scales,
-    bits_of,
+    bits_per_element,
     choose_scales,
     codes_named,
     decode,
     encode,
+    make_quantizer,
     rows_of,
 )
+from precreg.quantization.kind import METHODS
 from precreg.types import (
     ArrayQuantization,
     CalibrationFigures,
@@ -90,7 +91,11 @@ def _quantized(rows: Rows, codes: Codes, quantizer: Quantizer, scales: Scales, t
     elements = int(rows.lengths.sum())
     figures = replace(figures, elements=elements)
     return QuantizedValues(
-        rows.restore(values), scales, thresholds, figures, bits_of(codes, quantizer, elements, len(scales.scale))
+        rows.restore(values),
+        scales,
+        thresholds,
+        figures,
+        bits_per_element(codes, quantizer, elements, len(scales.scale)),
     )
 
 
@@ -141,9 +146,34 @@ def require_finite_values(values: NDArray[Any], name: str = "array") -> None:
         raise UserError("bad-value", message, hint="find where they come from: precreg trace shows the operation")
 
 
-def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype has real floating-point numbers, those of ml_dtypes included."""
-    return dtype.kind == "f" or dtype_name(dtype) in FORMATS
+def quantize_array(
+    values: ArrayLike,
+    format: str = "int8",
+    *,
+    zero_point: bool = False,
+    granularity: str = "tensor",
+    group: int | None = None,
+    axis: int = 0,
+    calibration: str = "max",
+) -> ArrayQuantization:
+    """Measure the errors of an array in a format of few bits, beside other granularities and calibrations.
+
+    Args:
+        values: finite floating-point numbers, of any shape.
+        format: int2 to int8, int16, or a narrow floating format of docs/formats.md, such as float8_e4m3fn.
+        zero_point: shift integers, so that the smallest and the largest number use all of them.
+        granularity: the elements that share a scale: tensor, channel, or group.
+        group: the number of elements of a group, by default 128; the groups of a channel run along its other axes.
+        axis: the axis of the channels.
+        calibration: the choice of the largest magnitude that does not saturate: max, p99.9, p99.99, mse or entropy.
+
+    Raises:
+        UserError: unknown-format; bad-value for other options, for no elements, and for NaN and infinities.
+    """
+    quantizer = make_quantizer(
+        format, zero_point=zero_point, granularity=granularity, group=group, axis=axis, calibration=calibration
+    )
+    return measure_array(np.asarray(values), quantizer)
 
 
 class StoredScales(NamedTuple):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precreg.quantization.codes import Codes, Floats, Rows, choose_scales, decode, encode
 from precreg.types import CalibrationMethod, Quantizer
@@ -21,6 +20,8 @@ _FINE = 12
 _SEARCHED_ELEMENTS = 2**18
 # Migacz, 8-bit Inference with TensorRT (GTC 2017): 2,048 bins of magnitudes.
 ENTROPY_BINS = 2048
+# As Apache MXNet's calibration of that method has it.
+_SMOOTHING = 1e-4
 _PERCENTILES: dict[CalibrationMethod, float] = {"p99.9": 0.999, "p99.99": 0.9999}
 
 
@@ -111,11 +112,20 @@ def _divergence(counts: Floats, kept: int, levels: int) -> float:
     sums = np.bincount(part, inner, levels)
     filled = np.bincount(part, has_any, levels)
     spread = np.where(has_any, sums[part] / np.maximum(filled[part], 1.0), 0.0)
-    total = spread.sum()
-    if total == 0.0:
+    p, q = _smoothed(reference), _smoothed(spread)
+    if p is None or q is None:
         return float("inf")
-    p, q = reference / reference.sum(), spread / total
-    shown: NDArray[np.bool_] = p > 0.0
-    if (q[shown] == 0.0).any():
-        return float("inf")
-    return float((p[shown] * np.log(p[shown] / q[shown])).sum())
+    p, q = p / p.sum(), q / q.sum()
+    return float((p * np.log(p / q)).sum())
+
+
+def _smoothed(counts: Floats) -> Floats | None:
+    """Return counts with a little in place of each zero, taken from the others; None if these have too little.
+
+    An outlier is counted in the last bin of the reference alone, so that the divergence would be infinite.
+    """
+    is_zero = counts == 0.0
+    zeros = int(is_zero.sum())
+    others = counts.size - zeros
+    taken = _SMOOTHING * zeros / others if others else 1.0
+    return None if taken >= 1.0 else counts + np.where(is_zero, _SMOOTHING, -taken)

@@ -6,21 +6,18 @@ A quantized value is `scale * (code - zero_point)`. Codes are integers, or the n
 from __future__ import annotations
 
 import re
-from math import frexp, inf, ldexp
+from math import frexp, inf, ldexp, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic import FORMATS, SHORT, Format, format_named, round_to
+from precreg.arithmetic import SHORT, Format, format_named, round_to
 from precreg.errors import UserError, name_hint, nearest
-from precreg.types import CalibrationMethod, Granularity, Quantizer
+from precreg.quantization.kind import FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS
+from precreg.types import Quantizer
 
-INTEGER_FORMATS = (*(f"int{bits}" for bits in range(2, 9)), "int16")
-FLOAT_CODES = tuple(name for name, each in FORMATS.items() if each.precision <= 11 and name != "bfloat16")
-GRANULARITIES: tuple[Granularity, ...] = ("tensor", "channel", "group")
-METHODS: tuple[CalibrationMethod, ...] = ("max", "p99.9", "p99.99", "mse", "entropy")
 # Frameworks store a scale as float32.
 SCALE_BITS = 32
 DEFAULT_GROUP = 128
@@ -175,6 +172,13 @@ def rows_of(values: NDArray[Any], quantizer: Quantizer) -> Rows:
     return Rows(filled.reshape(-1, size), lengths, wide.shape, axis, padded)
 
 
+def has_short_group(shape: tuple[int, ...], quantizer: Quantizer) -> bool:
+    """Return whether the last group of each channel has fewer elements than the others."""
+    if quantizer.granularity != "group" or len(shape) < 2:
+        return False
+    return prod(shape) // shape[quantizer.axis % len(shape)] % (quantizer.group or DEFAULT_GROUP) != 0
+
+
 class Scales(NamedTuple):
     """Hold a scale and a zero point for each row."""
 
@@ -229,7 +233,7 @@ def decode(codes: Floats, scales: Scales) -> Floats:
     return (codes - scales.zero_point[:, None]) * scales.scale[:, None]
 
 
-def bits_of(codes: Codes, quantizer: Quantizer, elements: int, scales: int) -> float:
+def bits_per_element(codes: Codes, quantizer: Quantizer, elements: int, scales: int) -> float:
     """Return the bits of an element, with its part of the scales and of the zero points."""
     extra = SCALE_BITS + (codes.bits if quantizer.zero_point else 0)
     return codes.bits + extra * scales / elements if elements else float(codes.bits)

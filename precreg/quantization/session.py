@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
-from precreg.quantization.arrays import is_floating, measure_array
+from precreg.quantization.arrays import measure_array
+from precreg.quantization.codes import has_short_group
 from precreg.quantization.model import MetricFunction, ModelCost, QuantizableModel, compare_outputs, measure_model
+from precreg.quantization.proposal import Budget, ModelBuilder, propose_widths
+from precreg.quantization.sensitivity import measure_sensitivity
 from precreg.types import (
     CalibrationData,
     LayerQuantization,
@@ -19,6 +23,7 @@ from precreg.types import (
     QuantizationEvent,
     QuantizationRecord,
     Quantizer,
+    Sensitivity,
 )
 
 # The simulation and the quantized model differ in the last bits of sums. A difference of this part of the error of the
@@ -53,8 +58,8 @@ def read_given_model(returned: Any, source: str) -> GivenModel:
         unknown = [str(key) for key in returned if key not in (*_MEMBERS, "optimizer", "loss", "scaler", "step")]
         if "model" in returned and not unknown:
             float_model, is_training = returned.get("float"), "optimizer" in returned
-            parts = [returned.get(name) for name in _MEMBERS[:4]]
-            return GivenModel(*parts, float_model, is_training)
+            model, data, calibration, metric = (returned.get(name) for name in _MEMBERS[:4])
+            return GivenModel(model, data, calibration, metric, float_model, is_training)
         got = f"a dict with {', '.join(unknown) or 'no model'}"
     elif isinstance(returned, tuple):
         if 1 <= len(returned) <= 3:
@@ -73,11 +78,13 @@ def read_given_model(returned: Any, source: str) -> GivenModel:
 
 
 class QuantizationOptions(NamedTuple):
-    """Hold the chosen quantization. None leaves weights or activations float."""
+    """Hold the chosen quantization, and what to measure. None leaves weights or activations float."""
 
     weights: Quantizer | None
     activations: Quantizer | None
     layers: tuple[str, ...] = ()
+    with_sensitivity: bool = False
+    budget: Budget | None = None
 
 
 def quantize_module(
@@ -89,11 +96,21 @@ def quantize_module(
 
     Raises UserError: bad-value, unknown-node, bad-input, bad-outputs.
     """
-    model = _open_model(given, calibration.batches, data.batches, options)
+    model = open_model(given, calibration.batches, data.batches, options)
     cost = measure_model(model, given.metric)
     is_own = _has_own_scales(given.model)
+    if is_own and options.budget is not None:
+        raise UserError(
+            "bad-value",
+            f"expected a float model beside a budget of bits but got {name}, which is quantized already",
+            hint="name the function that makes the float model: precreg quantization MODULE:MAKE --max-bits 6",
+        )
     executed, events = _execute(given, model, data.batches) if is_own else (None, [])
     record = record_of(model, cost, name, source)
+    sensitivity, without = _sensitivity(model, cost) if options.with_sensitivity else (None, [])
+    proposal = None
+    if options.budget is not None:
+        proposal = propose_widths(_builder(given, calibration.batches, data.batches, options), options.budget)
     return replace(
         record,
         source="torch" if is_own else "simulated",
@@ -101,8 +118,31 @@ def quantize_module(
         activations=None if is_own else options.activations,
         calibration=CalibrationData(source, len(calibration.batches), calibration.inputs, data.inputs, data.has_more),
         executed=executed,
-        events=(*record.events, *events),
+        sensitivity=sensitivity,
+        proposal=proposal,
+        events=(*record.events, *events, *without),
     )
+
+
+def _sensitivity(model: Any, cost: ModelCost) -> tuple[Sensitivity, list[QuantizationEvent]]:
+    """Return the sensitivity of a module's layers, and the events of layers without a gradient."""
+    from precreg.quantization.torch import PROBES, estimate_first_order
+
+    estimates = estimate_first_order(model)
+    found = measure_sensitivity(model, cost, estimates, PROBES)
+    return found, [QuantizationEvent("no_gradient", each.layer) for each in found.layers if each.first_order is None]
+
+
+def _builder(
+    given: GivenModel, calibration: Sequence[Any], batches: Sequence[Any], options: QuantizationOptions
+) -> ModelBuilder:
+    from precreg.quantization.torch import simulate_module
+
+    def build(format_of: Callable[[str], str | None]) -> QuantizableModel:
+        chosen = (options.weights, options.activations, options.layers)
+        return simulate_module(given.model, calibration, batches, *chosen, format_of=format_of, details=False)
+
+    return build
 
 
 def record_of(model: QuantizableModel, cost: ModelCost, name: str, source: str) -> QuantizationRecord:
@@ -129,9 +169,10 @@ def _has_own_scales(module: Any) -> bool:
     return hasattr(module, "modules") and (is_quantized_module(module) or is_fake_quantized(module))
 
 
-def _open_model(
+def open_model(
     given: GivenModel, calibration: Sequence[Any], batches: Sequence[Any], options: QuantizationOptions
 ) -> QuantizableModel:
+    """Return the model of a module: simulated, or with scales of its own. Raises UserError: as its readers do."""
     from precreg.quantization.torch import (
         is_quantized_module,
         own_copy,
@@ -141,7 +182,7 @@ def _open_model(
     )
 
     if not _has_own_scales(given.model):
-        return simulate_module(given.model, calibration, batches, *options)
+        return simulate_module(given.model, calibration, batches, *options[:3])
     if is_quantized_module(given.model):
         twin = None if given.twin is None else own_copy(given.twin)
         return read_quantized_module(given.model, calibration, batches, twin)
@@ -181,7 +222,8 @@ def quantize_arrays(arrays: Iterable[tuple[str, NDArray[Any]]], quantizer: Quant
         # A bias has one axis, and so one scale.
         fits = replace(quantizer, granularity="tensor", group=None) if array.ndim < 2 else quantizer
         found = measure_array(array, fits)
-        events += [] if found.figures.relative_error is not None else [QuantizationEvent("all_zero", key)]
+        events += [QuantizationEvent("all_zero", key)] if found.figures.relative_error is None else []
+        events += [QuantizationEvent("short_group", key)] if has_short_group(array.shape, fits) else []
         rows.append(LayerQuantization(layer=key, kind="array", parameters=array.size, weight=found))
     if not rows:
         found_kinds = ", ".join(sorted({each.kind for each in events})) or "no arrays"

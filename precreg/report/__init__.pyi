@@ -63,6 +63,10 @@ from .layout import format_columns as format_columns
 from .layout import wrap_lines as wrap_lines
 from .page_words import Language as Language
 from .pairs import describe_no_version as describe_no_version
+from .quantization.page import render_quantization_html as render_quantization_html
+from .quantization.terminal import QuantizationTable as QuantizationTable
+from .quantization.terminal import quantization_json as quantization_json
+from .quantization.terminal import render_quantization_terminal as render_quantization_terminal
 from .record import RECORD_FILE as RECORD_FILE
 from .record import find_record as find_record
 from .record import read_merged_run as read_merged_run

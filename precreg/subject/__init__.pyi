@@ -12,6 +12,7 @@ from .child_processes import child_ids as child_ids
 from .child_processes import describe_exit as describe_exit
 from .command.build import forget_failed_builds as forget_failed_builds
 from .health import ANALYZER_IMPORT as ANALYZER_IMPORT
+from .health import KIND_IMPORT as KIND_IMPORT
 from .health import ImportKey as ImportKey
 from .health import WorkerRetires as WorkerRetires
 from .health import current_watch as current_watch

@@ -50,7 +50,7 @@ from precreg.suite.roles import read_stochastic
 from precreg.suite.select import list_names
 from precreg.suite.signature import require_arguments
 from precreg.suite.table import table_points
-from precreg.tolerance import free_monitored_layers, read_layers, require_analyzers
+from precreg.tolerance import QUANTIZED_OUTPUTS, free_monitored_layers, read_layers, require_analyzers
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role, Stochastic
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
@@ -184,8 +184,7 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     """
     points = _points(suite, project)
     # Every case of the suite shares the layers.
-    if isinstance(suite.file.subject, dict) and "monitor" in suite.file.subject:
-        suite = replace(suite, layers=free_monitored_layers(suite.layers, suite.source.where("subject", "monitor")))
+    suite = replace(suite, layers=_free_layers(suite, suite.layers))
     parameters = list(points[0].parameters)
     fill, device = argument_filler(suite, project, parameters), device_chooser(suite, project, parameters)
     cases = [_make_case(suite, point, *fill(point.parameters), device(point.parameters)) for point in points]
@@ -320,6 +319,18 @@ def _require_distinct(suite: Suite, cases: list[Case]) -> None:
             raise suite.source.error("duplicate-case", message, "matrix", *([] if idle is None else [idle]))
 
 
+def _free_layers(suite: Suite, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Return layers of tolerances in which only bounds that name the outputs of a model's layers apply to these."""
+    subject = suite.file.subject
+    if not isinstance(subject, dict):
+        return layers
+    if "monitor" in subject:
+        return free_monitored_layers(layers, suite.source.where("subject", "monitor"))
+    if "quantization" in subject:
+        return free_monitored_layers(layers, suite.source.where("subject", "quantization"), QUANTIZED_OUTPUTS)
+    return layers
+
+
 def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
     """Apply the entries of `cases:` in order. Later entries win; tags and layers accumulate."""
     entries = suite.file.cases
@@ -330,8 +341,7 @@ def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
     @cache
     def layers(indices: tuple[int, ...]) -> tuple[Layer, ...]:
         found = (*suite.layers, *(layer for index in indices for layer in _read_case_layers(suite, index)))
-        is_monitored = any(layer.name == "monitor" for layer in suite.layers)
-        return free_monitored_layers(found, suite.source.where("subject")) if is_monitored else found
+        return _free_layers(suite, found)
 
     def override(case: Case) -> Case:
         indices = tuple(index for index, names in enumerate(matching) if case.name in names)

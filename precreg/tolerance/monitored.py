@@ -11,15 +11,19 @@ from precreg.types import Layer, Location
 
 # The prefixes of the outputs of layers in precreg/subject/torch/monitored.py.
 _MONITORED = ("layer.", "own.")
+# And those of quantized ones, in precreg/quantization/subject.py.
+QUANTIZED_OUTPUTS = ("quantized.", "accumulated.")
 
 
-def free_monitored_layers(layers: tuple[Layer, ...], source: Location) -> tuple[Layer, ...]:
-    """Return layers of tolerances in which only those apply to monitored outputs that name them."""
-    naming = [each for each in layers if each.output is not None and each.output.startswith(_MONITORED)]
+def free_monitored_layers(
+    layers: tuple[Layer, ...], source: Location, prefixes: tuple[str, ...] = _MONITORED
+) -> tuple[Layer, ...]:
+    """Return layers of tolerances in which only those apply to outputs with the prefixes that name them."""
+    naming = [each for each in layers if each.output is not None and each.output.startswith(prefixes)]
     others = [each for each in layers if each not in naming]
     free = [
         Layer("monitor", source, {"standard": NO_BOUNDS.name}, output=f"{prefix}*")
-        for prefix in _MONITORED
+        for prefix in prefixes
         if not any(each.name == "monitor" and each.output == f"{prefix}*" for each in naming)
     ]
     return (*others, *free, *naming)

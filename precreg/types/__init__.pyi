@@ -143,7 +143,6 @@ from .precision import PrecisionConfiguration as PrecisionConfiguration
 from .precision import PrecisionPart as PrecisionPart
 from .precision import PrecisionStatus as PrecisionStatus
 from .precision import PrecisionTrial as PrecisionTrial
-from .quantization import QUANTIZATION_SCHEMA as QUANTIZATION_SCHEMA
 from .quantization import ArrayQuantization as ArrayQuantization
 from .quantization import BitWidthProposal as BitWidthProposal
 from .quantization import CalibrationData as CalibrationData
@@ -159,11 +158,12 @@ from .quantization import LayerSensitivity as LayerSensitivity
 from .quantization import OutlierChannel as OutlierChannel
 from .quantization import OutputError as OutputError
 from .quantization import QuantizationEvent as QuantizationEvent
-from .quantization import QuantizationEventKind as QuantizationEventKind
 from .quantization import QuantizationFigures as QuantizationFigures
 from .quantization import QuantizationRecord as QuantizationRecord
 from .quantization import QuantizedRole as QuantizedRole
 from .quantization import Quantizer as Quantizer
+from .quantization import Sensitivity as Sensitivity
+from .quantization import UniformBits as UniformBits
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX

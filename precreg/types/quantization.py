@@ -29,6 +29,9 @@ QuantizedRole = Literal["weight", "input", "output"]
 # - short_group: the last group of a channel has fewer elements than the others;
 # - no_float_twin: the weights before the quantization are not known, so that no error of weights is measured;
 # - simulation_differs: the quantized model itself gives other results than the simulation of its scales;
+# - no_gradient: the layer's results have no gradient, so its sensitivity has no first-order estimate;
+# - relu_restored: a pair of QuantizeLinear has no negative codes, and stands for a Relu that the float form has again;
+# - float_differs: the given float model gives other results than the quantized one without its quantization;
 # - not_covered: a quantized part of the model stays as it is, in every measurement.
 QuantizationEventKind = Literal[
     "not_run",
@@ -41,6 +44,9 @@ QuantizationEventKind = Literal[
     "short_group",
     "no_float_twin",
     "simulation_differs",
+    "no_gradient",
+    "relu_restored",
+    "float_differs",
     "not_covered",
 ]
 
@@ -199,34 +205,77 @@ class LayerQuantization(Struct, frozen=True, kw_only=True):
 
 
 class LayerSensitivity(Struct, frozen=True):
-    """How much one layer's quantization moves the model's figure: estimated to first order, and measured alone."""
+    """How far one layer's quantization moves the model's results: their relative error, by three methods.
+
+    `first_order` is an estimate from gradients; None without a gradient. `alone` is measured with all others float.
+    `without` is measured with all layers quantized apart from this one.
+    """
 
     layer: str
     first_order: float | None
-    measured: float | None
+    alone: float
+    without: float | None = None
+
+
+class Sensitivity(Struct, frozen=True):
+    """The sensitivity of a model to its layers. The coefficients are Spearman's, between two methods' ranks.
+
+    `probes` are the random signs for each input that the first order used. `root_sum` is the root of the sum of the
+    squares of `alone`: the error of all layers together if their errors do not depend on each other.
+    """
+
+    layers: tuple[LayerSensitivity, ...]
+    total: float
+    root_sum: float
+    probes: int = 0
+    # None with fewer than two layers, or equal values.
+    first_order_alone: float | None = None
+    alone_without: float | None = None
 
 
 class LayerBits(Struct, frozen=True):
-    """The format that a proposal gives a layer, its bits for each parameter, and the predicted cost."""
+    """The format that a proposal gives a layer's weights, their number, and the bits of each with its part of scales.
+
+    `cost` is the measured relative error of the model with this layer alone in this format.
+    """
 
     layer: str
     format: str
+    elements: int
     bits: float
     cost: float
 
 
-class BitWidthProposal(Struct, frozen=True):
-    """The formats of all layers that keep within a budget. `measured` is the error of the model with all of them."""
+class UniformBits(Struct, frozen=True):
+    """One format for all layers, measured: the bits of each weight, and the error of the model."""
 
-    # The mean of bits for each parameter.
-    budget: float
-    used: float
+    format: str
+    bits: float
+    measured: OutputError
+
+
+class BitWidthProposal(Struct, frozen=True):
+    """The formats of all layers that keep within a budget. `measured` is the error of the model with all of them.
+
+    The budget is a mean of bits for each weight, or a relative error of the model's results.
+    """
+
+    max_bits: float | None
+    max_error: float | None
+    bits: float
     layers: tuple[LayerBits, ...]
+    # The root of the sum of the squared costs.
     predicted: float
-    measured: OutputError | None = None
-    # The same budget with one format for all layers.
-    uniform_format: str = ""
-    uniform: OutputError | None = None
+    measured: OutputError
+    # The steps back to wider formats that the measured error asked for.
+    repairs: int = 0
+    uniform: tuple[UniformBits, ...] = ()
+
+    @property
+    def is_within(self) -> bool:
+        """Return whether the proposal keeps its budget, as measured."""
+        is_small = self.max_bits is None or self.bits <= self.max_bits
+        return is_small and (self.max_error is None or self.measured.relative <= self.max_error)
 
 
 class QuantizationEvent(Struct, frozen=True):
@@ -268,6 +317,6 @@ class QuantizationRecord(Struct, frozen=True, kw_only=True):
     float_metric: float | None = None
     # The quantized model itself against the float model, where it runs; the simulation gives `total`.
     executed: OutputError | None = None
-    sensitivity: tuple[LayerSensitivity, ...] | None = None
+    sensitivity: Sensitivity | None = None
     proposal: BitWidthProposal | None = None
     events: tuple[QuantizationEvent, ...] = ()

@@ -121,3 +121,10 @@ def read_stored_batches(path: Path, most: int = DEFAULT_BATCHES) -> Batches:
         parts = {name: np.array(array[start : start + ROWS]) for name, array in arrays.items()}
         batches.append(parts if len(parts) > 1 else next(iter(parts.values())))
     return read_batches(batches, shown, most)
+
+
+def as_model_dtype(module: Any, tensor: Any) -> Any:
+    """Return a floating tensor in the dtype of a module's parameters; other tensors as they are."""
+    parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
+    dtype = next((each.dtype for each in parameters if each.is_floating_point()), torch.float32)
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor

@@ -48,12 +48,12 @@ class TorchModel:
         events: Sequence[QuantizationEvent],
     ) -> None:
         """Take the float module, and its layers in the order in which they run."""
-        self._module, self._layers, self._batches, self._events = module, layers, batches, events
+        self.module, self.parts, self.batches, self._events = module, layers, batches, events
 
     @property
     def layers(self) -> Sequence[LayerFacts]:
         """Return the layers in the order in which they run."""
-        return [each.facts for each in self._layers]
+        return [each.facts for each in self.parts]
 
     @property
     def events(self) -> Sequence[QuantizationEvent]:
@@ -64,12 +64,12 @@ class TorchModel:
         """Return the results with the weights and the activations of the named layers quantized."""
         sums: dict[str, LayerSums] = {}
         with ExitStack() as stack:
-            for layer in self._layers:
+            for layer in self.parts:
                 name = layer.facts.name
                 if name in weights or name in activations:
                     choice = (name in weights, name in activations)
                     stack.enter_context(_quantized(layer, *choice, sums))
-            outputs = run_batches(self._module, self._batches)
+            outputs = run_batches(self.module, self.batches)
         return ModelResults(tuple(outputs), sums)
 
 
@@ -78,17 +78,10 @@ def _quantized(
     layer: QuantizedLayer, with_weight: bool, with_activation: bool, sums: dict[str, LayerSums]
 ) -> Iterator[None]:
     original = layer.module.forward
-    name, role = layer.facts.name, layer.facts.activation_role
-    activation = layer.activation if with_activation else None
+    name = layer.facts.name
 
     def forward(*arguments: Any, **named: Any) -> Any:
-        given = arguments
-        if activation is not None and role == "input":
-            given = (*(_changed(each, activation) for each in arguments[: inputs_of(layer.module)]),)
-            given += arguments[inputs_of(layer.module) :]
-        result = original(*given, **named)
-        if activation is not None and role == "output":
-            result = _changed(result, activation)
+        result = call_with_activation(layer, original, arguments, named, with_activation=with_activation)
         layer.restore()
         exact = original(*arguments, **named)
         if with_weight:
@@ -105,6 +98,38 @@ def _quantized(
     finally:
         layer.restore()
         del layer.module.forward
+
+
+def call_with_activation(
+    layer: QuantizedLayer,
+    original: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    named: Mapping[str, Any],
+    *,
+    with_activation: bool,
+) -> Any:
+    """Return the results of a layer's own call, with its activations quantized or not."""
+    activation = layer.activation if with_activation else None
+    role, count = layer.facts.activation_role, inputs_of(layer.module)
+    if activation is not None and role == "input":
+        arguments = (*(_changed(each, activation) for each in arguments[:count]), *arguments[count:])
+    result = original(*arguments, **named)
+    return _changed(result, activation) if activation is not None and role == "output" else result
+
+
+def call_quantized(
+    carrier: QuantizedLayer,
+    layer: QuantizedLayer,
+    original: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    named: Mapping[str, Any],
+) -> Any:
+    """Return the results of `carrier` with the weights and activations of `layer` quantized, a part of it or itself."""
+    layer.quantize()
+    try:
+        return call_with_activation(carrier, original, arguments, named, with_activation=layer is carrier)
+    finally:
+        layer.restore()
 
 
 def inputs_of(module: Any) -> int:
@@ -132,17 +157,23 @@ def run_batches(module: Any, batches: Sequence[Any]) -> list[Any]:
 
     Raises UserError: bad-input if the module refuses a batch, bad-outputs for results without a floating tensor.
     """
-    # The fused kernel of an encoder layer would pass by the layers inside it.
+    with without_fused_attention(), torch.no_grad():
+        return [_result_array(call_model(module, batch, number)) for number, batch in enumerate(batches)]
+
+
+@contextmanager
+def without_fused_attention() -> Iterator[None]:
+    """Keep the fused kernel of an encoder layer away, which would pass by the layers inside it."""
     was_fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad():
-            return [_result_array(_called(module, batch, number)) for number, batch in enumerate(batches)]
+        yield
     finally:
         torch.backends.mha.set_fastpath_enabled(was_fast)
 
 
-def _called(module: Any, batch: Any, number: int) -> Any:
+def call_model(module: Any, batch: Any, number: int) -> Any:
+    """Return the results of a module for one batch. Raises UserError: bad-input if the module refuses it."""
     try:
         if isinstance(batch, Mapping):
             return module(**batch)
@@ -173,6 +204,11 @@ def describe_batch(batch: Any) -> str:
 
 
 def _result_array(result: Any) -> Any:
+    return measured_leaf(result).detach().to("cpu", torch.float64).numpy().copy()
+
+
+def measured_leaf(result: Any) -> Any:
+    """Return the tensor of a model's results that is measured. Raises UserError: bad-outputs if there is none."""
     leaves = [
         (name, each)
         for name, each in output_leaves(result)
@@ -181,8 +217,7 @@ def _result_array(result: Any) -> Any:
     if not leaves:
         message = f"expected a floating tensor among the model's results but got {type(result).__name__}"
         raise UserError("bad-outputs", message, hint="return the scores of the model as a tensor")
-    found = dict(leaves).get(LOGITS, leaves[0][1])
-    return found.detach().to("cpu", torch.float64).numpy().copy()
+    return dict(leaves).get(LOGITS, leaves[0][1])
 
 
 def to_array(tensor: Any) -> Any:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from torch import nn
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values
-from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode
+from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
+from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
 from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
@@ -32,13 +32,22 @@ def simulate_module(
     weights: Quantizer | None,
     activations: Quantizer | None,
     patterns: Sequence[str] = (),
+    *,
+    format_of: Callable[[str], str | None] | None = None,
+    details: bool = True,
 ) -> TorchModel:
     """Return a model whose layers can be quantized: Linear, Conv and attention, or those that patterns name.
+
+    `format_of` gives the weights of each layer a format of their own, or None: then the whole layer stays float.
+    `details` False leaves out the figures of other granularities and calibrations.
 
     Raises UserError: unknown-node for a pattern without a layer, bad-value for a module without such layers.
     """
     own = own_copy(module)
     chosen = choose_layers(own, patterns)
+    for name, each in chosen:
+        for of_layer in weight_names(each):
+            require_finite_values(to_array(getattr(each, of_layer)), f"{name}.{of_layer}")
     events: list[QuantizationEvent] = []
     observed = [ObservedLayer(name, each, input_axis(each)) for name, each in chosen]
     order = observe_layers(own, observed, calibration)
@@ -47,7 +56,13 @@ def simulate_module(
     events += [QuantizationEvent("not_run", name) for name, _ in chosen if name not in order]
     layers = []
     for name, observation in order.items():
-        layers.append(_simulated_layer(name, known[name], observation, (weights, activations), events))
+        quantizers = (weights, activations)
+        if format_of is not None:
+            own_format = format_of(name)
+            if own_format is None or weights is None:
+                continue
+            quantizers = (replace(weights, format=own_format), activations)
+        layers.append(_simulated_layer(name, known[name], observation, quantizers, events, details=details))
     return TorchModel(own, [each for each in layers if each is not None], batches, events)
 
 
@@ -120,6 +135,8 @@ def _simulated_layer(
     observation: Observation,
     quantizers: tuple[Quantizer | None, Quantizer | None],
     events: list[QuantizationEvent],
+    *,
+    details: bool,
 ) -> QuantizedLayer | None:
     weights, activations = quantizers
     if observation.left_out:
@@ -130,11 +147,17 @@ def _simulated_layer(
     names = weight_names(module)
     weight, exchange = (None, Exchange(module, {}))
     if weights is not None and names:
-        weight, exchange = _quantized_weights(name, module, names, replace(weights, axis=weight_axis(module)))
+        weight, exchange = _quantized_weights(
+            module, names, replace(weights, axis=weight_axis(module)), details=details
+        )
+        if has_short_group(weight.shape, weight.quantizer):
+            events.append(QuantizationEvent("short_group", name))
     activation = None
     function = None
     if activations is not None and observation.calls:
-        activation, function = activation_function(observation.values, activations, input_axis(module), name, events)
+        activation, function = activation_function(
+            observation.values, activations, input_axis(module), name, events, details=details
+        )
     if weight is None and activation is None:
         return None
     count = sum(each.numel() for each in module.parameters(recurse=False))
@@ -159,7 +182,7 @@ class Exchange:
 
 
 def _quantized_weights(
-    layer: str, module: Any, names: Sequence[str], quantizer: Quantizer
+    module: Any, names: Sequence[str], quantizer: Quantizer, *, details: bool
 ) -> tuple[ArrayQuantization, Exchange]:
     """Return the figures of a layer's weights, and their exchange. The figures are those of the largest matrix."""
     tensors = {}
@@ -167,17 +190,20 @@ def _quantized_weights(
     for name in sorted(names, key=lambda each: -getattr(module, each).numel()):
         parameter = getattr(module, name)
         array = to_array(parameter)
-        try:
-            figures.append(measure_array(array, quantizer))
-        except UserError as problem:
-            raise UserError(problem.slug, f"weights of {layer}.{name}: {problem.message}", hint=problem.hint) from None
+        figures.append(measure_array(array, quantizer, details=details))
         quantized = torch.from_numpy(quantize_values(array, quantizer).values.copy())
         tensors[name] = nn.Parameter(quantized.to(parameter.device, parameter.dtype), requires_grad=False)
     return figures[0], Exchange(module, tensors)
 
 
 def activation_function(
-    values: Any, quantizer: Quantizer, axis: int, name: str, events: list[QuantizationEvent]
+    values: Any,
+    quantizer: Quantizer,
+    axis: int,
+    name: str,
+    events: list[QuantizationEvent],
+    *,
+    details: bool = True,
 ) -> tuple[ArrayQuantization | None, Callable[[Any], Any] | None]:
     """Return the figures of observed activations, and the function that quantizes those of a call."""
     if not np.any(values):
@@ -186,7 +212,7 @@ def activation_function(
     # The observed rows have their channels last.
     of_rows = replace(quantizer, axis=1)
     try:
-        figures = measure_array(values, of_rows)
+        figures = measure_array(values, of_rows, details=details)
     except UserError as problem:
         raise UserError(problem.slug, f"inputs of {name}: {problem.message}", hint=problem.hint) from None
     codes = codes_named(quantizer.format)

@@ -72,6 +72,9 @@ def is_quantized_module(module: Any) -> bool:
 
 
 def _is_of_torch(module: Any) -> bool:
+    # A float module in the same package, for models before their conversion.
+    if isinstance(module, nnq.FloatFunctional):
+        return False
     return any(type(module).__module__.startswith(package.__name__) for package in _QUANTIZED)
 
 

@@ -4,5 +4,6 @@ from .run import is_torch_module as is_torch_module
 from .run import run_torch as run_torch
 from .run import run_torch_layers as run_torch_layers
 from .run import weights_by_module as weights_by_module
+from .settings import settings_of as settings_of
 from .specification import NARROWER as NARROWER
 from .specification import OWN_SUFFIX as OWN_SUFFIX

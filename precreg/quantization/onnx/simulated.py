@@ -1,0 +1,203 @@
+"""How is a float ONNX model quantized in simulation, by options?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from precreg.errors import UserError, nearest
+from precreg.quantization.arrays import measure_array, quantize_values
+from precreg.quantization.codes import Codes, Scales, codes_named, has_short_group
+from precreg.quantization.model import Array, LayerFacts
+from precreg.quantization.onnx.graph import Edge, Feeds, Graph, Observed, OnnxModel, layer_name, observe_tensors
+from precreg.subject.onnx import onnx_package
+from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
+
+_KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+# Round came with opset 11, and Clip with bounds as inputs, too.
+_MIN_OPSET = 11
+
+
+def simulate_graph(
+    given: Graph,
+    calibration: Sequence[Feeds],
+    feeds: Sequence[Feeds],
+    weights: Quantizer | None,
+    activations: Quantizer | None,
+    patterns: Sequence[str] = (),
+    *,
+    format_of: Callable[[str], str | None] | None = None,
+    details: bool = True,
+) -> OnnxModel:
+    """Return a model whose Conv, ConvTranspose, Gemm and MatMul can be quantized, or those that patterns name.
+
+    `format_of` and `details` are those of `simulate_module`.
+
+    Raises UserError: unknown-node for a pattern without a layer; bad-value for a graph without such layers, and for
+    activations in a floating format or with scales that follow each call; unsupported-model for an opset below 11.
+    """
+    _require_simulated(given, activations)
+    graph = given._replace(model=deepcopy(given.model))
+    chosen = _choose_nodes(graph, patterns)
+    arrays = graph.arrays()
+    read = {
+        (layer_name(node), place): node.input[place]
+        for node in chosen
+        for place in (0, 1)
+        if node.input[place] not in arrays
+    }
+    axes = {
+        node.input[place]: _channel_axis(node)
+        for node in chosen
+        for place in (0, 1)
+        if (layer_name(node), place) in read
+    }
+    observed = observe_tensors(graph, calibration, axes) if activations is not None else {}
+    maker = _Maker(graph, weights, activations, observed, details=details)
+    for node in chosen:
+        maker.add(node, arrays, format_of)
+    return OnnxModel(graph, maker.layers, maker.edges, feeds, maker.events)
+
+
+def _require_simulated(graph: Graph, activations: Quantizer | None) -> None:
+    if activations is not None and (activations.dynamic or codes_named(activations.format).floating is not None):
+        got = "scales that follow each call" if activations.dynamic else activations.format
+        raise UserError(
+            "bad-value",
+            f"expected integers with fixed scales for the activations of an ONNX model but got {got}",
+            hint="write --activations int8, or --activations float to leave them as they are",
+        )
+    opset = next((each.version for each in graph.model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    if opset < _MIN_OPSET:
+        raise UserError(
+            "unsupported-model",
+            f"expected opset {_MIN_OPSET} or later, which has Round, but got opset {opset}",
+            file=graph.name,
+            hint="convert it: onnx.version_converter.convert_version(model, 17)",
+        )
+
+
+def _choose_nodes(graph: Graph, patterns: Sequence[str]) -> list[Any]:
+    nodes = [node for node in graph.graph.node if node.op_type in _KINDS]
+    if not nodes:
+        found = ", ".join(sorted({node.op_type for node in graph.graph.node}))
+        message = f"expected Conv, Gemm or MatMul in the graph but got {found}"
+        raise UserError("bad-value", message, file=graph.name, hint="give a model whose layers are not in a subgraph")
+    known = [layer_name(node) for node in nodes]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            message = f"expected a layer of the graph but got layers={pattern}{nearest(pattern, known)}"
+            raise UserError("unknown-node", message, file=graph.name, hint=f"write --layers {known[0]}")
+    chosen = patterns or ("*",)
+    return [node for node in nodes if any(fnmatchcase(layer_name(node), pattern) for pattern in chosen)]
+
+
+def _channel_axis(node: Any) -> int:
+    return 1 if node.op_type.startswith("Conv") else -1
+
+
+def _weight_axis(node: Any) -> int:
+    """Return the axis of the channels of a weight: the results of the layer."""
+    if node.op_type == "Gemm":
+        return 0 if next((each.i for each in node.attribute if each.name == "transB"), 0) else 1
+    return {"Conv": 0, "ConvTranspose": 1}.get(node.op_type, -1)
+
+
+class _Maker:
+    """Adds the quantized forms of tensors to a graph, and collects layers, edges and events."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        weights: Quantizer | None,
+        activations: Quantizer | None,
+        observed: dict[str, Observed],
+        *,
+        details: bool,
+    ) -> None:
+        self._graph, self._weights, self._activations = graph, weights, activations
+        self._observed, self._details = observed, details
+        self._rounded: dict[str, tuple[ArrayQuantization, str] | None] = {}
+        self.layers: list[LayerFacts] = []
+        self.edges: list[Edge] = []
+        self.events: list[QuantizationEvent] = []
+
+    def add(self, node: Any, arrays: dict[str, Any], format_of: Callable[[str], str | None] | None) -> None:
+        """Add one layer, in the format of its own."""
+        name, weights = layer_name(node), self._weights
+        if format_of is not None:
+            own = format_of(name)
+            if own is None or weights is None:
+                return
+            weights = replace(weights, format=own)
+        weight = activation = None
+        parameters = 0
+        for place in (0, 1):
+            tensor = node.input[place]
+            if tensor in arrays:
+                array = onnx_package().numpy_helper.to_array(arrays[tensor])
+                parameters += array.size
+                if weights is not None and array.dtype.kind == "f":
+                    weight, quantized = self._quantize_weight(name, array, replace(weights, axis=_weight_axis(node)))
+                    self.edges.append(Edge(name, node, place, "weight", tensor, quantized))
+            elif self._activations is not None:
+                rounded = self._round(tensor, name)
+                if rounded is not None:
+                    activation = activation or rounded[0]
+                    self.edges.append(Edge(name, node, place, "input", tensor, rounded[1]))
+        if weight is not None or activation is not None:
+            self.layers.append(LayerFacts(name, node.op_type, parameters, weight, activation))
+
+    def _quantize_weight(self, name: str, array: Array, quantizer: Quantizer) -> tuple[ArrayQuantization, str]:
+        found = measure_array(array, quantizer, details=self._details)
+        if has_short_group(array.shape, quantizer):
+            self.events.append(QuantizationEvent("short_group", name))
+        values = quantize_values(array, quantizer).values.reshape(array.shape).astype(array.dtype)
+        return found, self._constant(f"{name}__weight", values)
+
+    def _round(self, tensor: str, name: str) -> tuple[ArrayQuantization, str] | None:
+        """Return the figures and the rounded form of an activation, which is made once; None for zeros alone."""
+        if tensor not in self._rounded:
+            assert self._activations is not None
+            seen, of_rows = self._observed[tensor], replace(self._activations, axis=1)
+            if seen.left_out:
+                self.events.append(QuantizationEvent("sampled", name, seen.left_out))
+            if not np.any(seen.values):
+                self.events.append(QuantizationEvent("all_zero", name))
+                self._rounded[tensor] = None
+            else:
+                found = measure_array(seen.values, of_rows, details=self._details)
+                scales = quantize_values(seen.values, of_rows).scales
+                rounded = self._round_nodes(tensor, codes_named(of_rows.format), scales, seen.dtype)
+                self._rounded[tensor] = (found, rounded)
+        return self._rounded[tensor]
+
+    def _round_nodes(self, tensor: str, codes: Codes, scales: Scales, dtype: np.dtype[Any]) -> str:
+        """Add clip(round(x / scale) + zero, lowest, highest) - zero, times scale. Round goes to the even code."""
+        scale, zero = scales.scale[0], scales.zero_point[0]
+        constants = {"scale": scale, "low": codes.lowest - zero, "high": codes.highest - zero}
+        names = {key: self._constant(f"{tensor}__{key}", np.asarray(each, dtype)) for key, each in constants.items()}
+        steps = (
+            ("Div", [tensor, names["scale"]], "quotient"),
+            ("Round", [f"{tensor}__quotient"], "code"),
+            ("Clip", [f"{tensor}__code", names["low"], names["high"]], "kept"),
+            ("Mul", [f"{tensor}__kept", names["scale"]], "rounded"),
+        )
+        nodes = [onnx_package().helper.make_node(kind, inputs, [f"{tensor}__{end}"]) for kind, inputs, end in steps]
+        places = [at for at, node in enumerate(self._graph.graph.node) if tensor in node.output]
+        # Nodes are in topological order, so these come after the one that computes the tensor.
+        at = places[0] + 1 if places else 0
+        for node in reversed(nodes):
+            self._graph.graph.node.insert(at, node)
+        return f"{tensor}__rounded"
+
+    def _constant(self, name: str, array: Array) -> str:
+        made = onnx_package().numpy_helper.from_array(np.ascontiguousarray(array), name)
+        if name not in self._graph.arrays():
+            self._graph.graph.initializer.append(made)
+        return name
