@@ -1,4 +1,8 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .adaptive import AdaptiveLayer as AdaptiveLayer
+from .adaptive import AdaptiveRecord as AdaptiveRecord
+from .adaptive import FormatChange as FormatChange
+from .adaptive import FormatChangeReason as FormatChangeReason
 from .bisection import Bisection as Bisection
 from .bisection import BisectionRule as BisectionRule
 from .bisection import BisectionStatus as BisectionStatus
