@@ -231,6 +231,15 @@ from .trace import TraceEngine as TraceEngine
 from .trace import TraceEvent as TraceEvent
 from .trace import ValueRange as ValueRange
 from .trace import VersionDifference as VersionDifference
+from .training_advice import SYMPTOM_KINDS as SYMPTOM_KINDS
+from .training_advice import TRAINING_ADVICE_SCHEMA as TRAINING_ADVICE_SCHEMA
+from .training_advice import Remedy as Remedy
+from .training_advice import RemedyEffect as RemedyEffect
+from .training_advice import RemedyKind as RemedyKind
+from .training_advice import RerunFigures as RerunFigures
+from .training_advice import SymptomKind as SymptomKind
+from .training_advice import TrainingAdvice as TrainingAdvice
+from .training_advice import TrainingSymptom as TrainingSymptom
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput
