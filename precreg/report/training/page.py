@@ -127,9 +127,7 @@ def render_training_view(view: TrainingView) -> str:
         ],
         "parts": list(_parts(view)),
         "histograms": [_histogram(each) for each in shown],
-        "histograms_left_out": f"and {left_out:,} histograms more; the JSON has all of them"
-        if left_out
-        else "",
+        "histograms_left_out": f"and {left_out:,} histograms more; the JSON has all of them" if left_out else "",
         "histogram_keys": [
             ("normal in the format", "bin"),
             ("subnormal", "bin subnormal"),

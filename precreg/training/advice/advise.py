@@ -14,7 +14,7 @@ from precreg.training.advice.effects import LEAST_DAMAGE, damage_of, has_helped,
 from precreg.training.advice.facts import batch_size, gather_facts_of_recipe
 from precreg.training.advice.narrow_layers import rank_layers
 from precreg.training.advice.remedies import NotApplicableError
-from precreg.training.advice.rerun import Course, Rerun
+from precreg.training.advice.rerun import ShortRuns, Rerun
 from precreg.training.advice.symptoms import RecipeFacts, RunView, find_symptoms, is_sum
 from precreg.training.loss_scale import LossScaleGauge
 from precreg.training.recipe import Recipe
@@ -42,8 +42,8 @@ class _Seed(NamedTuple):
 class _Measurement:
     """Measure remedies against the runs of the seeds."""
 
-    def __init__(self, course: Course, seeds: Sequence[_Seed], progress: Callable[[str], None]) -> None:
-        self.course, self.seeds, self.progress = course, seeds, progress
+    def __init__(self, short_runs: ShortRuns, seeds: Sequence[_Seed], progress: Callable[[str], None]) -> None:
+        self.short_runs, self.seeds, self.progress = short_runs, seeds, progress
 
     def effect(self, remedy: Remedy) -> RemedyEffect:
         """Rerun with a remedy: the first seed, and the others if it helps there."""
@@ -53,7 +53,7 @@ class _Measurement:
         for seed in self.seeds:
             self.progress(remedy.kind)
             try:
-                figures = self.course.run(seed.run.seed, (remedy,)).figures
+                figures = self.short_runs.run(seed.run.seed, (remedy,)).figures
             except NotApplicableError as error:
                 return RemedyEffect(remedy=remedy, problem=str(error))
             except UserError:
@@ -67,7 +67,10 @@ class _Measurement:
             if not helped:
                 break
         return RemedyEffect(
-            remedy=remedy, runs=tuple(runs), damage=tuple(None if each == inf else each for each in damages), helped=helped
+            remedy=remedy,
+            runs=tuple(runs),
+            damage=tuple(None if each == inf else each for each in damages),
+            helped=helped,
         )
 
 
@@ -85,31 +88,31 @@ def advise_training(
 
     Raises UserError for data or a recipe that cannot run, and the exceptions of the user's code in an unaltered run.
     """
-    course = Course(make, steps)
+    short_runs = ShortRuns(make, steps)
     progress("facts")
-    facts = gather_facts_of_recipe(course, 0)
+    facts = gather_facts_of_recipe(short_runs, 0)
     if is_sum(facts.doubled) or is_sum(facts.split):
-        recipe = course.make(0)
+        recipe = short_runs.make(0)
         divisor = batch_size(recipe) if is_sum(facts.doubled) else recipe.accumulate
-        course.average = (Remedy(kind="average_loss", value=float(divisor)),)
+        short_runs.average = (Remedy(kind="average_loss", value=float(divisor)),)
     sweep = LossScaleGauge("float16") if "float16" in facts.computed else None
-    first = course.run(0)
-    described = _describe(course, facts, name, seeds)
+    first = short_runs.run(0)
+    described = _describe(short_runs, facts, name, seeds)
     progress("twin")
     try:
-        twin = course.run(0, course.average, is_wide=True, sweep=sweep)
+        twin = short_runs.run(0, short_runs.average, is_wide=True, sweep=sweep)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         return described(runs=(first.figures,), twin_problem=problem)
-    found = [_Seed(course.judge(0), first.figures, twin.figures)]
-    found += [_Seed(course.judge(seed), course.run(seed).figures, twin_of(course, seed)) for seed in range(1, seeds)]
+    found = [_Seed(short_runs.judge(0), first.figures, twin.figures)]
+    found += [_Seed(short_runs.judge(seed), short_runs.run(seed).figures, twin_of(short_runs, seed)) for seed in range(1, seeds)]
     symptoms = find_symptoms(facts, _view(first), _view(twin))
     damages = [seed.damage(seed.run) for seed in found]
     is_damaged = min(damages) >= LEAST_DAMAGE
     if is_damaged:
         scale = None if sweep is None else sweep.result().recommendation
         exponent = None if scale is None else scale.exponent
-        measurement = _Measurement(course, found, progress)
+        measurement = _Measurement(short_runs, found, progress)
         symptoms = [_with_effects(each, facts, exponent, measurement) for each in symptoms]
         if not any(_explains(each, len(found)) for each in symptoms):
             symptoms += _narrow_layers(facts, measurement)
@@ -123,19 +126,19 @@ def advise_training(
     )
 
 
-def twin_of(course: Course, seed: int) -> RerunFigures:
+def twin_of(short_runs: ShortRuns, seed: int) -> RerunFigures:
     """Return the figures of the float64 twin of a seed."""
-    return course.run(seed, course.average, is_wide=True).figures
+    return short_runs.run(seed, short_runs.average, is_wide=True).figures
 
 
-def _describe(course: Course, facts: RecipeFacts, name: str, seeds: int) -> Callable[..., TrainingAdvice]:
-    optimizer = type(course.make(0).optimizer).__name__
+def _describe(short_runs: ShortRuns, facts: RecipeFacts, name: str, seeds: int) -> Callable[..., TrainingAdvice]:
+    optimizer = type(short_runs.make(0).optimizer).__name__
 
     def described(**found: object) -> TrainingAdvice:
         plain = {"start_losses": (), "runs": (), "twins": (), "damage": (), "is_damaged": False} | found
         return TrainingAdvice(
             recipe=name,
-            steps=course.steps,
+            steps=short_runs.steps,
             seeds=tuple(range(seeds)),
             optimizer=optimizer,
             formats=facts.computed,
@@ -158,7 +161,7 @@ def _view(run: Rerun) -> RunView:
 def _with_effects(
     symptom: TrainingSymptom, facts: RecipeFacts, exponent: int | None, measurement: _Measurement
 ) -> TrainingSymptom:
-    effects = [measurement.effect(each) for each in _remedies(symptom, facts, exponent, measurement.course)]
+    effects = [measurement.effect(each) for each in _remedies(symptom, facts, exponent, measurement.short_runs)]
     return _replace_effects(symptom, effects)
 
 
@@ -170,7 +173,7 @@ def _first(effect: RemedyEffect) -> float:
     return inf if not effect.damage or effect.damage[0] is None else effect.damage[0]
 
 
-def _remedies(symptom: TrainingSymptom, facts: RecipeFacts, exponent: int | None, course: Course) -> list[Remedy]:
+def _remedies(symptom: TrainingSymptom, facts: RecipeFacts, exponent: int | None, short_runs: ShortRuns) -> list[Remedy]:
     """Return the remedies to measure for a symptom."""
     bfloat16 = [Remedy(kind="bfloat16")] if "float16" in facts.computed else []
     scales = [2.0**exponent] if exponent is not None else []
@@ -178,7 +181,7 @@ def _remedies(symptom: TrainingSymptom, facts: RecipeFacts, exponent: int | None
     if symptom.kind == "clipped_before_unscale":
         return [Remedy(kind="clip_after_unscale")]
     if symptom.kind == "loss_not_averaged":
-        return list(course.average)
+        return list(short_runs.average)
     if symptom.kind == "epsilon_below_format":
         return [Remedy(kind="larger_epsilon", value=each) for each in _EPSILONS] + state
     if symptom.kind == "narrow_accumulation":
@@ -202,15 +205,15 @@ def _explains(symptom: TrainingSymptom, seeds: int) -> bool:
 def _narrow_layers(facts: RecipeFacts, measurement: _Measurement) -> list[TrainingSymptom]:
     """Return the symptom of the smallest set of layers that removes the damage in float32; none without such a set."""
     measurement.progress("layers")
-    course = measurement.course
-    ranked = rank_layers(course, 0)
+    short_runs = measurement.short_runs
+    ranked = rank_layers(short_runs, 0)
     first = measurement.seeds[0]
     known: dict[tuple[str, ...], RemedyEffect] = {}
 
     def decide(layers: tuple[str, ...]) -> bool:
         if not layers:
             return False
-        measured = _Measurement(course, measurement.seeds[:1], measurement.progress)
+        measured = _Measurement(short_runs, measurement.seeds[:1], measurement.progress)
         known[layers] = measured.effect(Remedy(kind="float32_layers", layers=layers))
         return bool(known[layers].helped) and _first(known[layers]) <= max(_SMALL_DAMAGE, first.damage(first.run) / 4)
 
@@ -226,5 +229,3 @@ def _narrow_layers(facts: RecipeFacts, measurement: _Measurement) -> list[Traini
         kind="narrow_layer", count=len(found.kept), total=len(ranked), places=tuple((each, 1.0) for each in found.kept)
     )
     return [_replace_effects(symptom, [measurement.effect(each) for each in remedies])]
-
-

@@ -11,16 +11,16 @@ from torch.utils._pytree import tree_map
 from precreg.arithmetic import FORMATS
 from precreg.subject.torch import widened
 from precreg.training.advice.remedies import Prepared
-from precreg.training.advice.rerun import Course, call, widen_recipe
+from precreg.training.advice.rerun import ShortRuns, call, widen_recipe
 from precreg.training.advice.symptoms import RecipeFacts
 from precreg.training.recipe import Recipe
 
 _NARROW = ("float16", "bfloat16")
 
 
-def gather_facts_of_recipe(course: Course, seed: int) -> RecipeFacts:
+def gather_facts_of_recipe(short_runs: ShortRuns, seed: int) -> RecipeFacts:
     """Return the facts of a recipe; `doubled` and `split` are None where the recipe cannot be called so."""
-    recipe = course.make(seed)
+    recipe = short_runs.make(seed)
     weights = sorted({_name(each.dtype) for each in recipe.model.parameters() if each.is_floating_point()})
     computed = {*weights, *([recipe.autocast] if recipe.autocast else [])}
     if recipe.scaler is not None and recipe.scaler.is_enabled():
@@ -34,8 +34,8 @@ def gather_facts_of_recipe(course: Course, seed: int) -> RecipeFacts:
         epsilon=epsilon,
         smallest=FORMATS[format].smallest_subnormal if format else None,
         epsilon_format=format,
-        doubled=_doubled(course, seed),
-        split=_split(course, seed),
+        doubled=_doubled(short_runs, seed),
+        split=_split(short_runs, seed),
     )
 
 
@@ -61,9 +61,9 @@ def _epsilon(recipe: Recipe) -> tuple[float | None, str]:
     return None, ""
 
 
-def _doubled(course: Course, seed: int) -> float | None:
+def _doubled(short_runs: ShortRuns, seed: int) -> float | None:
     """Return the loss of a batch beside itself over that of the batch; both in float64 and evaluation mode."""
-    recipe = course.make(seed)
+    recipe = short_runs.make(seed)
     try:
         with widened(), torch.no_grad():
             widen_recipe(recipe)
@@ -81,16 +81,16 @@ def _beside_itself(value: Any) -> Any:
     return torch.cat([value, value]) if isinstance(value, torch.Tensor) and value.dim() else value
 
 
-def _split(course: Course, seed: int) -> float | None:
+def _split(short_runs: ShortRuns, seed: int) -> float | None:
     """Return the gradient's norm in a user's step with twice the micro-batches, over that with the given number."""
     norms = []
     for factor in (1, 2):
-        recipe = course.make(seed)
+        recipe = short_runs.make(seed)
         if recipe.step is None or recipe.accumulate <= 1:
             return None
         recipe.accumulate *= factor
         try:
-            counts = course.first_step(Prepared(recipe, seed), is_wide=True)
+            counts = short_runs.first_step(Prepared(recipe, seed), is_wide=True)
         # A batch may not divide so. Then the fact is unknown.
         except Exception:
             return None

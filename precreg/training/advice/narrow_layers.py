@@ -9,24 +9,24 @@ import torch
 
 from precreg.errors import UserError
 from precreg.subject.torch import OWN_OUTPUT, layer_outputs
-from precreg.training.advice.rerun import Course, run_forward
+from precreg.training.advice.rerun import ShortRuns, run_forward
 
 _NARROW = (torch.float16, torch.bfloat16)
 # A search over more layers takes more reruns than a developer waits for.
 _MAX_LAYERS = 16
 
 
-def rank_layers(course: Course, seed: int) -> list[str]:
+def rank_layers(short_runs: ShortRuns, seed: int) -> list[str]:
     """Return the layers with narrow results, those with the largest own error of the first batch first.
 
     A layer without finite results comes before all others. Layers that draw random numbers are not compared.
     """
-    recipe = course.make(seed)
+    recipe = short_runs.make(seed)
     leaves = [name for name, each in recipe.model.named_modules() if name and not next(each.children(), None)]
     narrow = _narrow_layers(recipe, leaves)
     if not narrow:
         return []
-    errors = {name: _own_error(course, seed, name) for name in narrow}
+    errors = {name: _own_error(short_runs, seed, name) for name in narrow}
     return sorted(narrow, key=lambda name: -errors[name])[:_MAX_LAYERS]
 
 
@@ -50,8 +50,8 @@ def _narrow_layers(recipe: Any, leaves: list[str]) -> list[str]:
     return [name for name in leaves if name in found]
 
 
-def _own_error(course: Course, seed: int, name: str) -> float:
-    recipe = course.make(seed)
+def _own_error(short_runs: ShortRuns, seed: int, name: str) -> float:
+    recipe = short_runs.make(seed)
     spec = {"torch": "the recipe's model", "monitor": [name]}
     try:
         outputs = layer_outputs(spec, recipe.model, lambda: run_forward(recipe))

@@ -27,7 +27,7 @@ class _ScaledGradients(NamedTuple):
     formats: Mapping[str, str]
 
 
-class Counts:
+class RunCounts:
     """Count what one run does. The fields have the meaning of `RerunFigures`."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Probe:
 
     def __init__(self, recipe: Recipe, names: Mapping[int, str], sweep: Any = None) -> None:
         """Prepare for a recipe. `names` gives the names of parameters by id; `sweep` takes unscaled gradients."""
-        self.recipe, self.counts = recipe, Counts()
+        self.recipe, self.counts = recipe, RunCounts()
         self._names, self._sweep = names, sweep
         self._before: list[tuple[str, Any, Any]] = []
         self._sums: dict[int, Any] = {}
@@ -175,9 +175,7 @@ class Probe:
 
     def _before_step(self) -> None:
         self.note_gradients()
-        self._before = [
-            (name, each, each.detach().clone()) for name, each in self._named() if each.is_floating_point()
-        ]
+        self._before = [(name, each, each.detach().clone()) for name, each in self._named() if each.is_floating_point()]
         for name, parameter, _ in self._before:
             found = self.counts.zeros_of.setdefault(name, [0, 0])
             found[0] += parameter.grad.numel()
@@ -197,7 +195,7 @@ class Probe:
         self._before = []
         self._is_ready = self.is_unscaled = False
 
-    def close(self) -> Counts:
+    def close(self) -> RunCounts:
         """Return the counts with their sums over the parameters."""
         counts = self.counts
         counts.gradients = sum(total for total, _ in counts.zeros_of.values())

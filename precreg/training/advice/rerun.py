@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from precreg.errors import UserError
 from precreg.subject.torch import widen_module, widened
-from precreg.training.advice.probe import Counts, Probe
+from precreg.training.advice.probe import RunCounts, Probe
 from precreg.training.advice.remedies import Prepared, apply_remedies
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
@@ -30,10 +30,10 @@ class Rerun(NamedTuple):
     """The figures of a run, and the counts by parameter that they are sums of."""
 
     figures: RerunFigures
-    counts: Counts
+    counts: RunCounts
 
 
-class Course:
+class ShortRuns:
     """Run the variants of one recipe for the same number of steps on the same batches."""
 
     def __init__(self, make: Callable[[], Recipe], steps: int) -> None:
@@ -45,7 +45,8 @@ class Course:
     def make(self, seed: int) -> Recipe:
         """Return a fresh recipe, with torch's, numpy's and Python's generators at a seed."""
         torch.manual_seed(seed)
-        np.random.seed(seed)  # noqa: NPY002 - the user's function may draw from it.
+        # The user's function may draw from it.
+        np.random.seed(seed)
         random.seed(seed)
         recipe = self._make()
         recipe.data = _take(recipe.data, self.steps * _batches_of_step(recipe))
@@ -99,7 +100,7 @@ class Course:
         )
         return Rerun(figures, counts)
 
-    def first_step(self, prepared: Prepared, *, is_wide: bool) -> Counts:
+    def first_step(self, prepared: Prepared, *, is_wide: bool) -> RunCounts:
         """Run one step of a recipe, and return its counts."""
         probe = Probe(prepared.recipe, {})
         with widened() if is_wide else nullcontext():
@@ -176,7 +177,8 @@ def _autocast(recipe: Recipe) -> AbstractContextManager[Any]:
     if recipe.autocast is None:
         return nullcontext()
     device = next((each.device.type for each in recipe.model.parameters()), "cpu")
-    return torch.autocast(device, dtype=getattr(torch, recipe.autocast))
+    context: AbstractContextManager[Any] = torch.autocast(device, dtype=getattr(torch, recipe.autocast))
+    return context
 
 
 def _take(data: Any, count: int) -> list[Any]:

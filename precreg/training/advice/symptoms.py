@@ -47,8 +47,11 @@ class RunView(NamedTuple):
 
 def find_symptoms(facts: RecipeFacts, run: RunView, twin: RunView) -> list[TrainingSymptom]:
     """Return the symptoms of a run, apart from narrow layers, which need reruns."""
-    return [*_of_order(facts, run.figures), *_of_epsilon(facts, run.figures), *_of_scale(facts, run, twin)] + [
-        *_of_updates(facts, run, twin)
+    return [
+        *_of_order(facts, run.figures),
+        *_of_epsilon(facts, run.figures),
+        *_of_scale(facts, run, twin),
+        *_of_updates(facts, run, twin),
     ]
 
 
@@ -63,7 +66,7 @@ def _of_order(facts: RecipeFacts, run: RerunFigures) -> Iterator[TrainingSymptom
             kind="clipped_before_unscale", count=run.scaled_clippings, total=run.clippings, value=run.scale
         )
     for factor in (facts.doubled, facts.split):
-        if is_sum(factor):
+        if factor is not None and is_sum(factor):
             name = "batch" if factor is facts.doubled else "micro_batches"
             yield TrainingSymptom(kind="loss_not_averaged", value=factor, places=((name, factor),))
             return
