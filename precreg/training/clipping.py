@@ -6,28 +6,22 @@ because it shortens some steps more than others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from precreg.arithmetic import FORMATS
 from precreg.storage import Array
-from precreg.training.magnitudes import Floats
+from precreg.training.gradients import StepGradients
+from precreg.training.magnitudes import CHUNK_ELEMENTS, Floats
 from precreg.types import CLIP_KINDS, ClipEffect, ClipKind, ClippedBeforeUnscale, ClippedStep, ClippingSweep
 
 # Limits that clip 9 of 10 steps, half of them, 1 of 4, and 1 of 10.
 _QUANTILES = (0.1, 0.5, 0.75, 0.9)
 # 2**16 elements of 1,000 steps take 256 MiB as float32.
 KEPT_ELEMENTS = 2**16
-
-
-class _Gradients(Protocol):
-    @property
-    def step(self) -> int: ...
-    @property
-    def arrays(self) -> Mapping[str, Array]: ...
 
 
 class _Step(NamedTuple):
@@ -60,7 +54,7 @@ class ClippingGauge:
         self._not_measured: dict[str, None] = {}
         self._nonfinite_steps = 0
 
-    def add(self, gradients: _Gradients) -> None:
+    def add(self, gradients: StepGradients) -> None:
         """Measure the gradients of one step."""
         arrays = {name: np.asarray(each).reshape(-1) for name, each in gradients.arrays.items()}
         measured = {name: each for name, each in arrays.items() if each.dtype.name in FORMATS}
@@ -144,7 +138,7 @@ class ClippingGauge:
 
 
 def sweep_clipping(
-    steps: Iterable[_Gradients],
+    steps: Iterable[StepGradients],
     norms: Iterable[float] = (),
     values: Iterable[float] = (),
     *,
@@ -181,9 +175,13 @@ def find_clipped_before_unscale(steps: Iterable[ClippedStep]) -> ClippedBeforeUn
 
 def _sizes(values: Array) -> tuple[float, float]:
     """Return the norm and the largest magnitude; an infinite norm if a square overflows float64."""
-    wide = values.astype(np.float64)
-    with np.errstate(over="ignore"):
-        return float(np.sqrt(np.square(wide).sum())), float(np.abs(wide).max(initial=0.0))
+    squares, largest = 0.0, 0.0
+    for begin in range(0, values.size, CHUNK_ELEMENTS):
+        wide = values[begin : begin + CHUNK_ELEMENTS].astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares += float(wide @ wide)
+        largest = max(largest, float(np.abs(wide).max()))
+    return sqrt(squares), largest
 
 
 def _limits(sizes: Sequence[float], given: Sequence[float]) -> Iterator[tuple[float, float | None]]:
@@ -205,8 +203,13 @@ def _factors(kind: ClipKind, limit: float, norms: Floats) -> Floats:
 def _cosines(products: Floats, first: Floats, second: Floats) -> Floats:
     """Return cosines from inner products and squares of lengths; NaN where a length is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines: Floats = np.minimum(1.0, products / np.sqrt(first) / np.sqrt(second))
+        cosines: Floats = _snapped(products / np.sqrt(first) / np.sqrt(second))
     return cosines
+
+
+def _snapped(cosines: Any) -> Any:
+    # Sums in float64 leave some 1e-15, which would show a limit on a global norm as if it turned the gradient.
+    return np.where(cosines > 1 - 1e-12, 1.0, cosines)
 
 
 def _row_cosines(clipped: Sequence[Floats], unclipped: Sequence[Floats]) -> Floats:
@@ -225,4 +228,4 @@ def _compare_sums(clipped: Sequence[Floats], unclipped: Sequence[Floats]) -> tup
     lengths = float(np.linalg.norm(ours)), float(np.linalg.norm(theirs))
     if not all(lengths):
         return None, None
-    return min(1.0, float(ours @ theirs) / lengths[0] / lengths[1]), lengths[0] / lengths[1]
+    return float(_snapped(ours @ theirs / lengths[0] / lengths[1])), lengths[0] / lengths[1]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil, isfinite, log2
-from typing import Protocol
 
 import numpy as np
 
 from precreg.arithmetic import FORMATS, Format, format_named
 from precreg.storage import Array
+from precreg.training.gradients import StepGradients
 from precreg.training.magnitudes import FormatLimits, count_crossings, format_limits, magnitude_chunks
 from precreg.training.scaler import run_scaler
 from precreg.types import (
@@ -26,17 +26,6 @@ _TORCH_EXPONENT = 16
 _DOUBLINGS = 1
 # float32 and bfloat16 hold gradients down to 2**-133. A format whose smallest number is larger loses some.
 _WIDE_FLOOR = 2.0**-126
-
-
-class _Gradients(Protocol):
-    @property
-    def step(self) -> int: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def arrays(self) -> Mapping[str, Array]: ...
-    @property
-    def formats(self) -> Mapping[str, str]: ...
 
 
 class _Tally:
@@ -120,7 +109,7 @@ class LossScaleGauge:
         self._nonfinite_steps = 0
         self._not_measured: dict[str, None] = {}
 
-    def add(self, gradients: _Gradients) -> None:
+    def add(self, gradients: StepGradients) -> None:
         """Count the gradients of one step."""
         largest, is_nonfinite = 0.0, False
         for name, values in gradients.arrays.items():
@@ -186,7 +175,7 @@ class LossScaleGauge:
 
 
 def sweep_scales(
-    steps: Iterable[_Gradients], format: str | Format = "float16", exponents: Iterable[int] = SCALE_EXPONENTS
+    steps: Iterable[StepGradients], format: str | Format = "float16", exponents: Iterable[int] = SCALE_EXPONENTS
 ) -> LossScaleSweep:
     """Count the gradients that a format loses at each loss scale, over steps that are read one at a time.
 

@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 # Elements at a time: a few buffers of 256 KiB stay in the L2 cache.
-_CHUNK = 2**15
+CHUNK_ELEMENTS = 2**15
 _FRACTION_BITS = 52
 _FRACTIONS = 2**_FRACTION_BITS
 # frexp's significand is in [0.5, 1), so its exponent is one more than that of IEEE 754.
@@ -111,8 +111,8 @@ class MagnitudeChunk(NamedTuple):
 def magnitude_chunks(values: Array) -> Iterator[MagnitudeChunk]:
     """Yield the magnitudes of a float array, a chunk at a time. The conversion to float64 is exact."""
     flat = np.asarray(values).reshape(-1)
-    for begin in range(0, flat.size, _CHUNK):
-        chunk = flat[begin : begin + _CHUNK].astype(np.float64)
+    for begin in range(0, flat.size, CHUNK_ELEMENTS):
+        chunk = flat[begin : begin + CHUNK_ELEMENTS].astype(np.float64)
         patterns = chunk.view(np.int64) & _SIGN
         is_finite = patterns < _INFINITY
         is_nonzero = patterns > 0

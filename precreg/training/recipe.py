@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,7 +20,7 @@ class Recipe:
 
     model: Any
     optimizer: Any
-    data: Any
+    data: Iterable[Any]
     loss: Callable[[Any, Any], Any]
     scaler: Any = None
     # The norm to which gradients are clipped.

@@ -6,15 +6,16 @@ Elements beyond the largest number saturate, as in conversions to fp8.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import ldexp
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
 from precreg.arithmetic import FORMATS, Format, Rounding, format_named, round_to
 from precreg.storage import Array
+from precreg.training.gradients import StepGradients
 from precreg.training.magnitudes import MAX_SQUARE, Floats, Limit, format_limits, magnitude_chunks
 from precreg.types import (
     TENSOR_SCALINGS,
@@ -30,11 +31,6 @@ HISTORY = 1024
 _EXPONENTS = range(-8, 41)
 # Each element is rounded some 50 times, so larger tensors are sampled.
 SAMPLED_ELEMENTS = 2**16
-
-
-class _Tensors(Protocol):
-    @property
-    def arrays(self) -> Mapping[str, Array]: ...
 
 
 class _Loss(NamedTuple):
@@ -146,10 +142,10 @@ class TensorScaleGauge:
         self._not_measured: dict[str, None] = {}
         self._steps = 0
 
-    def add(self, tensors: _Tensors) -> None:
-        """Measure the tensors of one step."""
+    def add(self, gradients: StepGradients) -> None:
+        """Measure the gradients of one step."""
         self._steps += 1
-        for name, values in tensors.arrays.items():
+        for name, values in gradients.arrays.items():
             if np.asarray(values).dtype.name not in FORMATS:
                 self._not_measured[name] = None
                 continue
@@ -169,7 +165,7 @@ class TensorScaleGauge:
 
 
 def sweep_tensor_scales(
-    steps: Iterable[_Tensors],
+    steps: Iterable[StepGradients],
     format: str | Format = "float8_e4m3fn",
     *,
     history: int = HISTORY,
@@ -182,8 +178,8 @@ def sweep_tensor_scales(
         UserError: unknown-format or bad-format.
     """
     gauge = TensorScaleGauge(format, history=history, margin=margin, elements=elements)
-    for tensors in steps:
-        gauge.add(tensors)
+    for gradients in steps:
+        gauge.add(gradients)
     return gauge.result()
 
 

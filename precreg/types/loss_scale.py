@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from precreg.types.clipping import ClippedBeforeUnscale, ClippingSweep
+
 # The scales of a sweep: 2**0 to 2**24. GradScaler starts at 2**16, and doubles from there.
 SCALE_EXPONENTS = tuple(range(25))
 
@@ -165,3 +167,13 @@ class TensorScaleSweep(Struct, frozen=True, kw_only=True):
     margin: int
     tensors: tuple[TensorScales, ...]
     not_measured: tuple[str, ...] = ()
+
+
+class GradientLosses(Struct, frozen=True, kw_only=True):
+    """Everything that scales and clipping lose of the gradients of one training; None for a part not measured."""
+
+    loss_scale: LossScaleSweep | None = None
+    tensor_scales: TensorScaleSweep | None = None
+    clipping: ClippingSweep | None = None
+    clip_order: ClippedBeforeUnscale | None = None
+    scaler: ScalerHistory | None = None

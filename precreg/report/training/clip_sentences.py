@@ -9,8 +9,8 @@ CLIP_COLUMNS = ("clipping", "limit", "from", "steps clipped", "step cosine", "le
 
 _KIND_WORDS: dict[ClipKind, str] = {
     "global_norm": "norm of all",
-    "parameter_norm": "norm of each parameter",
-    "value": "value",
+    "parameter_norm": "norm of each",
+    "value": "values",
 }
 
 

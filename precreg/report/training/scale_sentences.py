@@ -178,8 +178,8 @@ def describe_tensor_scales(sweep: TensorScaleSweep) -> list[str]:
     lines = [
         f"per-tensor scales of {sweep.format}: {_SCALING_WORDS[best]} loses least for {wins[best]:,} of "
         f"{len(known):,} tensors",
-        f"delayed scaling (history {sweep.history:,}, margin {sweep.margin}) saturates elements of {len(beyond):,} "
-        f"of {len(known):,} tensors",
+        f"delayed scaling (history {sweep.history:,}, margin {sweep.margin}, the scale 1 in the first step) saturates "
+        f"elements of {len(beyond):,} of {len(known):,} tensors",
     ]
     sampled = [tensor for tensor in sweep.tensors if tensor.measured + tensor.nonfinite < tensor.elements]
     if sampled:

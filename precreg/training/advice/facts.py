@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map
 from precreg.arithmetic import FORMATS
 from precreg.subject.torch import widened
 from precreg.training.advice.remedies import Prepared
-from precreg.training.advice.rerun import ShortRuns, call, widen_recipe
+from precreg.training.advice.rerun import ShortRuns, batches_of, call, widen_recipe
 from precreg.training.advice.symptoms import RecipeFacts
 from precreg.training.recipe import Recipe
 
@@ -41,7 +41,7 @@ def gather_facts_of_recipe(short_runs: ShortRuns, seed: int) -> RecipeFacts:
 
 def batch_size(recipe: Recipe) -> int:
     """Return the length of the first dimension of the first target or, without one, of its inputs."""
-    inputs, target = recipe.data[0]
+    inputs, target = batches_of(recipe)[0]
     for each in (target, inputs):
         if isinstance(each, torch.Tensor) and each.dim():
             return len(each)
@@ -68,7 +68,8 @@ def _doubled(short_runs: ShortRuns, seed: int) -> float | None:
         with widened(), torch.no_grad():
             widen_recipe(recipe)
             recipe.model.eval()
-            (inputs, target), (more, targets) = recipe.data[0], tree_map(_beside_itself, recipe.data[0])
+            inputs, target = batches_of(recipe)[0]
+            more, targets = tree_map(_beside_itself, batches_of(recipe)[0])
             once = float(recipe.loss(call(recipe.model, inputs), target))
             twice = float(recipe.loss(call(recipe.model, more), targets))
     # The user's model may take one size of batch alone. Then the fact is unknown.

@@ -75,7 +75,7 @@ class ShortRuns:
         with probe.watched(), prepared.settings():
             for step in range(self.steps):
                 before = probe.counts.updates
-                losses.append(run_step(recipe, recipe.data[step * count : (step + 1) * count]))
+                losses.append(run_step(recipe, batches_of(recipe)[step * count : (step + 1) * count]))
                 skipped += probe.counts.updates == before
         counts = probe.close()
         final = self.judge(seed, recipe.model.state_dict())
@@ -107,7 +107,7 @@ class ShortRuns:
             if is_wide:
                 widen_recipe(prepared.recipe)
             with probe.watched():
-                run_step(prepared.recipe, prepared.recipe.data[: _batches_of_step(prepared.recipe)])
+                run_step(prepared.recipe, batches_of(prepared.recipe)[: _batches_of_step(prepared.recipe)])
         return probe.close()
 
     def judge(self, seed: int, weights: Mapping[str, Any] | None = None) -> float | None:
@@ -119,10 +119,16 @@ class ShortRuns:
                 recipe.model.load_state_dict(weights)
             widen_recipe(recipe)
             recipe.model.eval()
-            batches = list(recipe.data)[:_JUDGED_BATCHES]
+            batches = batches_of(recipe)[:_JUDGED_BATCHES]
             found = [float(recipe.loss(call(recipe.model, inputs), target)) for inputs, target in batches]
         mean = sum(found) / len(found)
         return mean if isfinite(mean) else None
+
+
+def batches_of(recipe: Recipe) -> list[Any]:
+    """Return the batches of a recipe that `ShortRuns` made."""
+    assert isinstance(recipe.data, list)
+    return recipe.data
 
 
 def _batches_of_step(recipe: Recipe) -> int:
@@ -160,10 +166,10 @@ def run_forward(recipe: Recipe) -> None:
     """Compute the loss of the first batch; a step of the user's own is run whole."""
     if recipe.step is not None:
         with torch.enable_grad():
-            run_step(recipe, recipe.data[:1])
+            run_step(recipe, batches_of(recipe)[:1])
         return
     with torch.no_grad(), _autocast(recipe):
-        call(recipe.model, recipe.data[0][0])
+        call(recipe.model, batches_of(recipe)[0][0])
 
 
 def call(model: Any, inputs: Any) -> Any:

@@ -44,7 +44,7 @@ def test_a_row_for_each_limit():
     rows = clip_rows(sweep_clipping(steps_of([1.0, 0.0], [0.0, 9.0]), [1.0], [0.5]))
     assert {len(row) for row in rows} == {len(CLIP_COLUMNS)}
     assert rows[0] == ("norm of all", "1", "given", "50 %", "1", "1", "0.7809", "0.1562")
-    assert ("value", "0.5", "given", "100 %") in [row[:4] for row in rows]
+    assert ("values", "0.5", "given", "100 %") in [row[:4] for row in rows]
 
 
 def test_a_clip_before_unscaling_has_its_limit_and_its_remedy():

@@ -105,7 +105,9 @@ def test_tensor_scales_name_the_scaling_that_loses_least():
     sweep = sweep_tensor_scales(steps)
     lines = describe_tensor_scales(sweep)
     assert lines[0].endswith("loses least for 1 of 1 tensors")
-    assert lines[1] == "delayed scaling (history 1,024, margin 0) saturates elements of 1 of 1 tensors"
+    assert lines[1] == (
+        "delayed scaling (history 1,024, margin 0, the scale 1 in the first step) saturates elements of 1 of 1 tensors"
+    )
     assert lines[2] == "not measured, because they hold no floating-point numbers: n"
     (row,) = tensor_rows(sweep)
     assert len(row) == len(TENSOR_COLUMNS)
