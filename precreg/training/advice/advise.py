@@ -14,7 +14,7 @@ from precreg.training.advice.effects import LEAST_DAMAGE, damage_of, has_helped,
 from precreg.training.advice.facts import batch_size, gather_facts_of_recipe
 from precreg.training.advice.narrow_layers import rank_layers
 from precreg.training.advice.remedies import NotApplicableError
-from precreg.training.advice.rerun import ShortRuns, Rerun
+from precreg.training.advice.rerun import Rerun, ShortRuns
 from precreg.training.advice.symptoms import RecipeFacts, RunView, find_symptoms, is_sum
 from precreg.training.loss_scale import LossScaleGauge
 from precreg.training.recipe import Recipe
@@ -105,7 +105,10 @@ def advise_training(
         problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         return described(runs=(first.figures,), twin_problem=problem)
     found = [_Seed(short_runs.judge(0), first.figures, twin.figures)]
-    found += [_Seed(short_runs.judge(seed), short_runs.run(seed).figures, twin_of(short_runs, seed)) for seed in range(1, seeds)]
+    found += [
+        _Seed(short_runs.judge(seed), short_runs.run(seed).figures, twin_of(short_runs, seed))
+        for seed in range(1, seeds)
+    ]
     symptoms = find_symptoms(facts, _view(first), _view(twin))
     damages = [seed.damage(seed.run) for seed in found]
     is_damaged = min(damages) >= LEAST_DAMAGE
@@ -173,7 +176,9 @@ def _first(effect: RemedyEffect) -> float:
     return inf if not effect.damage or effect.damage[0] is None else effect.damage[0]
 
 
-def _remedies(symptom: TrainingSymptom, facts: RecipeFacts, exponent: int | None, short_runs: ShortRuns) -> list[Remedy]:
+def _remedies(
+    symptom: TrainingSymptom, facts: RecipeFacts, exponent: int | None, short_runs: ShortRuns
+) -> list[Remedy]:
     """Return the remedies to measure for a symptom."""
     bfloat16 = [Remedy(kind="bfloat16")] if "float16" in facts.computed else []
     scales = [2.0**exponent] if exponent is not None else []

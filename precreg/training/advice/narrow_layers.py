@@ -57,5 +57,5 @@ def _own_error(short_runs: ShortRuns, seed: int, name: str) -> float:
         outputs = layer_outputs(spec, recipe.model, lambda: run_forward(recipe))
     except UserError:
         return 0.0
-    errors = [float(abs(each).max()) for key, each in outputs.items() if key.startswith(OWN_OUTPUT) and each.numel()]
+    errors = [float(abs(each).max()) for key, each in outputs.items() if key.startswith(OWN_OUTPUT) and each.size]
     return max((each if isfinite(each) else inf for each in errors), default=0.0)

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from precreg.errors import UserError
 from precreg.subject.torch import widen_module, widened
-from precreg.training.advice.probe import RunCounts, Probe
+from precreg.training.advice.probe import Probe, RunCounts
 from precreg.training.advice.remedies import Prepared, apply_remedies
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
