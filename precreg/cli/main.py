@@ -61,6 +61,7 @@ COMMANDS = {
         "report", "Compare two runs: cases that fail now, or are significantly worse."
     ),
     "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
+    "training": CommandEntry("training", "Show gradients, updates and scales of a training, and advise."),
     "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
     "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),
     "faults": CommandEntry("quality", "Plant known faults in some cases, and show which of them the gate detects."),

@@ -82,6 +82,8 @@ from .trace.terminal import render_trace_terminal as render_trace_terminal
 from .trace.watched import describe_unmatched as describe_unmatched
 from .trace.watched import render_breakpoint as render_breakpoint
 from .trace.watched import render_watched_value as render_watched_value
+from .training.advice import advice_json as advice_json
+from .training.advice import render_advice_terminal as render_advice_terminal
 from .two_runs import RunComparison as RunComparison
 from .two_runs import compare_records as compare_records
 from .two_runs_page import render_two_runs_html as render_two_runs_html
