@@ -251,6 +251,7 @@ from .training_advice import Remedy as Remedy
 from .training_advice import RemedyEffect as RemedyEffect
 from .training_advice import RemedyKind as RemedyKind
 from .training_advice import RerunFigures as RerunFigures
+from .training_advice import SymptomKind as SymptomKind
 from .training_advice import TrainingAdvice as TrainingAdvice
 from .training_advice import TrainingSymptom as TrainingSymptom
 from .verdict import AbsenceFact as AbsenceFact

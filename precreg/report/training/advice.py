@@ -53,7 +53,8 @@ def describe_damage(advice: TrainingAdvice) -> list[str]:
         lines.append(f"the run lacks {_range(advice.damage)} of the twin's progress")
     else:
         lines.append(
-            f"the run lacks {_range(advice.damage)} of the twin's progress: no advice (limit {_percent(advice.least_damage)})"
+            f"the run lacks {_range(advice.damage)} of the twin's progress, less than "
+            f"{_percent(advice.least_damage)}: no advice"
         )
     return lines
 
