@@ -1,6 +1,7 @@
 from .api import LiveTrace as LiveTrace
 from .api import compare as compare
 from .api import monitor as monitor
+from .api import observe as observe
 from .api import trace as trace
 from .errors import UserError as UserError
 from .measure.analyzers import analyzer as analyzer

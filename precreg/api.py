@@ -26,6 +26,7 @@ from precreg.types import Comparison, Operation, Trace
 if TYPE_CHECKING:
     from precreg.shadow import TracedBlock
     from precreg.shadow.monitor import Monitor
+    from precreg.training.observing import Observer
 
 
 def compare(
@@ -95,6 +96,41 @@ def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10,
     from precreg.shadow.monitor import Monitor
 
     return Monitor(model, layers, every, keep, render_monitor_html)
+
+
+def observe(
+    model: Any,
+    optimizer: Any,
+    scaler: Any = None,
+    *,
+    every: int = 10,
+    keep: int = 1000,
+    elements: int | None = 2**16,
+    format: str | None = None,
+) -> Observer:
+    """Return an observer of a training: gradients, lost updates and loss scales; docs/training.md has examples.
+
+    It starts with a `with` block, or with `start()`, and changes no bit of the training.
+
+    Args:
+        model: a torch.nn.Module that you train.
+        optimizer: its torch.optim.Optimizer. Each update is a step.
+        scaler: the torch.amp.GradScaler of the training, if it has one.
+        every: sample the first step, and every Nth after it. Other steps cost next to nothing.
+        keep: the number of sampled steps to keep; the oldest make room for later ones.
+        elements: the most elements of a tensor to measure; the record names the sampled ones. None measures all.
+        format: count subnormal, vanishing and overflowing gradients of this format, such as "float16"; by default that
+            in which a gradient was computed.
+
+    Raises:
+        UserError: bad-value for a wrong argument, several optimizers, or a compiled or parallel module; unknown-format.
+    """
+    # With torch, and only for those who observe.
+    from precreg.report import render_training_html
+    from precreg.training.observing import start_observer
+
+    options = {"every": every, "keep": keep, "elements": elements, "format": format}
+    return start_observer(model, optimizer, scaler, **options, render=render_training_html)
 
 
 def _refuse_text(analyzers: Sequence[str]) -> None:

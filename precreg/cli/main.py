@@ -40,6 +40,7 @@ COMMANDS = {
     "trace": CommandEntry("trace", "Show where a case loses precision: operation by operation, beside a shadow."),
     "diagnose": CommandEntry("diagnose", "Find the cause of a case's errors: hypotheses are executed, not guessed."),
     "bisect": CommandEntry("bisect", "Find the commit, release or setting that made a case worse, and prove it."),
+    "training": CommandEntry("training", "Measure what a training loses: gradients, updates, loss scales, clipping."),
     "search": CommandEntry("search", "Search the inputs of a case with the largest errors, within declared ranges."),
     "reduce": CommandEntry(
         "reduce", "Find the fewest operations of a failing case that still fail; write their suite."
@@ -61,7 +62,6 @@ COMMANDS = {
         "report", "Compare two runs: cases that fail now, or are significantly worse."
     ),
     "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
-    "training": CommandEntry("training", "Show gradients, updates and scales of a training, and advise."),
     "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
     "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),
     "faults": CommandEntry("quality", "Plant known faults in some cases, and show which of them the gate detects."),

@@ -1,28 +1,140 @@
-"""What happens in a training? `precreg training`."""
+"""Which training does `precreg training` run or read, and where does it write?"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from precreg.cli.console import color_option, show_lines, terminal_width
+from precreg.cli.gradient_losses import LossOptions, gradient_loss_options
+from precreg.cli.training_advice import show_advice
+from precreg.errors import UserError
+from precreg.types import TrainingReport
+
+if TYPE_CHECKING:
+    from precreg.training import StepGradients
+
 _PATH = click.Path(path_type=Path)
+_STDOUT = Path("-")
+
+
+class _Sampling(NamedTuple):
+    """Hold how many steps run, which of them are sampled, and how many elements are measured."""
+
+    steps: int
+    every: int
+    elements: int | None
 
 
 @click.command("training")
-@click.argument("recipe", metavar="[FOLDER/]MODULE:MAKE")
-@click.option("--advise", is_flag=True, help="Measure remedies on short reruns.")
-@click.option("--steps", type=click.IntRange(1), default=50, show_default=True, help="The steps of each run.")
+@click.argument("target", metavar="[FOLDER/]MODULE:FUNCTION", required=False)
+@click.option("--gradients", type=_PATH, metavar="PATH", help="Stored gradients: an archive, or a folder of archives.")
+@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Updates to run.")
+@click.option(
+    "--every", type=click.IntRange(1), metavar="N", help="Sample every Nth step; by default 10, or 1 if stored."
+)
+@click.option("--elements", type=click.IntRange(0), metavar="N", help="Measure N elements of a tensor at most; 0 all.")
+@gradient_loss_options
+@click.option("--advise", is_flag=True, help="Find faults, and measure each remedy on short reruns.")
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="The seeds of --advise.")
-@click.option("--json", type=_PATH, metavar="FILE", help="Write the result as JSON; - writes it to stdout.")
+@click.option("--json", type=_PATH, metavar="FILE", help="Write all figures as JSON; - writes it to stdout.")
+@click.option("--html", type=_PATH, metavar="FILE", help="Write a page of HTML.")
+@color_option
 @click.pass_obj
 def training_command(
-    project: Path | None, /, recipe: str, advise: bool, steps: int, seeds: int, json: Path | None
+    project: Path | None,
+    /,
+    target: str | None,
+    gradients: Path | None,
+    steps: int,
+    every: int | None,
+    elements: int | None,
+    losses: LossOptions,
+    advise: bool,
+    seeds: int,
+    json: Path | None,
+    html: Path | None,
 ) -> None:
-    """Show which faults a training has, and which remedies help."""
-    from precreg.cli.training_advice import show_advice
+    """Measure what a training loses: gradients, updates, loss scales and clipping.
+
+    FUNCTION returns model, optimizer, data and loss, as a tuple or as a dict, which may also have scaler, clip,
+    autocast, accumulate and step. precreg runs the loop.
+
+    A file of stored gradients is one step, or several if the names of its arrays are STEP/PARAMETER. A folder has one
+    file for each step.
+
+    Exit code: 0, or 2 for a training that cannot be run or gradients that cannot be read.
+    """
+    if advise:
+        show_advice(target, project or Path(), steps=steps, seeds=seeds, json=json)
+        return
+    if (target is None) == (gradients is None):
+        got = "none" if target is None else f"{target} and --gradients {gradients}"
+        raise UserError(
+            "bad-value",
+            f"expected a training or stored gradients but got {got}",
+            hint="name one: precreg training train:make, or precreg training --gradients gradients/",
+        )
+    if gradients is not None:
+        report = _read(gradients, every or 1, elements or None, losses)
+    else:
+        assert target is not None
+        report = _run(target, project or Path(), _Sampling(steps, every or 10, elements), losses)
+    _show(report, json, html)
+
+
+def _read(path: Path, every: int, elements: int | None, losses: LossOptions) -> TrainingReport:
+    """Measure stored gradients in one pass. Raises UserError as their reader does."""
+    from precreg.training import read_gradients, record_of_gradients
+
+    gauges = losses.gauges()
+
+    def measured() -> Iterator[StepGradients]:
+        for step in read_gradients(path):
+            gauges.add(step)
+            yield step
+
+    record = record_of_gradients(str(path), measured(), every=every, elements=elements)
+    return TrainingReport(record=record, losses=gauges.result())
+
+
+def _run(target: str, start: Path, sampling: _Sampling, losses: LossOptions) -> TrainingReport:
+    """Run a training and observe it.
+
+    Raises:
+        UserError: bad-value, missing-module, missing-function, bad-outputs, no-gradients, model-failed.
+    """
     from precreg.environment import limit_blas_threads
 
     limit_blas_threads()
-    if advise:
-        show_advice(recipe, project or Path(), steps=steps, seeds=seeds, json=json)
+    from precreg.run import find_model
+    from precreg.training import observe_target
+
+    gauges, found = losses.gauges(), find_model(target, start)
+    elements = {} if sampling.elements is None else {"elements": sampling.elements or None}
+    record = observe_target(
+        found.target, found.directory, found.project, gauges.add, steps=sampling.steps, every=sampling.every, **elements
+    )
+    return TrainingReport(record=record, losses=gauges.result(record.scales, record.clips))
+
+
+def _show(report: TrainingReport, json: Path | None, html: Path | None) -> None:
+    from precreg.report import render_training_html, training_report_json, training_report_lines
+    from precreg.storage import replace_file, report_write_errors
+
+    contents = {json: training_report_json(report)}
+    if html is not None:
+        contents[html] = render_training_html(report.record, report.losses).encode()
+    written = [path for path in contents if path is not None and path != _STDOUT]
+    for path in written:
+        with report_write_errors(str(path)):
+            replace_file(path, contents[path])
+    to_stderr = json == _STDOUT
+    if to_stderr:
+        click.echo(contents[json], nl=False)
+    lines = training_report_lines(report, terminal_width(sys.stderr if to_stderr else sys.stdout))
+    show_lines([*lines, *([f"written: {', '.join(map(str, written))}"] if written else [])], err=to_stderr)

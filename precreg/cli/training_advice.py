@@ -7,15 +7,22 @@ from pathlib import Path
 import click
 
 from precreg.cli.console import show_report
+from precreg.errors import UserError
 
 _STDOUT = Path("-")
 
 
-def show_advice(target: str, start: Path, *, steps: int, seeds: int, json: Path | None) -> None:
+def show_advice(target: str | None, start: Path, *, steps: int, seeds: int, json: Path | None) -> None:
     """Measure the remedies of a training on short reruns, print them, and write the JSON.
 
-    Raises UserError as `advise_target` does, and not-writable.
+    Raises UserError: bad-value without a training, not-writable, and as `advise_target` does.
     """
+    if target is None:
+        raise UserError(
+            "bad-value",
+            "expected a training to rerun beside --advise but got stored gradients or none",
+            hint="name its function: precreg training train:make --advise",
+        )
     from precreg.report import advice_json, render_advice_terminal
     from precreg.run import find_model
     from precreg.storage import replace_file, report_write_errors

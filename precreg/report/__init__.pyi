@@ -84,6 +84,9 @@ from .trace.watched import render_breakpoint as render_breakpoint
 from .trace.watched import render_watched_value as render_watched_value
 from .training.advice import advice_json as advice_json
 from .training.advice import render_advice_terminal as render_advice_terminal
+from .training.gradient_table import training_report_json as training_report_json
+from .training.gradient_table import training_report_lines as training_report_lines
+from .training.record_view import render_training_html as render_training_html
 from .two_runs import RunComparison as RunComparison
 from .two_runs import compare_records as compare_records
 from .two_runs_page import render_two_runs_html as render_two_runs_html

@@ -46,6 +46,7 @@ from .kind import subject_entry_point as subject_entry_point
 from .kind import subject_kind as subject_kind
 from .kind import target_of as target_of
 from .module_space import TreePair as TreePair
+from .module_space import enter_module_space as enter_module_space
 from .module_space import leave_module_space as leave_module_space
 from .module_space import redirect_imports as redirect_imports
 from .module_space import shadowing_files as shadowing_files

@@ -29,21 +29,30 @@ class GradientGauges:
         self._loss_scale = LossScaleGauge(format)
         self._tensor_scales = None if tensor_format is None else TensorScaleGauge(tensor_format)
         self._clipping = None if norms is None else ClippingGauge(norms)
+        self._scales: list[ScalerPoint] = []
 
     def add(self, gradients: StepGradients) -> None:
         """Measure the gradients of one step."""
-        self._loss_scale.add(gradients)
+        is_finite = self._loss_scale.add(gradients)
+        self._scales.append(ScalerPoint(gradients.step, gradients.scale, not is_finite))
         if self._tensor_scales is not None:
             self._tensor_scales.add(gradients)
         if self._clipping is not None:
             self._clipping.add(gradients)
 
     def result(self, scaler: Iterable[ScalerPoint] = (), clips: Iterable[ClippedStep] = ()) -> GradientLosses:
-        """Return the losses of the steps so far, with the facts of a scaler's history and of its clippings."""
+        """Return the losses of the steps so far, with the facts of a scaler's history and of its clippings.
+
+        Without a history, the scales of the measured steps stand for it: a scaler skips a step that is not finite.
+        """
+        scales = tuple(scaler)
+        if not scales and any(point.scale != 1 for point in self._scales):
+            scales = tuple(self._scales)
         return GradientLosses(
             loss_scale=self._loss_scale.result(),
             tensor_scales=None if self._tensor_scales is None else self._tensor_scales.result(),
             clipping=None if self._clipping is None else self._clipping.result(),
             clip_order=find_clipped_before_unscale(clips),
-            scaler=summarize_scaler(scaler),
+            scales=scales,
+            scaler=summarize_scaler(scales),
         )

@@ -109,8 +109,8 @@ class LossScaleGauge:
         self._nonfinite_steps = 0
         self._not_measured: dict[str, None] = {}
 
-    def add(self, gradients: StepGradients) -> None:
-        """Count the gradients of one step."""
+    def add(self, gradients: StepGradients) -> bool:
+        """Count the gradients of one step. Return whether all are finite."""
         largest, is_nonfinite = 0.0, False
         for name, values in gradients.arrays.items():
             if np.asarray(values).dtype.name not in FORMATS:
@@ -123,6 +123,7 @@ class LossScaleGauge:
         self._largest.append(largest)
         self._nonfinite_steps += is_nonfinite
         self._overflow += self._overflows(largest) | (is_nonfinite & self._is_at_least(gradients.scale))
+        return not is_nonfinite
 
     def _overflows(self, largest: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         found = [chunk.magnitudes for chunk in magnitude_chunks(np.array([largest]))]

@@ -104,8 +104,14 @@ def sample_stride(elements: int, limit: int | None) -> int:
 
 
 def array_sums(values: Array, format: Format, limit: int | None = None) -> ValueSums:
-    """Return the sums of an array of numpy, a chunk at a time; at most `limit` elements are measured."""
+    """Return the sums of an array of numpy, a chunk at a time; at most `limit` elements are measured.
+
+    An array with NaN or infinities is measured whole, so that none is missed.
+    """
     flat = np.asarray(values).reshape(-1)
+    is_finite = np.isfinite(flat)
+    if not is_finite.all():
+        limit = None
     limits, total, squares = format_limits(format), 0.0, 0.0
     counts = np.zeros(_EXPONENTS, np.int64)
     zeros = subnormal = below = beyond = finite = 0
@@ -116,15 +122,15 @@ def array_sums(values: Array, format: Format, limit: int | None = None) -> Value
         counts += np.bincount(found.exponents() - LOWEST_EXPONENT, minlength=_EXPONENTS)
         # A magnitude has crossed a limit if it does so at an exponent of at most 0.
         nonzero, normal, over = (
-            int(count_crossings(found.crossings(limit), 1, 1)[0])
-            for limit in (limits.nonzero, limits.normal, limits.beyond)
+            int(count_crossings(found.crossings(bound), 1, 1)[0])
+            for bound in (limits.nonzero, limits.normal, limits.beyond)
         )
         below, subnormal = below + found.values.size - nonzero, subnormal + nonzero - normal
         beyond += over
     known = sampled[np.isfinite(sampled)].astype(np.float64)
     total, squares = float(known.sum()), float(np.square(known).sum())
     nan, inf = int(np.isnan(flat).sum()), int(np.isinf(flat).sum())
-    wide = known if sampled.size == flat.size else flat[np.isfinite(flat)].astype(np.float64)
+    wide = known if sampled.size == flat.size else flat.astype(np.float64)
     return ValueSums(
         elements=flat.size,
         measured=sampled.size,
@@ -138,7 +144,7 @@ def array_sums(values: Array, format: Format, limit: int | None = None) -> Value
         zeros=zeros,
         subnormal=subnormal,
         below=below,
-        beyond=beyond + int(np.isinf(sampled).sum()),
+        beyond=beyond + inf,
         exponents={int(place) + LOWEST_EXPONENT: int(counts[place]) for place in np.flatnonzero(counts)},
         all_squares=float(np.square(wide).sum()),
     )

@@ -243,6 +243,7 @@ from .training import StepLoss as StepLoss
 from .training import TrainingEvent as TrainingEvent
 from .training import TrainingEventKind as TrainingEventKind
 from .training import TrainingRecord as TrainingRecord
+from .training import TrainingReport as TrainingReport
 from .training import TrainingStep as TrainingStep
 from .training import UpdateFigures as UpdateFigures
 from .training import ValueFigures as ValueFigures

@@ -176,4 +176,6 @@ class GradientLosses(Struct, frozen=True, kw_only=True):
     tensor_scales: TensorScaleSweep | None = None
     clipping: ClippingSweep | None = None
     clip_order: ClippedBeforeUnscale | None = None
+    # The scale of each known step, and their summary; both without entries for a training without scaling.
+    scales: tuple[ScalerPoint, ...] = ()
     scaler: ScalerHistory | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from precreg.types.clipping import ClippedStep
-from precreg.types.loss_scale import ScalerPoint
+from precreg.types.loss_scale import GradientLosses, ScalerPoint
 from precreg.types.monitor import MonitorOverhead
 
 TRAINING_SCHEMA = "precreg-training/1"
@@ -25,9 +25,9 @@ TRAINING_SCHEMA = "precreg-training/1"
 TrainingEventKind = Literal[
     "nonfinite", "no_gradient", "sparse", "no_twin", "sampled", "unnamed", "data_ended", "not_measured"
 ]
-# Where values were first not finite: in a weight before the step, in the output of a layer with finite inputs, in the
-# loss, in the gradient of a layer's output, or in the gradient of a parameter.
-NonfinitePhase = Literal["", "weight", "forward", "loss", "backward", "gradient"]
+# Where values were first not finite: in a weight before the step, in the input of a layer, in the output of a layer
+# with finite inputs, in the loss, in the gradient of a layer's output, or in the gradient of a parameter.
+NonfinitePhase = Literal["", "weight", "input", "forward", "loss", "backward", "gradient"]
 
 
 class ExponentCounts(Struct, frozen=True):
@@ -175,3 +175,10 @@ class TrainingRecord(Struct, frozen=True, kw_only=True):
     noise: tuple[GradientNoise, ...] = ()
     events: tuple[TrainingEvent, ...] = ()
     overhead: MonitorOverhead = field(default_factory=MonitorOverhead)
+
+
+class TrainingReport(Struct, frozen=True, kw_only=True):
+    """Everything that `precreg training` measures: the observed steps, and the losses at other scales and limits."""
+
+    record: TrainingRecord
+    losses: GradientLosses | None = None

@@ -33,3 +33,13 @@ def test_parts_that_nobody_chose_are_not_measured():
     assert (found.tensor_scales, found.clipping) == (None, None)
     assert found.scaler.steps == 1
     assert found.clip_order.effective_least == 0.125
+
+
+def test_the_scales_of_the_steps_stand_for_a_history():
+    gauges = GradientGauges()
+    gauges.add(STEPS[0]._replace(scale=8.0))
+    gauges.add(MadeStep(1, {"w": np.float32([np.inf])}, 16.0))
+    found = gauges.result()
+    assert found.scales == (ScalerPoint(0, 8.0, False), ScalerPoint(1, 16.0, True))
+    assert (found.scaler.skipped, found.scaler.greatest) == (1, 16.0)
+    assert gauges.result([ScalerPoint(0, 4.0, False)]).scaler.greatest == 4.0

@@ -78,7 +78,5 @@ def format_cosine(cosine: float | None) -> str:
     """Write a cosine; one below 1 never reads 1."""
     if cosine is None:
         return "not known"
-    digits = 4
-    while (text := format_number(cosine, digits)) == "1" and cosine < 1 and digits < 17:
-        digits += 1
-    return text
+    text = format_number(cosine)
+    return f"1 - {format_number(1 - cosine, 2)}" if text == "1" and cosine < 1 else text

@@ -23,6 +23,13 @@ _MAX_ROWS = 12
 _SPARE = ("gradients", "largest", "unscaled", "beyond", "zero unscaled", "from", "sum length", "fits up to", "least")
 
 
+def gradient_losses_json(found: GradientLosses) -> bytes:
+    """Return the losses as one line of JSON. NaN and infinities are null."""
+    from msgspec import json
+
+    return json.encode(found) + b"\n"
+
+
 def gradient_loss_lines(found: GradientLosses, width: int | None = None, max_rows: int = _MAX_ROWS) -> list[str]:
     """Return the lines of each part that was measured: a heading, its sentences, and its table."""
     lines: list[str] = []
@@ -32,10 +39,10 @@ def gradient_loss_lines(found: GradientLosses, width: int | None = None, max_row
 
 
 def _parts(found: GradientLosses, width: int | None, max_rows: int) -> Iterator[tuple[str, list[str], list[str]]]:
-    def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    def table(columns: Sequence[str], rows: Sequence[Sequence[str]], shown: int = max_rows) -> list[str]:
         # Two columns of indentation.
         room = None if width is None else width - 2
-        return format_columns(columns, rows, max_rows, room, spare=_SPARE) if rows else []
+        return format_columns(columns, rows, shown, room, spare=_SPARE) if rows else []
 
     if found.loss_scale is not None:
         sentences = describe_loss_scale(found.loss_scale)
@@ -47,4 +54,4 @@ def _parts(found: GradientLosses, width: int | None, max_rows: int) -> Iterator[
     if found.clip_order is not None or found.clipping is not None:
         effects = [] if found.clipping is None else describe_clipping(found.clipping)
         rows = [] if found.clipping is None else clip_rows(found.clipping)
-        yield "clipping", [*describe_clip_order(found.clip_order), *effects], table(CLIP_COLUMNS, rows)
+        yield "clipping", [*describe_clip_order(found.clip_order), *effects], table(CLIP_COLUMNS, rows, len(rows))

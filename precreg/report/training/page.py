@@ -30,6 +30,7 @@ from precreg.report.training.clip_sentences import CLIP_COLUMNS, clip_rows, desc
 from precreg.report.training.scale_sentences import (
     SCALE_COLUMNS,
     TENSOR_COLUMNS,
+    count_steps,
     describe_loss_scale,
     describe_scaler,
     describe_tensor_scales,
@@ -39,6 +40,7 @@ from precreg.report.training.scale_sentences import (
 from precreg.types import (
     ClippedBeforeUnscale,
     ClippingSweep,
+    GradientLosses,
     LossScaleSweep,
     ScaleLosses,
     ScalerHistory,
@@ -62,7 +64,7 @@ class FlowMap(NamedTuple):
 
 
 class SizeHistogram(NamedTuple):
-    """Hold the sizes of a parameter's gradients over the sampled steps, and the format that is drawn with them."""
+    """Hold the sizes of a parameter's scaled gradients over the sampled steps, and the format drawn with them."""
 
     name: str
     counts: BinadeCounts
@@ -136,6 +138,28 @@ def render_training_view(view: TrainingView) -> str:
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }
     return strip_controls(environment.get_template("training.html.j2").render(page))
+
+
+def view_of_losses(name: str, found: GradientLosses) -> TrainingView:
+    """Return the view of gradients without a training around them: stored ones, whose updates nobody saw."""
+    steps = 0 if found.loss_scale is None else found.loss_scale.steps
+    sentences = [] if found.loss_scale is None else describe_loss_scale(found.loss_scale)
+    return TrainingView(
+        model=name,
+        answer=next(iter(sentences), "nothing was measured"),
+        facts=[("steps", count_steps(steps))],
+        sweep=found.loss_scale,
+        scales=found.scales,
+        scaler=found.scaler,
+        tensor_scales=found.tensor_scales,
+        clipping=found.clipping,
+        clip_order=found.clip_order,
+    )
+
+
+def render_gradient_losses_html(name: str, found: GradientLosses) -> str:
+    """Lay out the losses of gradients as one HTML document."""
+    return render_training_view(view_of_losses(name, found))
 
 
 def _parts(view: TrainingView) -> Iterator[_Part]:
@@ -230,4 +254,4 @@ def _histogram(found: SizeHistogram) -> _Picture:
     from markupsafe import Markup
 
     drawn = Markup(draw_binades(found.counts, found.format, found.name))
-    return _Picture(found.name, drawn, f"nonzero gradients by size, {found.format.name}")
+    return _Picture(found.name, drawn, f"nonzero gradients times the loss scale, by size; {found.format.name}")

@@ -84,7 +84,10 @@ def _answer(sweep: LossScaleSweep) -> Iterator[str]:
 def _recommendation(advice: ScaleRecommendation, sweep: LossScaleSweep) -> Iterator[str]:
     unscaled = format_share(advice.zero_unscaled, advice.nonzero)
     first = f"2^{sweep.exponents[0]}"
-    if advice.zero_unscaled == 0:
+    total = sweep.total
+    if advice.zero_unscaled == 0 and total.floor and total.zeros:
+        yield f"{total.zeros:,} gradients are 0 and may need a larger scale than {first}; a narrow format held them"
+    elif advice.zero_unscaled == 0:
         yield f"no gradient of these steps needs a larger scale than {first}"
     else:
         yield f"at {first}, {unscaled} become zero; at 2^{advice.exponent}, {format_share(advice.zero, advice.nonzero)}"
@@ -108,7 +111,8 @@ def _limits_of(sweep: LossScaleSweep) -> Iterator[str]:
     if total.floor and total.zeros:
         yield (
             f"the shares that become zero are lower bounds: {total.zeros:,} gradients are 0 and came from a narrow "
-            f"format, which had lost every size up to {format_number(total.floor, 3)}"
+            f"format, which had lost every size up to {format_number(total.floor, 3)}; store gradients in float32, or "
+            "of a training at a larger scale"
         )
     if total.nonfinite:
         yield (

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map
 from precreg.arithmetic import FORMATS
 from precreg.subject.torch import widened
 from precreg.training.advice.remedies import Prepared
-from precreg.training.advice.rerun import ShortRuns, batches_of, call, widen_recipe
+from precreg.training.advice.rerun import ShortRuns, batches_of, call_with_inputs, widen_recipe
 from precreg.training.advice.symptoms import RecipeFacts
 from precreg.training.recipe import Recipe
 
@@ -70,8 +70,8 @@ def _doubled(short_runs: ShortRuns, seed: int) -> float | None:
             recipe.model.eval()
             inputs, target = batches_of(recipe)[0]
             more, targets = tree_map(_beside_itself, batches_of(recipe)[0])
-            once = float(recipe.loss(call(recipe.model, inputs), target))
-            twice = float(recipe.loss(call(recipe.model, more), targets))
+            once = float(recipe.loss(call_with_inputs(recipe.model, inputs), target))
+            twice = float(recipe.loss(call_with_inputs(recipe.model, more), targets))
     # The user's model may take one size of batch alone. Then the fact is unknown.
     except Exception:
         return None

@@ -9,7 +9,7 @@ import torch
 
 from precreg.errors import UserError
 from precreg.subject.torch import OWN_OUTPUT, layer_outputs
-from precreg.training.advice.rerun import ShortRuns, run_forward
+from precreg.training.advice.rerun import ShortRuns, run_one_step
 
 _NARROW = (torch.float16, torch.bfloat16)
 # A search over more layers takes more reruns than a developer waits for.
@@ -43,7 +43,7 @@ def _narrow_layers(recipe: Any, leaves: list[str]) -> list[str]:
 
     handles = [modules[name].register_forward_hook(note(name)) for name in leaves]
     try:
-        run_forward(recipe)
+        run_one_step(recipe)
     finally:
         for handle in handles:
             handle.remove()
@@ -54,7 +54,7 @@ def _own_error(short_runs: ShortRuns, seed: int, name: str) -> float:
     recipe = short_runs.make(seed)
     spec = {"torch": "the recipe's model", "monitor": [name]}
     try:
-        outputs = layer_outputs(spec, recipe.model, lambda: run_forward(recipe))
+        outputs = layer_outputs(spec, recipe.model, lambda: run_one_step(recipe))
     except UserError:
         return 0.0
     errors = [float(abs(each).max()) for key, each in outputs.items() if key.startswith(OWN_OUTPUT) and each.size]

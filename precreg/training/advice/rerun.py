@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import cycle, islice
 from math import isfinite
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from precreg.errors import UserError
 from precreg.subject.torch import widen_module, widened
 from precreg.training.advice.probe import Probe, RunCounts
 from precreg.training.advice.remedies import Prepared, apply_remedies
+from precreg.training.observing import train_recipe
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
 
@@ -70,13 +71,13 @@ class ShortRuns:
         probe.masters = prepared.masters
         if prepared.clips_after_unscale:
             probe.before_scaled_clip = lambda: recipe.scaler.unscale_(recipe.optimizer)
-        losses, skipped, count = [], 0, _batches_of_step(recipe)
+        losses, skipped, before = [], 0, 0
         torch.manual_seed(seed)
         with probe.watched(), prepared.settings():
-            for step in range(self.steps):
-                before = probe.counts.updates
-                losses.append(run_step(recipe, batches_of(recipe)[step * count : (step + 1) * count]))
+            for loss in train_recipe(recipe, self.steps):
+                losses.append(loss)
                 skipped += probe.counts.updates == before
+                before = probe.counts.updates
         counts = probe.close()
         final = self.judge(seed, recipe.model.state_dict())
         figures = RerunFigures(
@@ -107,7 +108,7 @@ class ShortRuns:
             if is_wide:
                 widen_recipe(prepared.recipe)
             with probe.watched():
-                run_step(prepared.recipe, batches_of(prepared.recipe)[: _batches_of_step(prepared.recipe)])
+                run_one_step(prepared.recipe)
         return probe.close()
 
     def judge(self, seed: int, weights: Mapping[str, Any] | None = None) -> float | None:
@@ -120,7 +121,7 @@ class ShortRuns:
             widen_recipe(recipe)
             recipe.model.eval()
             batches = batches_of(recipe)[:_JUDGED_BATCHES]
-            found = [float(recipe.loss(call(recipe.model, inputs), target)) for inputs, target in batches]
+            found = [float(recipe.loss(call_with_inputs(recipe.model, inputs), target)) for inputs, target in batches]
         mean = sum(found) / len(found)
         return mean if isfinite(mean) else None
 
@@ -136,55 +137,17 @@ def _batches_of_step(recipe: Recipe) -> int:
     return 1 if recipe.step is not None else recipe.accumulate
 
 
-def run_step(recipe: Recipe, batches: Sequence[Any]) -> float:
-    """Run one update of a recipe, by the user's own step if it has one, and return its loss."""
-    if recipe.step is not None:
-        losses = [recipe.step(recipe, batch) for batch in batches]
-        return sum(float("nan") if each is None else float(each) for each in losses) / len(losses)
-    recipe.optimizer.zero_grad()
-    scaler = recipe.scaler if recipe.scaler is not None and recipe.scaler.is_enabled() else None
-    total = 0.0
-    for inputs, target in batches:
-        with _autocast(recipe):
-            loss = recipe.loss(call(recipe.model, inputs), target) / len(batches)
-        (loss if scaler is None else scaler.scale(loss)).backward()
-        total += float(loss.detach())
-    if recipe.clip is not None:
-        if scaler is not None:
-            scaler.unscale_(recipe.optimizer)
-        parameters = [each for group in recipe.optimizer.param_groups for each in group["params"]]
-        torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)
-    if scaler is None:
-        recipe.optimizer.step()
-    else:
-        scaler.step(recipe.optimizer)
-        scaler.update()
-    return total
+def run_one_step(recipe: Recipe) -> None:
+    """Run the first step of a recipe."""
+    for _ in train_recipe(recipe, 1):
+        pass
 
 
-def run_forward(recipe: Recipe) -> None:
-    """Compute the loss of the first batch; a step of the user's own is run whole."""
-    if recipe.step is not None:
-        with torch.enable_grad():
-            run_step(recipe, batches_of(recipe)[:1])
-        return
-    with torch.no_grad(), _autocast(recipe):
-        call(recipe.model, batches_of(recipe)[0][0])
-
-
-def call(model: Any, inputs: Any) -> Any:
+def call_with_inputs(model: Any, inputs: Any) -> Any:
     """Call a model with the inputs of a batch: one, a tuple, or a dict by name."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs)
-
-
-def _autocast(recipe: Recipe) -> AbstractContextManager[Any]:
-    if recipe.autocast is None:
-        return nullcontext()
-    device = next((each.device.type for each in recipe.model.parameters()), "cpu")
-    context: AbstractContextManager[Any] = torch.autocast(device, dtype=getattr(torch, recipe.autocast))
-    return context
 
 
 def _take(data: Any, count: int) -> list[Any]:

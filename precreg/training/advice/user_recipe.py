@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from precreg.errors import UserError
-from precreg.subject import call_function, describe_failure
+from precreg.subject import call_function, describe_failure, enter_module_space, leave_module_space
 from precreg.training.recipe import Recipe, read_recipe
 from precreg.types import Reason, TrainingAdvice
 
@@ -27,9 +27,17 @@ def advise_target(target: str, directory: Path, project: Path, *, steps: int, se
     from precreg.training.advice.advise import advise_training
 
     def make() -> Recipe:
-        return read_recipe(call_function(target, directory, project), target)
+        recipe = read_recipe(call_function(target, directory, project), target)
+        # The call has left the space of the project's modules.
+        enter_module_space(directory, project)
+        return recipe
 
-    return _with_failures(target, lambda: advise_training(make, target, steps=steps, seeds=seeds))
+    # A training may import modules of its project in the middle of a step.
+    enter_module_space(directory, project)
+    try:
+        return _with_failures(target, lambda: advise_training(make, target, steps=steps, seeds=seeds))
+    finally:
+        leave_module_space()
 
 
 def _with_failures(target: str, run: Callable[[], TrainingAdvice]) -> TrainingAdvice:

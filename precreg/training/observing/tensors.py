@@ -46,19 +46,16 @@ def sample(tensor: Any, limit: int | None) -> Any:
 
 
 def tensor_sums(tensor: Any, format: Format, limit: int | None) -> ValueSums:
-    """Return the sums of a dense tensor. NaN and infinities, and the squares of all, are of all elements."""
-    values, norm = tensor.detach(), 0.0
-    taken = sample(values, limit)
+    """Return the sums of a dense tensor. One with NaN or infinities is measured whole, so that none is missed."""
+    values, nan, inf = tensor.detach(), 0, 0
+    # One pass over all elements: a NaN or an infinity makes the norm infinite or NaN, and so do huge values.
+    norm = _norm(values) if values.numel() else 0.0
+    if not isfinite(norm):
+        nan, inf = int(values.isnan().sum()), int(values.isinf().sum())
+        norm = _norm(torch.where(values.isfinite(), values, 0.0).double())
+    taken = sample(values, None if nan or inf else limit)
     if taken.dtype not in _LAYOUTS:
         taken = taken.to(torch.float32)
-    nan = inf = taken_inf = 0
-    if values.numel():
-        # One pass over all elements: a NaN or an infinity makes the norm infinite or NaN.
-        norm = _norm(values)
-        if not isfinite(norm):
-            nan, inf = int(values.isnan().sum()), int(values.isinf().sum())
-            taken_inf = int(taken.isinf().sum())
-            norm = _norm(torch.where(values.isfinite(), values, 0.0).double())
     exponents, zeros = _exponents(taken)
     known = taken if not nan and not inf else taken[taken.isfinite()]
     below, subnormal, beyond = _beyond_limits(known, exponents, format)
@@ -76,7 +73,7 @@ def tensor_sums(tensor: Any, format: Format, limit: int | None) -> ValueSums:
         zeros=zeros,
         subnormal=subnormal,
         below=below,
-        beyond=beyond + taken_inf,
+        beyond=beyond + inf,
         exponents=exponents,
         all_squares=squares if known.numel() == values.numel() else norm * norm,
     )

@@ -57,6 +57,9 @@ def test_a_clip_before_unscaling_has_its_limit_and_its_remedy():
     assert describe_clip_order(None) == []
 
 
-@pytest.mark.parametrize(("cosine", "text"), [(1.0, "1"), (0.999999, "0.999999"), (0.5, "0.5"), (None, "not known")])
+@pytest.mark.parametrize(
+    ("cosine", "text"),
+    [(1.0, "1"), (0.9999, "0.9999"), (1 - 2.0**-20, "1 - 9.5e-07"), (0.5, "0.5"), (None, "not known")],
+)
 def test_a_cosine_below_1_never_reads_1(cosine, text):
     assert format_cosine(cosine) == text

@@ -51,6 +51,11 @@ def test_no_scale_is_needed():
     assert "no gradient of these steps needs a larger scale than 2^0" in describe_loss_scale(sweep_of([1.0]))
 
 
+def test_zeros_of_a_narrow_format_may_need_a_scale():
+    lines = describe_loss_scale(sweep_of([0.0, 1.0], scale=1024.0, format="float16"))
+    assert lines[1] == "1 gradients are 0 and may need a larger scale than 2^0; a narrow format held them"
+
+
 def test_every_scale_overflows():
     first, second = describe_loss_scale(sweep_of([1e5], [1.0]))
     assert first == (
@@ -68,7 +73,7 @@ def test_what_is_not_known_is_said():
     lines = describe_loss_scale(sweep_of([0.0, inf, 1.0], scale=1024.0, format="float16"))
     assert lines[-2] == (
         "the shares that become zero are lower bounds: 1 gradients are 0 and came from a narrow format, "
-        "which had lost every size up to 2.91e-11"
+        "which had lost every size up to 2.91e-11; store gradients in float32, or of a training at a larger scale"
     )
     assert lines[-1].startswith("1 gradients are NaN or infinite, in 1 step;")
 
