@@ -201,7 +201,7 @@ _EXAMPLES: dict[RemedyKind, Callable[[Remedy], str]] = {
         "model.float(), and torch.autocast(device, dtype=torch.bfloat16) around the forward pass"
     ),
     "stochastic_rounding": lambda _: (
-        "precreg.arithmetic.round_to(weight, format, 'stochastic')  # float32 weight, updated"
+        "precreg.arithmetic.round_to(weight, format, 'stochastic', seed=step)  # of the updated float32 weight"
     ),
     "float32_layers": lambda each: (
         f"for name in {list(each.layers)!r}: model.get_submodule(name).float()  # and autocast(enabled=False) inside"

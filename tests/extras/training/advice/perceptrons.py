@@ -1,4 +1,4 @@
-"""Small trainings of perceptrons: healthy ones, and one with each fault. The rules of the advice were chosen on these."""
+"""Small trainings of perceptrons, healthy or with one fault. The rules of the advice were chosen on these."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812
