@@ -24,12 +24,14 @@ def train(recipe, gradients):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_master_weights_are_those_of_a_float32_optimizer(dtype):
     recipe = made(dtype)
-    expected = recipe.model.weight.detach().float().clone()
+    expected = torch.nn.Parameter(recipe.model.weight.detach().float().clone())
+    optimizer = torch.optim.SGD([expected], lr=1e-3)
     widen_update(recipe, "masters", seed=0)
     gradients = [torch.randn(64, 64).to(dtype) for _ in range(20)]
     train(recipe, gradients)
     for gradient in gradients:
-        expected -= 1e-3 * gradient.float()
+        expected.grad = gradient.float()
+        optimizer.step()
     assert torch.equal(recipe.model.weight, expected.to(dtype))
 
 
@@ -40,7 +42,7 @@ def test_state_in_float32_rounds_each_step():
     gradients = [torch.randn(64, 64).bfloat16() for _ in range(20)]
     train(recipe, gradients)
     for gradient in gradients:
-        expected = (expected.float() - 1e-3 * gradient.float()).bfloat16()
+        expected = torch.add(expected.float(), gradient.float(), alpha=-1e-3).bfloat16()
     assert torch.equal(recipe.model.weight, expected)
 
 
