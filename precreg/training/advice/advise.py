@@ -91,10 +91,7 @@ def advise_training(
     short_runs = ShortRuns(make, steps)
     progress("facts")
     facts = gather_facts_of_recipe(short_runs, 0)
-    if is_sum(facts.doubled) or is_sum(facts.split):
-        recipe = short_runs.make(0)
-        divisor = batch_size(recipe) if is_sum(facts.doubled) else recipe.accumulate
-        short_runs.average = (Remedy(kind="average_loss", value=float(divisor)),)
+    short_runs.average = _average(facts, short_runs)
     sweep = LossScaleGauge("float16") if "float16" in facts.computed else None
     first = short_runs.run(0)
     described = _describe(short_runs, facts, name, seeds)
@@ -109,16 +106,13 @@ def advise_training(
         _Seed(short_runs.judge(seed), short_runs.run(seed).figures, twin_of(short_runs, seed))
         for seed in range(1, seeds)
     ]
-    symptoms = find_symptoms(facts, _view(first), _view(twin))
     damages = [seed.damage(seed.run) for seed in found]
     is_damaged = min(damages) >= LEAST_DAMAGE
+    symptoms = find_symptoms(facts, _view(first), _view(twin))
     if is_damaged:
         scale = None if sweep is None else sweep.result().recommendation
         exponent = None if scale is None else scale.exponent
-        measurement = _Measurement(short_runs, found, progress)
-        symptoms = [_with_effects(each, facts, exponent, measurement) for each in symptoms]
-        if not any(_explains(each, len(found)) for each in symptoms):
-            symptoms += _narrow_layers(facts, measurement)
+        symptoms = _measure(symptoms, facts, exponent, _Measurement(short_runs, found, progress))
     return described(
         start_losses=tuple(seed.start for seed in found),
         runs=tuple(seed.run for seed in found),
@@ -127,6 +121,25 @@ def advise_training(
         is_damaged=is_damaged,
         symptoms=tuple(rank_symptoms(symptoms)),
     )
+
+
+def _average(facts: RecipeFacts, short_runs: ShortRuns) -> tuple[Remedy, ...]:
+    """Return the remedy that makes a mean of a loss that is a sum; none for a mean."""
+    if not is_sum(facts.doubled) and not is_sum(facts.split):
+        return ()
+    recipe = short_runs.make(0)
+    divisor = batch_size(recipe) if is_sum(facts.doubled) else recipe.accumulate
+    return (Remedy(kind="average_loss", value=float(divisor)),)
+
+
+def _measure(
+    symptoms: Sequence[TrainingSymptom], facts: RecipeFacts, exponent: int | None, measurement: _Measurement
+) -> list[TrainingSymptom]:
+    """Return the symptoms with the effects of their remedies, and narrow layers if nothing else explains the damage."""
+    measured = [_with_effects(each, facts, exponent, measurement) for each in symptoms]
+    if not any(_explains(each, len(measurement.seeds)) for each in measured):
+        measured += _narrow_layers(facts, measurement)
+    return measured
 
 
 def twin_of(short_runs: ShortRuns, seed: int) -> RerunFigures:
