@@ -82,9 +82,7 @@ def advise_training(
     seeds: int,
     progress: Callable[[str], None] = lambda _stage: None,
 ) -> TrainingAdvice:
-    """Return the symptoms of a recipe, and the measured effect of each remedy.
-
-    `make` returns the recipe anew for each run. `progress` takes the name of each stage.
+    """Return the symptoms of a recipe, which `make` returns anew for each run, and the measured effect of each remedy.
 
     Raises UserError for data or a recipe that cannot run, and the exceptions of the user's code in an unaltered run.
     """
@@ -111,8 +109,8 @@ def advise_training(
     symptoms = find_symptoms(facts, _view(first), _view(twin))
     if is_damaged:
         scale = None if sweep is None else sweep.result().recommendation
-        exponent = None if scale is None else scale.exponent
-        symptoms = _measure(symptoms, facts, exponent, _Measurement(short_runs, found, progress))
+        measurement = _Measurement(short_runs, found, progress)
+        symptoms = _measure(symptoms, facts, None if scale is None else scale.exponent, measurement)
     return described(
         start_losses=tuple(seed.start for seed in found),
         runs=tuple(seed.run for seed in found),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import started
+from tests.e2e.command import THREADS, started
 from tests.extras.training.advice import other_networks, perceptrons
 
 SEEDS = 3
@@ -15,7 +15,8 @@ SEEDS = 3
 def advise(folder, module, name, steps):
     shutil.copy(Path(module.__file__), folder)
     target = f"{module.__name__.rpartition('.')[2]}:{name}"
-    done = started(folder, "training", target, "--advise", "--steps", steps, "--seeds", SEEDS, "--json", "-")
+    # Several threads on small tensors wait for each other for most of the time.
+    done = started(folder, "training", target, "--advise", "--steps", steps, "--seeds", SEEDS, "--json", "-", **THREADS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 
