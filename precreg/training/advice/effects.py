@@ -39,7 +39,14 @@ def rank_effects(effects: Iterable[RemedyEffect]) -> list[RemedyEffect]:
 
 def rank_symptoms(symptoms: Iterable[TrainingSymptom]) -> list[TrainingSymptom]:
     """Return symptoms with the one first whose best remedy leaves least damage; narrower causes first among equals."""
-    return sorted(symptoms, key=lambda each: (*_rank(next(iter(each.effects), None)), SYMPTOM_KINDS.index(each.kind)))
+    return sorted(symptoms, key=_rank_of_symptom)
+
+
+def _rank_of_symptom(symptom: TrainingSymptom) -> tuple[int, float, bool, int]:
+    best = next(iter(symptom.effects), None)
+    # bfloat16 widens the range everywhere, so it is no evidence for this cause.
+    is_general = best is not None and best.remedy.kind == "bfloat16"
+    return (*_rank(best), is_general, SYMPTOM_KINDS.index(symptom.kind))
 
 
 def _rank(effect: RemedyEffect | None) -> tuple[int, float]:

@@ -58,3 +58,9 @@ def test_among_equal_symptoms_the_narrower_cause_comes_first():
     scale = TrainingSymptom(kind="scale_too_low", effects=(effect("set_scale", 0.02, helped=3),))
     bare = TrainingSymptom(kind="lost_updates")
     assert rank_symptoms([bare, layer, scale]) == [scale, layer, bare]
+
+
+def test_a_symptom_that_only_bfloat16_removes_comes_after_an_equal_one():
+    high = TrainingSymptom(kind="scale_too_high", effects=(effect("bfloat16", 0.0, helped=3),))
+    layer = TrainingSymptom(kind="narrow_layer", effects=(effect("float32_layers", 0.0, helped=3),))
+    assert rank_symptoms([high, layer]) == [layer, high]

@@ -10,7 +10,7 @@ class Scale(nn.Module):
     """A root mean square norm of large values."""
 
     def forward(self, x):
-        x = 3000 * x
+        x = 3000 * x.half()
         return x / (x * x).mean(-1, keepdim=True).sqrt()
 
 
