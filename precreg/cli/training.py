@@ -11,6 +11,7 @@ import click
 
 from precreg.cli.console import color_option, show_lines, terminal_width
 from precreg.cli.gradient_losses import LossOptions, gradient_loss_options
+from precreg.cli.training_advice import show_advice
 from precreg.errors import UserError
 from precreg.types import TrainingReport
 
@@ -38,6 +39,8 @@ class _Sampling(NamedTuple):
 )
 @click.option("--elements", type=click.IntRange(0), metavar="N", help="Measure N elements of a tensor at most; 0 all.")
 @gradient_loss_options
+@click.option("--advise", is_flag=True, help="Find faults, and measure each remedy on short reruns.")
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="The seeds of --advise.")
 @click.option("--json", type=_PATH, metavar="FILE", help="Write all figures as JSON; - writes it to stdout.")
 @click.option("--html", type=_PATH, metavar="FILE", help="Write a page of HTML.")
 @color_option
@@ -51,6 +54,8 @@ def training_command(
     every: int | None,
     elements: int | None,
     losses: LossOptions,
+    advise: bool,
+    seeds: int,
     json: Path | None,
     html: Path | None,
 ) -> None:
@@ -64,6 +69,9 @@ def training_command(
 
     Exit code: 0, or 2 for a training that cannot be run or gradients that cannot be read.
     """
+    if advise:
+        show_advice(target, project or Path(), steps=steps, seeds=seeds, json=json)
+        return
     if (target is None) == (gradients is None):
         got = "none" if target is None else f"{target} and --gradients {gradients}"
         raise UserError(

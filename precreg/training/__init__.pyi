@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .advice.user_recipe import advise_target as advise_target
 from .clipping import find_clipped_before_unscale as find_clipped_before_unscale
 from .clipping import sweep_clipping as sweep_clipping
 from .divergence.trajectory import record_trajectory as record_trajectory

@@ -288,6 +288,14 @@ from .training import TrainingReport as TrainingReport
 from .training import TrainingStep as TrainingStep
 from .training import UpdateFigures as UpdateFigures
 from .training import ValueFigures as ValueFigures
+from .training_advice import SYMPTOM_KINDS as SYMPTOM_KINDS
+from .training_advice import Remedy as Remedy
+from .training_advice import RemedyEffect as RemedyEffect
+from .training_advice import RemedyKind as RemedyKind
+from .training_advice import RerunFigures as RerunFigures
+from .training_advice import SymptomKind as SymptomKind
+from .training_advice import TrainingAdvice as TrainingAdvice
+from .training_advice import TrainingSymptom as TrainingSymptom
 from .verdict import AbsenceFact as AbsenceFact
 from .verdict import AbsentArray as AbsentArray
 from .verdict import AbsentOutput as AbsentOutput

@@ -1,0 +1,56 @@
+"""How does precreg make the recipe of a user's function, again for each short run?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from precreg.errors import UserError
+from precreg.subject import call_function, describe_failure, enter_module_space, leave_module_space
+from precreg.training.recipe import Recipe, read_recipe
+from precreg.types import Reason, TrainingAdvice
+
+
+def advise_target(target: str, directory: Path, project: Path, *, steps: int, seeds: int) -> TrainingAdvice:
+    """Return the advice for the training that `module:function` returns.
+
+    Raises UserError: missing-extra without torch, missing-module, missing-function, bad-outputs, and model-failed for
+    exceptions of the function or of an unaltered run.
+    """
+    if find_spec("torch") is None:
+        raise UserError(
+            "missing-extra",
+            "expected torch, which runs the training, but it is not installed",
+            hint="install the extra: python -m pip install 'precreg[torch]'",
+        )
+    from precreg.training.advice.advise import advise_training
+
+    def make() -> Recipe:
+        recipe = read_recipe(call_function(target, directory, project), target)
+        # The call has left the space of the project's modules.
+        enter_module_space(directory, project)
+        return recipe
+
+    # A training may import modules of its project in the middle of a step.
+    enter_module_space(directory, project)
+    try:
+        return _with_failures(target, lambda: advise_training(make, target, steps=steps, seeds=seeds))
+    finally:
+        leave_module_space()
+
+
+def _with_failures(target: str, run: Callable[[], TrainingAdvice]) -> TrainingAdvice:
+    try:
+        return run()
+    except (UserError, KeyboardInterrupt):
+        raise
+    # BaseException: a function that calls sys.exit() must not end the command without a message.
+    except BaseException as error:
+        failure = describe_failure(error, Reason.SUBJECT_ERROR)
+        lines = "".join(f"\n  {line}" for line in failure.detail.splitlines())
+        raise UserError(
+            "model-failed",
+            f"expected the training of {target} to run but it failed: {failure.message}{lines}",
+            hint=f"run it alone: python -c 'from {target.replace(':', ' import ')}'",
+        ) from None
