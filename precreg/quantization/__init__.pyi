@@ -1,5 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .arrays import quantize_array as quantize_array
+from .codes import make_quantizer as make_quantizer
 from .graph_session import GivenGraph as GivenGraph
 from .graph_session import quantize_graph as quantize_graph
 from .proposal import BitBudget as BitBudget
