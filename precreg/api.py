@@ -158,9 +158,16 @@ def observe_quantization(model: Any, optimizer: Any, *, every: int = 10, keep: i
     """
     # With torch, and only for those who observe.
     from precreg.quantization.torch import QuantizationObserver
-    from precreg.report import render_quantization_steps_html
+    from precreg.report import render_quantization_steps_html, render_quantization_steps_terminal
 
-    return QuantizationObserver(model, optimizer, every=every, keep=keep, render=render_quantization_steps_html)
+    return QuantizationObserver(
+        model,
+        optimizer,
+        every=every,
+        keep=keep,
+        render=render_quantization_steps_html,
+        render_text=render_quantization_steps_terminal,
+    )
 
 
 def _refuse_text(analyzers: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from precreg.cli.console import show_report, terminal_width
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.quantization import Budget, QuantizationOptions
+    from precreg.quantization import BitBudget, QuantizationOptions
     from precreg.report import QuantizationTable
     from precreg.types import QuantizationRecord
 
@@ -222,7 +222,7 @@ def _options(given: _Given) -> QuantizationOptions:
     return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given))
 
 
-def _budget(given: _Given) -> Budget | None:
+def _budget(given: _Given) -> BitBudget | None:
     from precreg.quantization import make_budget
 
     if given.max_bits is None and given.max_error is None:

@@ -5,7 +5,7 @@ from .arrays import quantize_array as quantize_array
 from .codes import make_quantizer as make_quantizer
 from .graph_session import GivenGraph as GivenGraph
 from .graph_session import quantize_graph as quantize_graph
-from .proposal import Budget as Budget
+from .proposal import BitBudget as BitBudget
 from .proposal import make_budget as make_budget
 from .sensitivity import spearman as spearman
 from .session import QuantizationOptions as QuantizationOptions

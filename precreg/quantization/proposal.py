@@ -38,7 +38,7 @@ class Width(NamedTuple):
         return self.cost * self.cost
 
 
-class Budget(NamedTuple):
+class BitBudget(NamedTuple):
     """Hold the bound of a proposal: a mean of bits for each weight, or a relative error of the results."""
 
     max_bits: float | None = None
@@ -46,7 +46,7 @@ class Budget(NamedTuple):
     formats: tuple[str, ...] = DEFAULT_FORMATS
 
 
-def make_budget(max_bits: float | None, max_error: float | None, formats: Sequence[str] = ()) -> Budget:
+def make_budget(max_bits: float | None, max_error: float | None, formats: Sequence[str] = ()) -> BitBudget:
     """Return a budget of checked values. Raises UserError: unknown-format, bad-value for two bounds or none."""
     if (max_bits is None) == (max_error is None):
         raise UserError(
@@ -62,10 +62,10 @@ def make_budget(max_bits: float | None, max_error: float | None, formats: Sequen
             f"expected a narrow format among the widths but got {FLOAT} alone",
             hint="write --width int4 --width int8 --width float32",
         )
-    return Budget(max_bits, max_error, chosen)
+    return BitBudget(max_bits, max_error, chosen)
 
 
-def propose_widths(build: ModelBuilder, budget: Budget) -> BitWidthProposal:
+def propose_widths(build: ModelBuilder, budget: BitBudget) -> BitWidthProposal:
     """Return the formats of all layers with weights, chosen by measured costs and verified by a run.
 
     Raises UserError: bad-value for a budget below the narrowest formats, or one that no format keeps.

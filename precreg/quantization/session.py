@@ -14,7 +14,7 @@ from precreg.errors import UserError
 from precreg.quantization.arrays import measure_array
 from precreg.quantization.codes import has_short_group
 from precreg.quantization.model import MetricFunction, ModelCost, QuantizableModel, compare_outputs, measure_model
-from precreg.quantization.proposal import Budget, ModelBuilder, propose_widths
+from precreg.quantization.proposal import BitBudget, ModelBuilder, propose_widths
 from precreg.quantization.sensitivity import measure_sensitivity
 from precreg.types import (
     CalibrationData,
@@ -84,7 +84,7 @@ class QuantizationOptions(NamedTuple):
     activations: Quantizer | None
     layers: tuple[str, ...] = ()
     with_sensitivity: bool = False
-    budget: Budget | None = None
+    budget: BitBudget | None = None
 
 
 def quantize_module(

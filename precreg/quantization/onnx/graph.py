@@ -203,7 +203,7 @@ def _refused(session: Any, name: str, feed: Feeds, number: int, problem: BaseExc
     )
 
 
-class Observed(NamedTuple):
+class ObservedTensor(NamedTuple):
     """Hold values of a tensor as rows of channels, and how many values were left out."""
 
     values: Array
@@ -211,7 +211,7 @@ class Observed(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def observe_tensors(graph: Graph, feeds: Sequence[Feeds], axes: Mapping[str, int]) -> dict[str, Observed]:
+def observe_tensors(graph: Graph, feeds: Sequence[Feeds], axes: Mapping[str, int]) -> dict[str, ObservedTensor]:
     """Return the values of tensors over all feeds as rows of channels; `axes` has the axis of the channels of each.
 
     Raises UserError: bad-value for NaN and infinities.
@@ -236,7 +236,7 @@ def observe_tensors(graph: Graph, feeds: Sequence[Feeds], axes: Mapping[str, int
                 left_out[name] += rows.size - len(chosen) * rows.shape[1]
                 rows = rows[chosen]
             kept[name].append(rows)
-    return {name: Observed(_joined(kept[name]), left_out[name], dtypes[name]) for name in names}
+    return {name: ObservedTensor(_joined(kept[name]), left_out[name], dtypes[name]) for name in names}
 
 
 def _rows(array: Array, axis: int) -> Array:

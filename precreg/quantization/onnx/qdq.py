@@ -20,7 +20,7 @@ from precreg.quantization.onnx.graph import (
     Edge,
     Feeds,
     Graph,
-    Observed,
+    ObservedTensor,
     OnnxModel,
     layer_name,
     observe_tensors,
@@ -216,7 +216,7 @@ def _facts(
     name: str,
     edges: Sequence[Edge],
     pairs: Mapping[str, Any],
-    observed: Mapping[str, Observed],
+    observed: Mapping[str, ObservedTensor],
     arrays: Mapping[str, Any],
     events: list[QuantizationEvent],
 ) -> LayerFacts:

@@ -14,7 +14,7 @@ from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values
 from precreg.quantization.codes import Codes, Scales, codes_named, has_short_group
 from precreg.quantization.model import Array, LayerFacts
-from precreg.quantization.onnx.graph import Edge, Feeds, Graph, Observed, OnnxModel, layer_name, observe_tensors
+from precreg.quantization.onnx.graph import Edge, Feeds, Graph, ObservedTensor, OnnxModel, layer_name, observe_tensors
 from precreg.subject.onnx import onnx_package
 from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
 
@@ -116,7 +116,7 @@ class _Maker:
         graph: Graph,
         weights: Quantizer | None,
         activations: Quantizer | None,
-        observed: dict[str, Observed],
+        observed: dict[str, ObservedTensor],
         *,
         details: bool,
     ) -> None:

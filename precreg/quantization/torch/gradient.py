@@ -20,7 +20,7 @@ import torch
 from precreg.quantization.torch.layers import (
     QuantizedLayer,
     TorchModel,
-    call_model,
+    call_module,
     call_quantized,
     measured_leaf,
     without_fused_attention,
@@ -53,7 +53,7 @@ def estimate_first_order(model: TorchModel, probes: int = PROBES) -> dict[str, f
             stack.enter_context(without_fused_attention())
             for carrier, carried in _carriers(model.parts):
                 stack.enter_context(_recorded(carrier, carried, calls))
-            result = measured_leaf(call_model(model.module, batch, number))
+            result = measured_leaf(call_module(model.module, batch, number))
         signal += float(result.detach().double().square().sum())
         if result.requires_grad:
             _add_probes(calls, result, probes, generator, squares)

@@ -158,7 +158,7 @@ def run_batches(module: Any, batches: Sequence[Any]) -> list[Any]:
     Raises UserError: bad-input if the module refuses a batch, bad-outputs for results without a floating tensor.
     """
     with without_fused_attention(), torch.no_grad():
-        return [_result_array(call_model(module, batch, number)) for number, batch in enumerate(batches)]
+        return [_result_array(call_module(module, batch, number)) for number, batch in enumerate(batches)]
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def without_fused_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(was_fast)
 
 
-def call_model(module: Any, batch: Any, number: int) -> Any:
+def call_module(module: Any, batch: Any, number: int) -> Any:
     """Return the results of a module for one batch. Raises UserError: bad-input if the module refuses it."""
     try:
         if isinstance(batch, Mapping):

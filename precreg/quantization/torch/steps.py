@@ -1,4 +1,4 @@
-"""How do the errors of fake quantizers change in a quantization-aware training?"""
+"""Which errors do fake quantizers have at the steps of a quantization-aware training?"""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ class QuantizationObserver:
         every: int = 10,
         keep: int = 100_000,
         render: Callable[[QuantizationStepsRecord], str],
+        render_text: Callable[[QuantizationStepsRecord], str],
     ) -> None:
         """Take a model with fake quantizers, and the optimizer whose steps count.
 
@@ -94,6 +95,7 @@ class QuantizationObserver:
                     hint=f"write a number: precreg.observe_quantization(model, optimizer, {name}=100)",
                 )
         self._model, self._optimizer, self._every, self._render = model, optimizer, every, render
+        self._render_text = render_text
         self._quantizers = _find_quantizers(model)
         if not hasattr(optimizer, "register_step_post_hook"):
             raise UserError(
@@ -227,6 +229,10 @@ class QuantizationObserver:
             dropped=self._dropped,
             events=(*self._events.values(), *absent),
         )
+
+    def __str__(self) -> str:
+        """Return the last figures of each fake quantizer as a table, the largest error first."""
+        return self._render_text(self.record)
 
     def write_json(self, path: str | Path) -> None:
         """Write the record as JSON."""

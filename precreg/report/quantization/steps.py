@@ -1,4 +1,4 @@
-"""How do a terminal and a page show the fake quantizers of a training by step?"""
+"""Which table and pictures show the fake quantizers of a training by step?"""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _scales(each: FakeQuantizerStep) -> str:
 
 
 _FIGURES: tuple[tuple[str, Callable[[FakeQuantizerStep], float | None], str], ...] = (
-    ("Relative error by step", lambda each: each.relative_error, "root mean square, over that of the values"),
+    ("Relative error by step", lambda each: each.relative_error, "root mean square, over the norm of the values"),
     ("Clipped by step", lambda each: each.clipping_share, "share of the elements; their gradient is zero"),
     ("Turned back by step", lambda each: each.turning_share, "share of followed weights whose code moved back"),
 )

@@ -15,7 +15,6 @@ from torch.ao.quantization import (
 )
 
 import precreg
-from precreg.report import render_quantization_steps_terminal
 
 
 def net(qconfig=None):
@@ -189,7 +188,7 @@ def test_the_page_and_the_text_name_quantizers_and_escape_them(tmp_path):
     assert "<b>x" not in page
     assert "Turned back by step" in page
     assert json.loads((tmp_path / "record.json").read_text())["dropped"] == 3
-    shown = render_quantization_steps_terminal(observer.record)
+    shown = str(observer)
     assert "3 older figures made room" in shown
     assert "the largest error at step 2 has" in shown
 

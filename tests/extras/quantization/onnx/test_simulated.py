@@ -10,8 +10,14 @@ from onnxruntime.quantization import CalibrationMethod
 from torch import nn
 
 from precreg.errors import UserError
-from precreg.quantization import Budget, GivenGraph, QuantizationOptions, quantize_array, quantize_graph
-from precreg.quantization.codes import make_quantizer
+from precreg.quantization import (
+    BitBudget,
+    GivenGraph,
+    QuantizationOptions,
+    make_quantizer,
+    quantize_array,
+    quantize_graph,
+)
 from precreg.quantization.onnx import load_graph, read_feeds, simulate_graph
 from precreg.quantization.torch import simulate_module
 from tests.extras.onnx_models import model, node, save, value
@@ -79,7 +85,7 @@ def test_a_layer_without_a_format_stays_float(graph):
 
 def test_a_proposal_keeps_its_budget_as_measured(graph):
     data = feeds(graph)
-    budget = Budget(max_error=0.02, formats=("int4", "int8", "float32"))
+    budget = BitBudget(max_error=0.02, formats=("int4", "int8", "float32"))
     options = QuantizationOptions(WEIGHTS, INPUTS, with_sensitivity=True, budget=budget)
     record = quantize_graph(GivenGraph(graph), data, data, options, "test")
     proposal = record.proposal
