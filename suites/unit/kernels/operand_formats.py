@@ -14,7 +14,7 @@ def product(a: npt.NDArray, b: npt.NDArray, *, format: str, scales: str = "chose
 
 
 def cut_blocks(x: npt.NDArray) -> npt.NDArray:
-    """Cut the magnitudes of each block of 32 at half its binade, as e4m3 elements saturate below a scale too small by 2."""
+    """Cut the magnitudes of each block of 32 at half its binade: e4m3 saturates below a scale too small by 2."""
     blocks = x.reshape(x.shape[0], -1, 32)
     largest = np.abs(blocks).max(-1, keepdims=True)
     limits = 448 * np.exp2(np.floor(np.log2(largest)) - 9)
