@@ -106,7 +106,7 @@ def observe(
     *,
     every: int = 10,
     keep: int = 1000,
-    elements: int | None = 2**16,
+    elements: int | None = 2**14,
     format: str | None = None,
 ) -> TrainingObserver:
     """Return an observer of a training: gradients, lost updates and loss scales; docs/training.md has examples.

@@ -7,6 +7,7 @@ from the bits of the magnitude, and serves all scales at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from math import frexp, isinf, ldexp
 from typing import Any, NamedTuple
 
@@ -48,6 +49,7 @@ class FormatLimits(NamedTuple):
     beyond: Limit
 
 
+@cache
 def format_limits(format: Format) -> FormatLimits:
     """Return the limits of a format under rounding to nearest, ties to even.
 

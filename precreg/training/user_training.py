@@ -24,7 +24,7 @@ def observe_target(
     *,
     steps: int,
     every: int,
-    elements: int | None = 2**16,
+    elements: int | None = 2**14,
 ) -> TrainingRecord:
     """Run the training that `module:function` returns, and return the record of its observer.
 
