@@ -13,10 +13,10 @@ from precreg.cli.console import color_option, show_lines, terminal_width
 from precreg.cli.gradient_losses import LossOptions, gradient_loss_options
 from precreg.cli.training_advice import show_advice
 from precreg.errors import UserError
-from precreg.types import TrainingReport
 
 if TYPE_CHECKING:
     from precreg.training import StepGradients
+    from precreg.types import TrainingReport
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
@@ -90,6 +90,7 @@ def training_command(
 def _read(path: Path, every: int, elements: int | None, losses: LossOptions) -> TrainingReport:
     """Measure stored gradients in one pass. Raises UserError as their reader does."""
     from precreg.training import losses_of, read_gradients, record_of_gradients
+    from precreg.types import TrainingReport
 
     gauges = losses.gauges()
 
@@ -114,6 +115,7 @@ def _run(target: str, start: Path, sampling: _Sampling, losses: LossOptions) -> 
     limit_blas_threads()
     from precreg.run import find_model
     from precreg.training import losses_of, observe_target
+    from precreg.types import TrainingReport
 
     gauges, found = losses.gauges(), find_model(target, start)
     elements = {} if sampling.elements is None else {"elements": sampling.elements or None}

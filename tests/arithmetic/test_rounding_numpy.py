@@ -174,7 +174,10 @@ def test_tf32_has_the_significands_of_float16(form):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_forms_give_the_same_bits_for_any_pattern(dtype, rounding):
     values = wide_values(dtype)
+    # A tapered format has binades without a last bit of the significand: round_scaled alone serves it.
     for name, format in TARGETS.items():
+        if format.taper:
+            continue
         bits = rounded(round_bits, values, format, rounding, seed=3)
         if dtype is np.float32 and format.precision > 24:
             with np.errstate(over="ignore", invalid="ignore"):
