@@ -1,4 +1,4 @@
-"""Formats of blocks with scales: OCP Microscaling v1.0 (2023), NVFP4 of NVIDIA's Blackwell (2025), on made-up normal data.
+"""Formats of blocks with scales: OCP Microscaling v1.0 (2023), and NVFP4 (2025), on made-up data.
 
 Sources: OCP Microscaling Formats (MX) Specification v1.0. Rouhani et al., With Shared Microexponents, A Little Shifting
 Goes a Long Way (2023). NVIDIA, Introducing NVFP4 (2025), and Pretraining Large Language Models with NVFP4 (2025). Chen
@@ -106,10 +106,10 @@ def nvfp4_claims() -> Iterator[Figure]:
         bool(0.8 < ours / fp8 < 1.25),
     )
     yield Figure("the same, mxfp4 / nvfp4", "more than 1", f"{theirs / ours:.2f}", bool(theirs > ours))
-    heavy = {"normal": values(), "Student's t with 3 degrees of freedom": values(heavy=True)}
-    for what, x in heavy.items():
+    samples = {"normal values": values(), "values of Student's t, 3 degrees of freedom": values(heavy=True)}
+    for what, x in samples.items():
         ratio = squared_error(x, block_operand_named("mxfp4")) / squared_error(x, block_operand_named("nvfp4"))
-        yield Figure(f"{what} values: squared error, mxfp4 / nvfp4", "more than 1", f"{ratio:.2f}", bool(ratio > 1))
+        yield Figure(f"{what}: squared error, mxfp4 / nvfp4", "more than 1", f"{ratio:.2f}", bool(ratio > 1))
     shorter = BlockOperand("mxfp4 of 16", FORMATS["float4_e2m1fn"], 16)
     ratio = squared_error(values(), shorter) / squared_error(values(), block_operand_named("nvfp4"))
     yield Figure("normal values: squared error, mxfp4 with blocks of 16 / nvfp4", "", f"{ratio:.2f}")

@@ -1,7 +1,7 @@
 """The formats of 8 bits: ranges, sums with 14 bits, and scales for each tensor or each 128 values.
 
-Sources: Micikevicius et al., FP8 Formats for Deep Learning (2022, arXiv 2209.05433). DeepSeek-V3 Technical Report (2024,
-arXiv 2412.19437), section 3.3.2.
+Sources: Micikevicius et al., FP8 Formats for Deep Learning (2022, arXiv 2209.05433). DeepSeek-V3 Technical Report
+(2024, arXiv 2412.19437), section 3.3.2.
 """
 
 from collections.abc import Iterator
@@ -82,9 +82,8 @@ def scales() -> Iterator[Figure]:
     factor = np.float32(tensor.largest / FORMATS["float8_e4m3fn"].largest)
     whole = (round_to(x / factor, FORMATS["float8_e4m3fn"]) * factor)[small]
     ours = round_blocks(x, block_operand_named("fp8_1x128"))[small]
-    zero, squares = [float(np.mean(each == 0)) for each in (whole, ours)], []
-    for each in (whole, ours):
-        squares.append(float(np.square(each.astype(np.float64) - x[small]).sum()))
+    zero = [float(np.mean(each == 0)) for each in (whole, ours)]
+    squares = [float(np.square(each.astype(np.float64) - x[small]).sum()) for each in (whole, ours)]
     yield Figure(
         "one outlier in 2000, the other values: squared error, a scale for 128 / for the tensor",
         "less than 1",

@@ -1,4 +1,4 @@
-"""Loss scales of float16: gradients that become zero, on made-up gradients and on those of a small network, not on SSD's.
+"""Loss scales of float16: gradients that become zero, made up and of a small network, beside published ones of SSD.
 
 Sources: Micikevicius et al., Mixed Precision Training (2018, arXiv 1710.03740). NVIDIA, Training With Mixed Precision:
 the gradients of activations of a Multibox SSD network, throughout a training in float32. They are not public. The
@@ -8,6 +8,7 @@ without a scale, and those that stay zero at 2^15. All other figures are then fr
 
 from collections.abc import Iterator
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +49,9 @@ def of_made(made: npt.NDArray[np.float32], deviation: float) -> Iterator[Figure]
     sweep = swept(made)
     zero = [count / sweep.total.nonzero for count in sweep.total.zero]
     yield Figure("made-up gradients: deviation of log2", "", f"{deviation:.2f}")
-    yield Figure(
-        "made-up, nonzero ones: zero in float16, fitted", "85.4 %", f"{zero[0]:.1%}", abs(zero[0] - 0.854) < 0.01
-    )
+    yield Figure("made-up, nonzero ones: zero in float16, fitted", "85.4 %", f"{zero[0]:.1%}")
     still = zero[15] / zero[0]
-    yield Figure("made-up: of these, zero at 2^15, fitted", "0.1 %", f"{still:.2%}", 0.0007 < still < 0.0013)
+    yield Figure("made-up: of these, zero at 2^15, fitted", "0.1 %", f"{still:.2%}")
     overflows = sweep.overflow_steps[15]
     yield Figure("made-up: steps that overflow at 2^15", "0", f"{overflows}", overflows == 0)
     yield Figure("made-up: of these, zero at 2^3, the scale that sufficed for SSD", "", f"{zero[3] / zero[0]:.1%}")
@@ -65,11 +64,11 @@ def of_made(made: npt.NDArray[np.float32], deviation: float) -> Iterator[Figure]
 
 def of_network() -> Iterator[Figure]:
     """Count the gradients of activations of a small network with a mean over its outputs, as in the guide."""
-    gradients = activation_gradients()
+    gradients = np.concatenate([each.ravel() for each in activation_gradients(network())])
     sweep = swept(gradients)
     total = sweep.total
     zeros = total.zeros / total.elements
-    yield Figure("a network of 3 layers: gradients that are zero in float32", "66.8 %", f"{zeros:.1%}", None)
+    yield Figure("a network of 3 layers: gradients that are zero in float32", "66.8 %", f"{zeros:.1%}")
     for exponent in (0, 3, 15):
         share = total.zero[exponent] / total.nonzero
         yield Figure(f"the same, nonzero ones: zero in float16 at 2^{exponent}", "", f"{share:.2%}")
@@ -87,23 +86,34 @@ def swept(gradients: npt.NDArray[np.float32]) -> LossScaleSweep:
     return sweep_scales([StepGradients(0, None, 1.0, {"activations": gradients}, {})], "float16")
 
 
-def activation_gradients() -> npt.NDArray[np.float32]:
-    """Return the gradients of the hidden layers of a relu network, whose softmax loss is a mean over 8192 places.
+class Network(NamedTuple):
+    """A relu network of three layers, its inputs, and the class of each place."""
 
-    A tenth of the places has one class of 20, and the others are background, which the network knows well by now.
-    """
+    x: npt.NDArray[np.float32]
+    layers: tuple[npt.NDArray[np.float32], ...]
+    # Added to the score of the background.
+    known: float
+    truth: npt.NDArray[np.int64]
+
+
+def network(places: int = 8192) -> Network:
+    """Draw a network that knows the background well. A tenth of the places has one of 20 classes."""
     random = np.random.default_rng(1)
-    x = random.standard_normal((8192, 32)).astype(np.float32)
-    first, second = (random.normal(0, 0.2, shape).astype(np.float32) for shape in ((32, 64), (64, 64)))
-    last = random.normal(0, 0.2, (64, 21)).astype(np.float32)
-    hidden = np.maximum(x @ first, 0)
+    x = random.standard_normal((places, 32)).astype(np.float32)
+    layers = tuple(random.normal(0, 0.2, shape).astype(np.float32) for shape in ((32, 64), (64, 64), (64, 21)))
+    truth = np.where(random.random(places) < 0.1, random.integers(1, 21, places), 0)
+    return Network(x, layers, 12.0, truth)
+
+
+def activation_gradients(net: Network) -> list[npt.NDArray[np.float32]]:
+    """Return the gradients of both hidden layers. The loss is the mean cross-entropy of the softmax over the places."""
+    first, second, last = net.layers
+    hidden = np.maximum(net.x @ first, 0)
     deep = np.maximum(hidden @ second, 0)
     scores = deep @ last
-    scores[:, 0] += np.float32(12)
-    truth = np.where(random.random(8192) < 0.1, random.integers(1, 21, 8192), 0)
+    scores[:, 0] += np.float32(net.known)
     odds = np.exp(scores - scores.max(1, keepdims=True))
     slope = odds / odds.sum(1, keepdims=True)
-    slope[np.arange(8192), truth] -= 1
-    of_deep = (slope / np.float32(8192)) @ last.T * (deep > 0)
-    of_hidden = (of_deep @ second.T) * (hidden > 0)
-    return np.concatenate([of_deep.ravel(), of_hidden.ravel()]).astype(np.float32)
+    slope[np.arange(len(slope)), net.truth] -= 1
+    of_deep = (slope / np.float32(len(slope))) @ last.T * (deep > 0)
+    return [(of_deep @ second.T) * (hidden > 0), of_deep]

@@ -39,7 +39,7 @@ def of_bfloat16(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], plain: f
     yield Figure("three parts of bfloat16: float32 values that they hold exactly", "all", f"{kept:.2%}", kept == 1.0)
     counts = {(parts, count): error(matmul(a, b, bfloat16_unit(parts, count)), a, b) for parts, count in SPLITS}
     for (number, count), found in counts.items():
-        yield Figure(f"bfloat16x{number}, {count} products: error over float32's", "", f"{found / plain:.2g}")
+        yield Figure(f"bfloat16x{number}, {count} products: error over float32's", "", f"{found / plain:.3g}")
     yield Figure(
         "bfloat16x3: error with 6 products / with 9",
         "1: six suffice",
@@ -89,7 +89,7 @@ def of_tf32(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], plain: float
         yield Figure(
             f"3xTF32 with sums cut off at each {what}: error over float32's",
             "more than 1",
-            f"{found / plain:.2g}",
+            f"{found / plain:.3g}",
             found > plain,
         )
     yield Figure(
@@ -115,7 +115,7 @@ def of_float16(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> Iterat
     yield Figure(
         "error at 2^-12 over that at 2^0, float16 / TF32",
         "float16 has a limited range",
-        f"{grown[0]:.2g} / {grown[1]:.2g}",
+        f"{grown[0]:.3g} / {grown[1]:.3g}",
         grown[0] > 2 > grown[1],
     )
 
