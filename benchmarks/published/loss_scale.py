@@ -107,13 +107,14 @@ def network(places: int = 8192) -> Network:
 
 def activation_gradients(net: Network) -> list[npt.NDArray[np.float32]]:
     """Return the gradients of both hidden layers. The loss is the mean cross-entropy of the softmax over the places."""
-    first, second, last = net.layers
+    # In float32 the slope of a background place, its probability less 1, would cancel to a few digits.
+    first, second, last = (each.astype(np.float64) for each in net.layers)
     hidden = np.maximum(net.x @ first, 0)
     deep = np.maximum(hidden @ second, 0)
     scores = deep @ last
-    scores[:, 0] += np.float32(net.known)
+    scores[:, 0] += net.known
     odds = np.exp(scores - scores.max(1, keepdims=True))
     slope = odds / odds.sum(1, keepdims=True)
     slope[np.arange(len(slope)), net.truth] -= 1
-    of_deep = (slope / np.float32(len(slope))) @ last.T * (deep > 0)
-    return [(of_deep @ second.T) * (hidden > 0), of_deep]
+    of_deep = (slope / len(slope)) @ last.T * (deep > 0)
+    return [each.astype(np.float32) for each in ((of_deep @ second.T) * (hidden > 0), of_deep)]
