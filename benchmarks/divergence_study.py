@@ -50,6 +50,8 @@ NETWORKS = {
     "float16 gradients, scale 2^20": Pair("half_gradients", {}, {"narrow": "float16", "scale": 2.0**20}, "loss"),
 }
 
+# Without biases whose exact gradient is zero.
+NO_BIAS = {"attention_bias": False}
 TRANSFORMER = {
     "the same run": Pair("train", {}, {}, "identical"),
     "last-bit change at the start": Pair("train", {}, {"nudge": 7}, "chaos"),
@@ -65,6 +67,10 @@ TRANSFORMER = {
     "bfloat16 gradients of norms": Pair("train", {}, {"bfloat16_norms": True}, "loss"),
     "last bit truncated": Pair("train", {}, {"truncate": True}, "loss"),
     "0.1 % fault at step 20": Pair("train", {}, {"fault_at": 20}, "loss"),
+    "no bias: sums in the other order": Pair("train", NO_BIAS, {"reverse": True}, "chaos"),
+    "no bias: fused attention": Pair("train", NO_BIAS, {"fused": True}, "chaos"),
+    "no bias: bfloat16 gradients of norms": Pair("train", NO_BIAS, {"bfloat16_norms": True}, "loss"),
+    "no bias: 0.1 % fault at step 20": Pair("train", NO_BIAS, {"fault_at": 20}, "loss"),
 }
 
 
@@ -145,7 +151,7 @@ def main() -> None:
     counts = study(family, range(given.first, given.first + given.seeds), given.pair)
     for name, verdicts in counts.items():
         shown = ", ".join(f"{count} {'/'.join(kind)}" for kind, count in verdicts.most_common())
-        print(f"{name:32} expected {family.pairs[name].expected:10} {shown}")
+        print(f"{name:37} expected {family.pairs[name].expected:10} {shown}")
     found = rates(family.pairs, counts)
     print(f"losses called chaos or identical: {found.false_chaos} of {found.losing}, unclear: {found.unclear_losing}")
     print(f"chaos called loss: {found.false_losses} of {found.reordered}, unclear: {found.unclear_reordered}")

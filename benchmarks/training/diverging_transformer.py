@@ -49,10 +49,10 @@ class Linear(nn.Linear):
 class Block(nn.Module):
     """Attention and two linear layers, each after a norm."""
 
-    def __init__(self, *, fused: bool) -> None:
+    def __init__(self, *, fused: bool, attention_bias: bool) -> None:
         super().__init__()
         self.norms = nn.ModuleList([nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)])
-        self.into, self.out = Linear(WIDTH, 3 * WIDTH), Linear(WIDTH, WIDTH)
+        self.into, self.out = Linear(WIDTH, 3 * WIDTH, bias=attention_bias), Linear(WIDTH, WIDTH)
         self.up, self.down = Linear(WIDTH, 2 * WIDTH), Linear(2 * WIDTH, WIDTH)
         self.fused = fused
 
@@ -96,10 +96,11 @@ class Adam(torch.optim.Optimizer):
 class Network(nn.Module):
     """Words in, scores of the next words out."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, *, attention_bias: bool) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Parameter(torch.randn(LENGTH, WIDTH) * 0.1)
-        self.blocks = nn.Sequential(Block(fused=changes.fused), Block(fused=changes.fused))
+        made = [Block(fused=changes.fused, attention_bias=attention_bias) for _ in range(2)]
+        self.blocks = nn.Sequential(*made)
         self.norm, self.head = nn.LayerNorm(WIDTH), Linear(WIDTH, WORDS)
         for layer in self.modules():
             if isinstance(layer, Linear):
@@ -110,15 +111,22 @@ class Network(nn.Module):
         return self.head(self.norm(self.blocks(self.words(x) + self.places)))
 
 
-def train(*, seed: int = 0, lr: float = 3e-3, autocast: str | None = None, **settings: Any) -> dict[str, Any]:
-    """Return a training on texts whose next word follows from the last two; one in eight words is random."""
+def train(
+    *, seed: int = 0, lr: float = 3e-3, autocast: str | None = None, attention_bias: bool = True, **settings: Any
+) -> dict[str, Any]:
+    """Return a training on texts whose next word follows from the last two; one in eight words is random.
+
+    The exact gradient of a bias of keys is zero, because softmax ignores a constant. Adam divides its rounding noise by
+    the size of the noise, so such a bias takes steps as large as those of other weights. Without `attention_bias` no
+    weight does.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     known = {field.name for field in fields(Changes)}
     if unknown := settings.keys() - known:
         raise ValueError(f"expected settings of {sorted(known)} but got {sorted(unknown)}")
     changes = Changes(**settings)
-    model = Network(changes)
+    model = Network(changes, attention_bias=attention_bias)
     data = [batch() for _ in range(8)]
     with torch.no_grad():
         # Numbers of bfloat16 in every run, so that no run of a pair starts elsewhere.
