@@ -29,7 +29,7 @@ def figures() -> Iterator[Figure]:
 
 
 def directions() -> Iterator[Figure]:
-    """Compare the direction of a clipped gradient with that of the unclipped one."""
+    """Compare the directions of clipped and unclipped gradients."""
     effects = {effect.kind: effect for effect in sweep_clipping(steps(), [1.0], [0.05]).effects if not effect.quantile}
     whole, each, values = (effects[kind] for kind in ("global_norm", "parameter_norm", "value"))
     yield Figure(

@@ -46,7 +46,7 @@ def sums() -> Iterator[Figure]:
     """Compare sums of 4096 products on the simulated H800, for terms of one sign and of both, and other groups."""
     unit = device_named("gpu-hopper").operand_unit("float8_e4m3fn")
     accumulator = unit.promotion.format
-    yield Figure("bits of a total of fp8 products", "about 14", f"{accumulator.precision}", accumulator.precision == 14)
+    yield Figure("bits of a total of fp8 products, a setting of gpu-hopper", "about 14", f"{accumulator.precision}")
     a, b = operands(both_signs=True)
     _, relative = error(matmul(a, b, unit), exact(a, b))
     yield Figure(f"{TERMS} terms of both signs: largest error over the norm of results", "", f"{relative:.2%}")
@@ -72,7 +72,7 @@ def in_groups(unit: Unit, length: int) -> Unit:
 
 
 def scales() -> Iterator[Figure]:
-    """Compare scales on values of which one in 2000 is large, and delayed scaling on gradients that grow."""
+    """Compare scales on values with one outlier in 2000, and delayed scaling on gradients that grow."""
     random = np.random.default_rng(2)
     x = random.standard_normal((64, 4096)).astype(np.float32)
     x[random.random(x.shape) < 1 / 2000] *= 1000

@@ -27,7 +27,7 @@ STILL_LOST = 0.001
 def figures() -> Iterator[Figure]:
     """Compare the shares with those of the guide, on the made-up gradients, and then on a network's."""
     whole = ZERO + LOST + KEPT
-    yield Figure("SSD: sum of the published shares", "100 %", f"{whole:.1%}", abs(whole - 1) < 0.005)
+    yield Figure("SSD: shares of all gradients", "66.8 %, 31 %, 5.3 %", f"{whole:.1%} in all", abs(whole - 1) < 0.005)
     mean, deviation = fitted()
     made = np.exp2(np.random.default_rng(0).normal(mean, deviation, COUNT)).astype(np.float32)
     yield from of_made(made, deviation)

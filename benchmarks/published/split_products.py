@@ -53,12 +53,7 @@ def of_bfloat16(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], plain: f
         counts[3, 6] <= plain,
     )
     largest_first = error(matmul(a, b, bfloat16_unit(3, 6, smallest_first=False)), a, b)
-    yield Figure(
-        "the same, the largest first",
-        "yes",
-        f"{largest_first / plain:.2f} times its error",
-        largest_first <= plain,
-    )
+    yield Figure("the same, the largest first", "", f"{largest_first / plain:.2f} times its error")
 
 
 SPLITS = ((2, 3), (2, 4), (3, 3), (3, 6), (3, 9))
