@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -146,6 +147,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed")
     parser.add_argument("--pair", default="", metavar="TEXT", help="only pairs with this text in their names")
     given = parser.parse_args()
+    if given.family == "transformer" and find_spec("torch") is None:
+        parser.error("the family transformer needs torch: python -m pip install 'precreg[torch]'")
     started = perf_counter()
     family = FAMILIES[given.family]
     counts = study(family, range(given.first, given.first + given.seeds), given.pair)

@@ -22,7 +22,7 @@ def figures() -> Iterator[Figure]:
     normal = {(each.dot, each.exponent): len(each.mantissa) for each in fields if each.dot != "0000"}
     for bits, published in ((3, 7), (2, 8), (1, 16)):
         found = Counter(normal.values())[bits]
-        yield Figure(f"exponents with a mantissa of {bits} bits", f"{published}", f"{found}", found == published)
+        yield Figure(f"exponents with {bits}-bit mantissa", f"{published}", f"{found}", found == published)
     in_binade = {frexp(number)[1] for number in numbers if isfinite(number) and number > 0}
     for what, published, count in (
         ("binades of normal numbers", 31, len(normal)),
