@@ -2,7 +2,9 @@
 
 Each module says in its docstring what it is about, and has `figures()`, which yields a Figure for each claim. They are
 written in plain numpy, fractions and mpmath, apart from the shipped kernels and from precreg, so that what the
-suites are held to does not come from what they test. benchmarks/published_figures.py finds them and prints them.
+suites are held to does not come from what they test. Those of docs/systems-formats.md are the exception: they compare
+publications with precreg's own formats, which tests/arithmetic compares with rational arithmetic and other libraries.
+benchmarks/published_figures.py finds the modules and prints their tables.
 """
 
 from typing import NamedTuple

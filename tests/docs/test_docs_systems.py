@@ -12,7 +12,7 @@ from tests.benchmarks.test_published_figures import SYSTEMS
 from tests.docs.test_docs import page
 from tests.e2e.command import PATIENCE_S, ROOT, environ
 
-PAGE = page("systems.md", "systems-narrow.md", "systems-fixed-point.md")
+PAGE = page("systems.md", "systems-narrow.md", "systems-fixed-point.md", "systems-formats.md")
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 SUITES = {suite.id: suite for suite in load_suites(ROOT)}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from precreg.training.observing.tensors import sample
 from precreg.types import GradientNoise, NoiseSource
 
 MIN_STEPS = 2
@@ -83,6 +82,9 @@ class NoiseOfSteps:
 
     def add(self, name: str, gradient: Any, scale: float, limit: int | None) -> None:
         """Note the gradient of a parameter in a sampled step. A gradient that is not finite is left out."""
+        # The formula and the sums of batches do without torch.
+        from precreg.training.observing.tensors import sample
+
         taken = sample(gradient, limit).double() / scale
         square = float(taken.dot(taken))
         if square != square or square == float("inf"):
