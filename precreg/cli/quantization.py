@@ -15,14 +15,13 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.quantization import BitBudget, QuantizationOptions
     from precreg.report import QuantizationTable
-    from precreg.types import QuantizationRecord
+    from precreg.types import QuantizationRecord, Quantizer
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 # The names of precreg.quantization.codes, whose import would delay every command. A test compares them.
 _GRANULARITIES = ("tensor", "channel", "group")
 _METHODS = ("max", "p99.9", "p99.99", "mse", "entropy")
-_FLOAT = "float"
 _ONNX = ".onnx"
 _DEFAULT_FORMAT = "int8"
 
@@ -219,19 +218,19 @@ def _options(given: _Given) -> QuantizationOptions:
     found = options_of(given._asdict())
     if found.weights is None and found.activations is None:
         raise click.UsageError("expected a format for --weights or --activations but got float for both")
-    return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given))
+    return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given, found.weights))
 
 
-def _budget(given: _Given) -> BitBudget | None:
+def _budget(given: _Given, weights: Quantizer | None) -> BitBudget | None:
     from precreg.quantization import make_budget
 
     if given.max_bits is None and given.max_error is None:
         if given.widths:
             raise click.UsageError("expected --max-bits BITS or --max-error ERROR beside --width but got neither")
         return None
-    if given.weights == _FLOAT:
+    if weights is None:
         raise click.UsageError("expected a format for --weights beside a proposal but got float")
-    return make_budget(given.max_bits, given.max_error, given.widths)
+    return make_budget(given.max_bits, given.max_error, weights, given.widths)
 
 
 def _show(

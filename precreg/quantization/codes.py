@@ -122,6 +122,27 @@ def _block_quantizer(format: str, granularity: str, group: int | None, axis: int
     return Quantizer(format, granularity="group", group=size, axis=axis, calibration="block", dynamic=True)
 
 
+def change_format(quantizer: Quantizer, name: str) -> Quantizer:
+    """Return a quantizer of another format: block formats have their own blocks, and others the options that apply.
+
+    Raises UserError: unknown-format; bad-value for zero points or entropy beside a floating format.
+    """
+    if name in BLOCK_FORMATS:
+        return make_quantizer(name, axis=quantizer.axis)
+    if quantizer.calibration == "block":
+        # A block format keeps no options for others. Weights have a scale for each channel by default.
+        return make_quantizer(name, granularity="channel", axis=quantizer.axis)
+    return make_quantizer(
+        name,
+        zero_point=quantizer.zero_point,
+        granularity=quantizer.granularity,
+        group=quantizer.group,
+        axis=quantizer.axis,
+        calibration=quantizer.calibration,
+        dynamic=quantizer.dynamic,
+    )
+
+
 def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise UserError(

@@ -14,7 +14,7 @@ from torch import nn
 
 from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
-from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
+from precreg.quantization.codes import Codes, Scales, change_format, codes_named, decode, encode, has_short_group
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
 from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
@@ -61,7 +61,7 @@ def simulate_module(
             own_format = format_of(name)
             if own_format is None or weights is None:
                 continue
-            quantizers = (replace(weights, format=own_format), activations)
+            quantizers = (change_format(weights, own_format), activations)
         layers.append(_simulated_layer(name, known[name], observation, quantizers, events, details=details))
     return TorchModel(own, [each for each in layers if each is not None], batches, events)
 

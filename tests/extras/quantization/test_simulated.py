@@ -11,6 +11,7 @@ from torch.nn.functional import conv2d, linear
 from precreg.errors import UserError
 from precreg.quantization.codes import make_quantizer
 from precreg.quantization.model import measure_model
+from precreg.quantization.proposal import BitBudget
 from precreg.quantization.session import QuantizationOptions, quantize_module, read_given_model
 from precreg.quantization.torch import read_batches, simulate_module
 
@@ -314,3 +315,26 @@ def test_blocks_of_activations_run_along_their_channels():
     with torch.no_grad():
         exact, found = net(batches[0]).double(), net(rounded.float()).double()
     assert cost.total.relative == pytest.approx(relative(exact, found), rel=1e-5)
+
+
+@pytest.mark.parametrize("first", ["int8", "mxfp4"])
+def test_a_proposal_among_block_formats_has_their_blocks(first):
+    """Costs and bits are those of the whole network in one block format; that of integers has one scale a channel."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 5)).eval()
+    batches = read_batches([torch.randn(6, 64)], "data")
+    names = ("mxfp4", "nvfp4", "int4")
+    weights = make_quantizer(first, granularity="channel")
+    options = QuantizationOptions(weights, None, budget=BitBudget(max_error=0.3, formats=names))
+    given = read_given_model(net, "net:make")
+    proposal = quantize_module(given, batches, batches, options, "net:make", "data").proposal
+    for uniform in proposal.uniform:
+        alone = make_quantizer(uniform.format, granularity="channel")
+        cost = measure_model(simulate_module(net, batches.batches, batches.batches, alone, None))
+        assert uniform.measured.relative == cost.total.relative
+        assert uniform.bits == sum(row.weight.quantizer.bits * row.weight.figures.elements for row in cost.rows) / 552
+    # 64 weights of a row have two blocks of 32 or four of 16, and 8 weights one; scales have 8 bits, or 32 with int4.
+    expected = {"mxfp4": (16 + 5) * 8, "nvfp4": (32 + 5) * 8, "int4": (8 + 5) * 32}
+    assert {each.format: each.bits for each in proposal.uniform} == {
+        name: pytest.approx(4 + scales / 552) for name, scales in expected.items()
+    }
