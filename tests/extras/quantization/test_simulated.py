@@ -266,7 +266,8 @@ def test_a_metric_of_the_user_is_in_every_row(net, data):
         (7, "of type int"),
         ([["a"]], "batch 0"),
         ([torch.full((2, 3, 8, 8), float("nan"))], "384 of 384 NaN or infinite in batch 0"),
-        ([torch.randn(2, 4, 8, 8)], r"batch 0: 0: float32 \(2, 4, 8, 8\)"),
+        ([torch.randn(2, 4, 8, 8)], r"batch 0: 0: float32 \(2, 4, 8, 8\)\n  RuntimeError: .*expected .* to have 3 channels"),
+        ([torch.randn(2, 3, 8, 8), torch.randn(0, 3, 8, 8)], "batch 1 of data has no inputs: 0: float32"),
         ([{"y": torch.randn(2, 3, 8, 8)}], r"batch 0: y: float32 \(2, 3, 8, 8\)"),
     ],
 )
@@ -287,6 +288,19 @@ def test_weights_with_nan_name_the_layer(net, data):
         net.block.weight[1, 0, 0, 0] = float("inf")
     with pytest.raises(UserError, match=r"1 of 288 that are not, first block.weight\[1, 0, 0, 0\]=inf"):
         simulate_module(net, data, data, BY_CHANNEL, INT8)
+
+
+def test_tensors_of_torchao_are_refused_by_name(net, data):
+    quantization = pytest.importorskip("torchao.quantization")
+    quantization.quantize_(net, quantization.Int8WeightOnlyConfig())
+    with pytest.raises(UserError, match=r"expected plain tensors as weights but got head.weight of type \w+Tensor"):
+        simulate_module(net, data, data, BY_CHANNEL, INT8)
+
+
+def test_a_lazy_layer_without_a_shape_is_refused_by_name(data):
+    lazy = nn.Sequential(nn.Conv2d(3, 4, 3), nn.LazyLinear(4)).eval()
+    with pytest.raises(UserError, match="expected layers with shapes but got 1: LazyLinear without one"):
+        simulate_module(lazy, data, data, BY_CHANNEL, INT8)
 
 
 @pytest.mark.parametrize("returned", [(1, 2, 3, 4, 5), (), {"data": []}, {"model": 1, "modle": 2}])
