@@ -105,6 +105,7 @@ def quantization_command(
     judged: the exit code is 0.
     """
     from precreg.environment import limit_blas_threads
+    from precreg.quantization import name_unused_options
 
     limit_blas_threads()
     given = _Given(**options)
@@ -118,7 +119,14 @@ def quantization_command(
     else:
         assert model is not None
         record = _of_model(model, given, project or Path())
-    _show(record, table, json, report, every=every)
+    _show(name_unused_options(record, _given_names()), table, json, report, every=every)
+
+
+def _given_names() -> list[str]:
+    """Return the names of the options that the command line has, without those with their defaults."""
+    context = click.get_current_context()
+    given = click.core.ParameterSource.COMMANDLINE
+    return [name for name in context.params if context.get_parameter_source(name) is given]
 
 
 def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
@@ -148,7 +156,8 @@ def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
     if data is None:
         raise UserError(
             "bad-value",
-            f"expected data beside the model but {model} returns none",
+            f"expected {'data beside the model' if made.model is not None else 'a model and data'}"
+            f" but {model} returns none",
             hint="return it: def make(): return Net(), [torch.randn(8, 16)]; or write --data inputs.npz",
         )
     source = given.data or model

@@ -27,7 +27,7 @@ class FeedBatches(NamedTuple):
 def read_feeds(given: Any, graph: Graph, source: str, most: int) -> FeedBatches:
     """Return the batches of a data set: dicts by the names of the model's inputs, or arrays for its only input.
 
-    Raises UserError: bad-value for no batches, empty ones, other names, NaN and infinities, and for what is no data set.
+    Raises UserError: bad-value for no batches, empty ones, other names, NaN, infinities, and for what is no data set.
     """
     if isinstance(given, Mapping) or hasattr(given, "dtype"):
         given = [given]

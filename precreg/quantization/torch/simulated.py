@@ -15,7 +15,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
-from precreg.quantization.codes import Codes, Scales, change_format, codes_named, decode, encode, has_short_group
+from precreg.quantization.codes import Codes, Scales, change_format, codes_named, decode, encode, short_group_events
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
 from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
@@ -42,8 +42,8 @@ def simulate_module(
     `format_of` gives the weights of each layer a format of their own, or None: then the whole layer stays float.
     `details` False leaves out the figures of other granularities and calibrations.
 
-    Raises UserError: unknown-node for a pattern without a layer, bad-value for a module without such layers, and for weights
-    without a shape, of tensors of other libraries, or with NaN.
+    Raises UserError: unknown-node for a pattern without a layer; bad-value for a module without such layers, and for
+    weights without a shape, of tensors of other libraries, or with NaN.
     """
     own = own_copy(module)
     _require_shapes(own)
@@ -176,8 +176,7 @@ def _simulated_layer(
         weight, exchange = _quantized_weights(
             module, names, replace(weights, axis=weight_axis(module)), details=details
         )
-        if has_short_group(weight.shape, weight.quantizer):
-            events.append(QuantizationEvent("short_group", name))
+        events += short_group_events(name, weight.shape, weight.quantizer)
     activation = None
     function = None
     if activations is not None and observation.calls:

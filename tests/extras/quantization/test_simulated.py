@@ -266,7 +266,10 @@ def test_a_metric_of_the_user_is_in_every_row(net, data):
         (7, "of type int"),
         ([["a"]], "batch 0"),
         ([torch.full((2, 3, 8, 8), float("nan"))], "384 of 384 NaN or infinite in batch 0"),
-        ([torch.randn(2, 4, 8, 8)], r"batch 0: 0: float32 \(2, 4, 8, 8\)\n  RuntimeError: .*expected .* to have 3 channels"),
+        (
+            [torch.randn(2, 4, 8, 8)],
+            r"batch 0: 0: float32 \(2, 4, 8, 8\)\n  RuntimeError: .*expected .* to have 3 channels",
+        ),
         ([torch.randn(2, 3, 8, 8), torch.randn(0, 3, 8, 8)], "batch 1 of data has no inputs: 0: float32"),
         ([{"y": torch.randn(2, 3, 8, 8)}], r"batch 0: y: float32 \(2, 3, 8, 8\)"),
     ],
