@@ -270,7 +270,7 @@ def _block_scales(codes: Codes, block: BlockFormat, largest: Floats) -> Floats:
 
 def _stored_scale(scale: Floats, dtype: np.dtype[Any]) -> Floats:
     stored = np.dtype(np.float64) if dtype.itemsize > 4 else np.dtype(np.float32)
-    # A subnormal scale would have too few bits, and its inverse is no float32.
+    # A subnormal scale would have too few bits, and its inverse would overflow float32.
     smallest = float(np.finfo(stored).tiny)
     rounded = np.maximum(scale, smallest).astype(stored).astype(np.float64)
     return np.where(scale > 0.0, rounded, 1.0)

@@ -203,3 +203,13 @@ def test_mistakes_in_a_suite_have_their_line(tmp_path, before, after, words):
     assert done.returncode == 2
     assert "suites/unit/quantized.yaml:2: " in done.stderr
     assert words in done.stderr
+
+
+def test_explain_shows_every_option_of_the_subject(tmp_path):
+    unit = tmp_path / "suites" / "unit"
+    unit.mkdir(parents=True)
+    (unit / "net.py").write_text(NET)
+    (unit / "quantized.yaml").write_text(SUITE.replace("activations: int8", "activations: int8, granularity: tensor"))
+    done = precreg(tmp_path, "explain", "unit/quantized")
+    assert done.returncode == 0, done.stderr
+    assert "subject     quantization net:make, weights=int8, activations=int8, granularity=tensor\n" in done.stdout
