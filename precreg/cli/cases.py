@@ -100,9 +100,15 @@ def _computation(computation: Computation) -> str:
     """Write a function as a suite names it, and any other computation with its kind."""
     from precreg.storage import format_value
 
+    spec = computation.spec
+    if isinstance(spec, dict) and isinstance(spec.get(computation.kind), str):
+        # As the suite has it: the value of the kind's key, and then the options, each of them whole.
+        options = {name: value for name, value in spec.items() if name != computation.kind}
+        shown = f"{computation.kind} {spec[computation.kind]}"
+        return f"{shown}, {_format_mapping(options)}" if options else shown
     # A Python function is the only kind that a suite names without its key.
-    shown = computation.spec if isinstance(computation.spec, str) else format_value(computation.spec)
-    return str(shown) if computation.kind == "python" else f"{computation.kind} {shown}"
+    shown = spec if isinstance(spec, str) else format_value(spec)
+    return shown if computation.kind == "python" else f"{computation.kind} {shown}"
 
 
 def _definition(case: Case) -> Iterator[str]:

@@ -15,14 +15,13 @@ from precreg.errors import UserError
 if TYPE_CHECKING:
     from precreg.quantization import BitBudget, QuantizationOptions
     from precreg.report import QuantizationTable
-    from precreg.types import QuantizationRecord
+    from precreg.types import QuantizationRecord, Quantizer
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 # The names of precreg.quantization.codes, whose import would delay every command. A test compares them.
 _GRANULARITIES = ("tensor", "channel", "group")
 _METHODS = ("max", "p99.9", "p99.99", "mse", "entropy")
-_FLOAT = "float"
 _ONNX = ".onnx"
 _DEFAULT_FORMAT = "int8"
 
@@ -106,6 +105,7 @@ def quantization_command(
     judged: the exit code is 0.
     """
     from precreg.environment import limit_blas_threads
+    from precreg.quantization import name_unused_options
 
     limit_blas_threads()
     given = _Given(**options)
@@ -119,7 +119,14 @@ def quantization_command(
     else:
         assert model is not None
         record = _of_model(model, given, project or Path())
-    _show(record, table, json, report, every=every)
+    _show(name_unused_options(record, _given_names()), table, json, report, every=every)
+
+
+def _given_names() -> list[str]:
+    """Return the names of the options that the command line has, without those with their defaults."""
+    context = click.get_current_context()
+    given = click.core.ParameterSource.COMMANDLINE
+    return [name for name in context.params if context.get_parameter_source(name) is given]
 
 
 def _of_arrays(path: Path, given: _Given) -> QuantizationRecord:
@@ -149,7 +156,8 @@ def _of_model(model: str, given: _Given, start: Path) -> QuantizationRecord:
     if data is None:
         raise UserError(
             "bad-value",
-            f"expected data beside the model but {model} returns none",
+            f"expected {'data beside the model' if made.model is not None else 'a model and data'}"
+            f" but {model} returns none",
             hint="return it: def make(): return Net(), [torch.randn(8, 16)]; or write --data inputs.npz",
         )
     source = given.data or model
@@ -219,19 +227,19 @@ def _options(given: _Given) -> QuantizationOptions:
     found = options_of(given._asdict())
     if found.weights is None and found.activations is None:
         raise click.UsageError("expected a format for --weights or --activations but got float for both")
-    return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given))
+    return found._replace(with_sensitivity=given.sensitivity, budget=_budget(given, found.weights))
 
 
-def _budget(given: _Given) -> BitBudget | None:
+def _budget(given: _Given, weights: Quantizer | None) -> BitBudget | None:
     from precreg.quantization import make_budget
 
     if given.max_bits is None and given.max_error is None:
         if given.widths:
             raise click.UsageError("expected --max-bits BITS or --max-error ERROR beside --width but got neither")
         return None
-    if given.weights == _FLOAT:
+    if weights is None:
         raise click.UsageError("expected a format for --weights beside a proposal but got float")
-    return make_budget(given.max_bits, given.max_error, given.widths)
+    return make_budget(given.max_bits, given.max_error, weights, given.widths)
 
 
 def _show(

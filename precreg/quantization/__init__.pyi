@@ -8,6 +8,7 @@ from .proposal import BitBudget as BitBudget
 from .proposal import make_budget as make_budget
 from .sensitivity import spearman as spearman
 from .session import QuantizationOptions as QuantizationOptions
+from .session import name_unused_options as name_unused_options
 from .session import quantize_arrays as quantize_arrays
 from .session import quantize_module as quantize_module
 from .session import read_given_model as read_given_model

@@ -109,7 +109,7 @@ def figures_of(exact: Floats, quantized: Floats, clipped: int, used: int, codes:
 
 
 def relative_norm(noise: float, signal: float) -> float | None:
-    """Return the root of the ratio of two sums of squares; None if there is no signal."""
+    """Return the root of the ratio of two sums of squares; None without a signal."""
     return sqrt(noise / signal) if signal > 0.0 else None
 
 

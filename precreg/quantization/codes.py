@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from precreg.arithmetic import SHORT, Format, format_named, round_to
 from precreg.errors import UserError, name_hint, nearest
 from precreg.quantization.kind import BLOCK_FORMATS, FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS, BlockFormat
-from precreg.types import Quantizer
+from precreg.types import QuantizationEvent, Quantizer
 
 # Frameworks store a scale as float32. The scales of block formats have 8 bits.
 SCALE_BITS, BLOCK_SCALE_BITS = 32, 8
 DEFAULT_GROUP = 128
+_WIDE = ("bfloat16", "float32", "float64")
 
 Floats = NDArray[np.float64]
 
@@ -61,10 +62,12 @@ def codes_named(name: str) -> Codes:
         return Codes(name, -half, half - 1)
     known = (*INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_FORMATS)
     if SHORT.get(name, name) not in FLOAT_CODES:
-        expected = "expected int2 to int8, int16, a narrow floating or a block format"
-        message = f"{expected} but got {name}{nearest(name, known)}"
+        is_wide = SHORT.get(name, name) in _WIDE
+        expected = f"expected int2 to int8, int16, {', '.join((*FLOAT_CODES, *BLOCK_FORMATS))}"
+        why = ", which needs no scale" if is_wide else nearest(name, known)
+        hint = "write float to leave values as they are, or int8" if is_wide else name_hint(name, known)
         raise UserError(
-            "unknown-format", message, hint=name_hint(name, known) or "write --weights int8, or --weights float8_e4m3fn"
+            "unknown-format", f"{expected} but got {name}{why}", hint=hint or "write --weights int8, or --weights mxfp4"
         )
     format = format_named(name)
     return Codes(format.name, -format.largest, format.largest, format)
@@ -88,7 +91,7 @@ def make_quantizer(
     _require_one_of("calibration", calibration, METHODS)
     if group is not None and (granularity != "group" or group < 2):
         message = f"expected a group of 2 or more beside granularity group but got group={group}, {granularity=!s}"
-        raise UserError("bad-value", message, hint="write --granularity group --group 128")
+        raise UserError("bad-value", message, hint=f"write --granularity group --group {max(group, 2)}")
     if zero_point and codes.floating is not None:
         message = f"expected integers beside a zero point but got format={codes.name}"
         raise UserError("bad-value", message, hint="remove the zero point, or write an integer format such as int8")
@@ -120,6 +123,27 @@ def _block_quantizer(format: str, granularity: str, group: int | None, axis: int
         raise UserError("bad-value", message, hint="leave out --group and --zero-point")
     # Every granularity is accepted, because the options have defaults.
     return Quantizer(format, granularity="group", group=size, axis=axis, calibration="block", dynamic=True)
+
+
+def change_format(quantizer: Quantizer, name: str) -> Quantizer:
+    """Return a quantizer of another format: block formats have their own blocks, and others the options that apply.
+
+    Raises UserError: unknown-format; bad-value for zero points or entropy beside a floating format.
+    """
+    if name in BLOCK_FORMATS:
+        return make_quantizer(name, axis=quantizer.axis)
+    if quantizer.calibration == "block":
+        # A block format keeps no options for others. Weights have a scale for each channel by default.
+        return make_quantizer(name, granularity="channel", axis=quantizer.axis)
+    return make_quantizer(
+        name,
+        zero_point=quantizer.zero_point,
+        granularity=quantizer.granularity,
+        group=quantizer.group,
+        axis=quantizer.axis,
+        calibration=quantizer.calibration,
+        dynamic=quantizer.dynamic,
+    )
 
 
 def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -191,11 +215,13 @@ def rows_of(values: NDArray[Any], quantizer: Quantizer) -> Rows:
     return Rows(filled.reshape(-1, size), lengths, wide.shape, axis, padded)
 
 
-def has_short_group(shape: tuple[int, ...], quantizer: Quantizer) -> bool:
-    """Return whether the last group of each channel has fewer elements than the others."""
+def short_group_events(name: str, shape: tuple[int, ...], quantizer: Quantizer) -> list[QuantizationEvent]:
+    """Return an event if the last group of each channel has fewer elements than the others."""
     if quantizer.granularity != "group" or len(shape) < 2:
-        return False
-    return prod(shape) // shape[quantizer.axis % len(shape)] % (quantizer.group or DEFAULT_GROUP) != 0
+        return []
+    size = quantizer.group or DEFAULT_GROUP
+    last = prod(shape) // shape[quantizer.axis % len(shape)] % size
+    return [QuantizationEvent("short_group", name, detail=f"{last}/{size}")] if last else []
 
 
 class Scales(NamedTuple):
@@ -244,7 +270,7 @@ def _block_scales(codes: Codes, block: BlockFormat, largest: Floats) -> Floats:
 
 def _stored_scale(scale: Floats, dtype: np.dtype[Any]) -> Floats:
     stored = np.dtype(np.float64) if dtype.itemsize > 4 else np.dtype(np.float32)
-    # A subnormal scale would have too few bits, and its inverse is no float32.
+    # A subnormal scale would have too few bits, and its inverse would overflow float32.
     smallest = float(np.finfo(stored).tiny)
     rounded = np.maximum(scale, smallest).astype(stored).astype(np.float64)
     return np.where(scale > 0.0, rounded, 1.0)

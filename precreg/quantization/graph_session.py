@@ -11,7 +11,7 @@ from precreg.errors import UserError
 from precreg.quantization.model import MetricFunction, QuantizableModel, compare_outputs, measure_model
 from precreg.quantization.proposal import propose_widths
 from precreg.quantization.sensitivity import measure_sensitivity
-from precreg.quantization.session import QuantizationOptions, record_of
+from precreg.quantization.session import UNUSED_FLOAT_FORM, QuantizationOptions, record_of
 from precreg.types import CalibrationData, QuantizationEvent, QuantizationRecord
 
 _NO_GRADIENT = QuantizationEvent("no_gradient", "", detail="ONNX Runtime computes no gradients")
@@ -53,6 +53,8 @@ def quantize_graph(
     exact = model.run(frozenset(), frozenset()).outputs
     executed = compare_outputs(exact, run_whole(given.graph, data.batches), given.metric) if is_own else None
     sensitivity = measure_sensitivity(model, cost, {}) if options.with_sensitivity else None
+    more = [_NO_GRADIENT] if sensitivity is not None else []
+    more += [UNUSED_FLOAT_FORM] if given.twin is not None and not is_own else []
     proposal = None
     if options.budget is not None:
         proposal = propose_widths(_graph_builder(given, calibration.batches, data.batches, options), options.budget)
@@ -66,7 +68,7 @@ def quantize_graph(
         executed=executed,
         sensitivity=sensitivity,
         proposal=proposal,
-        events=(*record.events, *([_NO_GRADIENT] if sensitivity is not None else [])),
+        events=(*record.events, *more),
     )
 
 

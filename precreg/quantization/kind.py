@@ -5,14 +5,14 @@ Suites read them when they load, so this module imports no numpy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
 from precreg.arithmetic import FORMATS, SHORT
 from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject import Kind, SpecPlace
-from precreg.types import CalibrationMethod, Granularity
+from precreg.types import CalibrationMethod, Granularity, UnusedReason
 
 INTEGER_FORMATS = (*(f"int{bits}" for bits in range(2, 9)), "int16")
 FLOAT_CODES = tuple(name for name, each in FORMATS.items() if each.precision <= 11 and name != "bfloat16")
@@ -53,6 +53,20 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _SWITCHES = ("zero_point", "activation_zero_point", "dynamic")
 OPTIONS = (*_CHOICES, *_SWITCHES, "group", "layers")
+_OF_WEIGHTS = ("granularity", "group", "zero_point", "weight_calibration")
+_OF_ACTIVATIONS = ("calibration", "dynamic", "activation_zero_point")
+
+
+def find_unused(given: Collection[str], weights: str, activations: str) -> dict[str, UnusedReason]:
+    """Return which of the given options have no effect beside two formats, and why."""
+    found: dict[str, UnusedReason] = {}
+    if weights == FLOAT or weights in BLOCK_FORMATS:
+        reason: UnusedReason = "float_weights" if weights == FLOAT else "block_weights"
+        found |= dict.fromkeys((name for name in _OF_WEIGHTS if name in given), reason)
+    if activations == FLOAT or activations in BLOCK_FORMATS:
+        reason = "float_activations" if activations == FLOAT else "block_activations"
+        found |= dict.fromkeys((name for name in _OF_ACTIVATIONS if name in given), reason)
+    return found
 
 
 def read_quantization(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
@@ -78,6 +92,11 @@ def read_quantization(value: Any, options: Mapping[str, Any], place: SpecPlace) 
     if spec.get("weights") == FLOAT and spec.get("activations") == FLOAT:
         message = "expected a format for weights or activations but got float for both"
         raise place.error("bad-value", message, "weights", hint="write weights: int8, or remove it")
+    given = [name for name, value in spec.items() if value is not False]
+    for name, reason in find_unused(given, *(spec.get(each, "int8") for each in ("weights", "activations"))).items():
+        part = reason.rpartition("_")[2]
+        message = f"expected no {name} beside {part}={spec[part]}, which has no use for it, but got {name}={spec[name]}"
+        raise place.error("bad-value", message, name, hint=f"remove {name}")
     return spec
 
 

@@ -11,9 +11,9 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from precreg.errors import UserError
-from precreg.quantization.codes import codes_named
+from precreg.quantization.codes import change_format, codes_named
 from precreg.quantization.model import Array, LayerFacts, QuantizableModel, compare_outputs
-from precreg.types import BitWidthProposal, LayerBits, OutputError, UniformBits
+from precreg.types import BitWidthProposal, LayerBits, OutputError, Quantizer, UniformBits
 
 FLOAT = "float32"
 FLOAT_BITS = 32.0
@@ -46,8 +46,13 @@ class BitBudget(NamedTuple):
     formats: tuple[str, ...] = DEFAULT_FORMATS
 
 
-def make_budget(max_bits: float | None, max_error: float | None, formats: Sequence[str] = ()) -> BitBudget:
-    """Return a budget of checked values. Raises UserError: unknown-format, bad-value for two bounds or none."""
+def make_budget(
+    max_bits: float | None, max_error: float | None, weights: Quantizer, formats: Sequence[str] = ()
+) -> BitBudget:
+    """Return a budget of checked values, with formats that the other options of the weights fit.
+
+    Raises UserError: unknown-format; bad-value for two bounds or none, and for zero points of a floating format.
+    """
     if (max_bits is None) == (max_error is None):
         raise UserError(
             "bad-value",
@@ -62,6 +67,10 @@ def make_budget(max_bits: float | None, max_error: float | None, formats: Sequen
             f"expected a narrow format among the widths but got {FLOAT} alone",
             hint="write --width int4 --width int8 --width float32",
         )
+    for name in chosen:
+        # Before the measurements, which take minutes.
+        if name != FLOAT:
+            change_format(weights, name)
     return BitBudget(max_bits, max_error, chosen)
 
 

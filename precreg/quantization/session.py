@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
 from precreg.quantization.arrays import measure_array
-from precreg.quantization.codes import has_short_group
+from precreg.quantization.codes import short_group_events
+from precreg.quantization.kind import FLOAT, OPTIONS, find_unused
 from precreg.quantization.model import MetricFunction, ModelCost, QuantizableModel, compare_outputs, measure_model
 from precreg.quantization.proposal import BitBudget, ModelBuilder, propose_widths
 from precreg.quantization.sensitivity import measure_sensitivity
@@ -24,11 +25,15 @@ from precreg.types import (
     QuantizationRecord,
     Quantizer,
     Sensitivity,
+    UnusedReason,
 )
 
 # The simulation and the quantized model differ in the last bits of sums. A difference of this part of the error of the
 # quantization means that the model quantizes something else, too.
 _SAME_SIMULATION = 0.1
+
+
+UNUSED_FLOAT_FORM = QuantizationEvent("unused_option", "--float", detail="own_float_form")
 
 
 class GivenModel(NamedTuple):
@@ -43,6 +48,21 @@ class GivenModel(NamedTuple):
     with_targets: bool = False
 
 
+# The options of the command that have no effect on arrays.
+_OF_MODELS = (
+    *(
+        "activations",
+        "activation_zero_point",
+        "calibration",
+        "dynamic",
+        "layers",
+        "data",
+        "calibration_data",
+        "batches",
+    ),
+    *("twin", "metric", "sensitivity", "max_bits", "max_error", "widths"),
+)
+_OPTION_NAMES = {"twin": "float", "widths": "width"}
 _MEMBERS = ("model", "data", "calibration", "metric", "float")
 
 
@@ -120,7 +140,7 @@ def quantize_module(
         executed=executed,
         sensitivity=sensitivity,
         proposal=proposal,
-        events=(*record.events, *events, *without),
+        events=(*record.events, *events, *without, *_unused_float_form(given)),
     )
 
 
@@ -131,6 +151,14 @@ def _sensitivity(model: Any, cost: ModelCost) -> tuple[Sensitivity, list[Quantiz
     estimates = estimate_first_order(model)
     found = measure_sensitivity(model, cost, estimates, PROBES)
     return found, [QuantizationEvent("no_gradient", each.layer) for each in found.layers if each.first_order is None]
+
+
+def _unused_float_form(given: GivenModel) -> list[QuantizationEvent]:
+    """Return an event if a float form is given that nothing reads: a float model, or one in training, has its own."""
+    from precreg.quantization.torch import is_quantized_module
+
+    is_read = given.twin is None or is_quantized_module(given.model)
+    return [] if is_read else [UNUSED_FLOAT_FORM]
 
 
 def _builder(
@@ -221,10 +249,12 @@ def quantize_arrays(arrays: Iterable[tuple[str, NDArray[Any]]], quantizer: Quant
             continue
         # A bias has one axis, and so one scale.
         is_plain = array.ndim < 2 and quantizer.calibration != "block"
-        fits = replace(quantizer, granularity="tensor", group=None) if is_plain else quantizer
+        has_groups = quantizer.granularity != "tensor"
+        fits = replace(quantizer, granularity="tensor", group=None) if is_plain and has_groups else quantizer
         found = measure_array(array, fits)
         events += [QuantizationEvent("all_zero", key)] if found.figures.relative_error is None else []
-        events += [QuantizationEvent("short_group", key)] if has_short_group(array.shape, fits) else []
+        events += [QuantizationEvent("one_axis", key)] if fits is not quantizer else []
+        events += short_group_events(key, array.shape, fits)
         rows.append(LayerQuantization(layer=key, kind="array", parameters=array.size, weight=found))
     if not rows:
         found_kinds = ", ".join(sorted({each.kind for each in events})) or "no arrays"
@@ -243,6 +273,23 @@ def quantize_arrays(arrays: Iterable[tuple[str, NDArray[Any]]], quantizer: Quant
         rows=tuple(rows),
         events=tuple(events),
     )
+
+
+def name_unused_options(record: QuantizationRecord, given: Collection[str]) -> QuantizationRecord:
+    """Return a record with an event for each option of the command that has no effect. `given` has their names."""
+    found: dict[str, UnusedReason] = {}
+    if record.source in ("torch", "onnx"):
+        found |= dict.fromkeys((name for name in OPTIONS if name in given), "own_scales")
+    else:
+        weights, activations = (FLOAT if each is None else each.format for each in (record.weights, record.activations))
+        found |= find_unused(given, weights, activations)
+    if record.source == "arrays":
+        found |= dict.fromkeys((name for name in _OF_MODELS if name in given), "arrays")
+    events = [
+        QuantizationEvent("unused_option", f"--{_OPTION_NAMES.get(name, name.replace('_', '-'))}", detail=reason)
+        for name, reason in found.items()
+    ]
+    return replace(record, events=(*record.events, *events))
 
 
 def _unfit(name: str, array: NDArray[Any]) -> QuantizationEvent | None:

@@ -167,7 +167,8 @@ def read_if_small(path: Path | str, shown: str) -> tuple[int, bytes | None]:
 
 def _unreadable(path: Path | str, shown: str, error: OSError) -> UserError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        hint = f"write the file, or correct its name: numpy.save({str(shown)!r}, array)"
+        write = "savez({!r}, x=array)" if str(shown).endswith(".npz") else "save({!r}, array)"
+        hint = f"write the file, or correct its name: numpy.{write.format(str(shown))}"
         return UserError("missing-file", "expected a file of arrays but there is none", file=shown, hint=hint)
     slug = "bad-array-file" if isfile(path) else "missing-file"
     return UserError(slug, f"expected a file of arrays that can be read but: {error.strerror}", file=shown)

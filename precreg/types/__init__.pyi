@@ -196,6 +196,7 @@ from .quantization import QuantizedRole as QuantizedRole
 from .quantization import Quantizer as Quantizer
 from .quantization import Sensitivity as Sensitivity
 from .quantization import UniformBits as UniformBits
+from .quantization import UnusedReason as UnusedReason
 from .quantization_steps import FakeQuantizerEvent as FakeQuantizerEvent
 from .quantization_steps import FakeQuantizerEventKind as FakeQuantizerEventKind
 from .quantization_steps import FakeQuantizerRole as FakeQuantizerRole

@@ -26,7 +26,9 @@ QuantizedRole = Literal["weight", "input", "output"]
 # - not_floating: the array has integers or truth values, which are not quantized;
 # - non_finite: the array has NaN or infinities (their count), so it is not quantized;
 # - empty: the array has no elements;
-# - short_group: the last group of a channel has fewer elements than the others;
+# - short_group: the last group of a channel has fewer elements than the others (detail: "4/32");
+# - one_axis: an array of one axis has one scale, though each channel or group was to have one;
+# - unused_option: an option of the command that nothing uses (detail: an UnusedReason);
 # - no_float_twin: the weights before the quantization are not known, so that no error of weights is measured;
 # - simulation_differs: the quantized model itself gives other results than the simulation of its scales;
 # - no_gradient: the layer's results have no gradient, so its sensitivity has no first-order estimate;
@@ -42,12 +44,21 @@ QuantizationEventKind = Literal[
     "non_finite",
     "empty",
     "short_group",
+    "one_axis",
+    "unused_option",
     "no_float_twin",
     "simulation_differs",
     "no_gradient",
     "relu_restored",
     "float_differs",
     "not_covered",
+]
+
+
+# Why an option has no effect: arrays have no activations; the model has scales or a float form of its own;
+# weights or activations stay float; or they have a block format, with blocks and scales of its own.
+UnusedReason = Literal[
+    "arrays", "own_scales", "own_float_form", "float_weights", "float_activations", "block_weights", "block_activations"
 ]
 
 

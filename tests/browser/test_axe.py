@@ -6,6 +6,8 @@ from precreg.comparison.html import render_comparison_html
 from precreg.report import html
 from precreg.report.drift.files import render_drift_html
 from precreg.report.history_page import render_history_html
+from precreg.report.quantization.page import render_quantization_html
+from precreg.report.quantization.steps import render_quantization_steps_html
 from precreg.report.trace.page import render_trace_html
 from precreg.report.training.page import render_training_view
 from precreg.report.two_runs_page import render_two_runs_html
@@ -17,6 +19,7 @@ from tests.browser.test_html_report import many_causes
 from tests.comparison.made import everything as everything_compared
 from tests.report.drift.made import everything as everything_drifts
 from tests.report.made import road, run_of
+from tests.report.quantization.made import drawn, full_record, full_steps, of_arrays
 from tests.report.studies.made import both
 from tests.report.test_two_runs import PATHS, all_parts
 from tests.report.trace.traced import dumped, layered, long_trace
@@ -31,6 +34,9 @@ PAGES = {
     "long trace": lambda: render_trace_html(long_trace(500)),
     "dumps": lambda: render_trace_html(dumped()),
     "training": lambda: render_training_view(full_view()),
+    "quantization": lambda: render_quantization_html(full_record()),
+    "quantization of arrays": lambda: render_quantization_html(of_arrays(**{"encoder.layers.11.dense": drawn(8, 40)})),
+    "quantization steps": lambda: render_quantization_steps_html(full_steps()),
     "drift": lambda: render_drift_html(everything_drifts()),
     "comparison": lambda: render_comparison_html(everything_compared()),
     "history": lambda: render_history_html(history_made()),

@@ -47,7 +47,6 @@ def test_what_is_left_out_is_named_and_counted(folder):
     assert "bad has 2 NaN or infinities, and is left out" in done.stdout
     assert "steps has integers (int64), and is left out" in done.stdout
     assert "none has no elements" in done.stdout
-    assert "w: the last group of each channel is shorter" in done.stdout
 
 
 @pytest.mark.parametrize("table", ["granularity", "calibration"])
@@ -77,11 +76,15 @@ def test_weights_of_safetensors(folder):
     [
         ([], "expected MODULE:MAKE or --arrays FILE but got neither"),
         (["net:make", "--arrays", "w.npz"], "but got both"),
-        (["--arrays", "missing.npz"], "error[missing-file]"),
+        (["--arrays", "missing.npz"], "numpy.savez('missing.npz', x=array)"),
+        (["--arrays", "w.npz", "--weights", "bf16"], "nvfp4 but got bf16, which needs no scale"),
         (["--arrays", "w.npz", "--weights", "int9"], 'did you mean "int8"'),
         (["--arrays", "w.npz", "--weights", "float"], "expected --weights FORMAT beside --arrays but got float"),
         (["--arrays", "w.npz", "--weights", "e4m3fn", "--zero-point"], "expected integers beside a zero point"),
-        (["--arrays", "w.npz", "--granularity", "tensor", "--group", "8"], "group=8, granularity=tensor"),
+        (
+            ["--arrays", "w.npz", "--granularity", "tensor", "--group", "8"],
+            "write --granularity group --group 8",
+        ),
         (["--arrays", "w.npz", "--weight-calibration", "entropy"], "calibration entropy"),
     ],
 )
@@ -102,3 +105,32 @@ def test_a_file_without_floating_arrays_is_an_error(tmp_path):
 
 def test_the_choices_are_those_of_the_room():
     assert (_GRANULARITIES, _METHODS) == (GRANULARITIES, METHODS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--calibration", "mse", "--layers", "w", "--max-bits", 3, "--sensitivity", "--batches", 2], "--batches"),
+        (["--weights", "nvfp4", "--granularity", "tensor", "--weight-calibration", "mse"], "--granularity"),
+    ],
+)
+def test_options_without_effect_are_named(folder, arguments, words):
+    done = precreg(folder, "quantization", "--arrays", "one.npy", *arguments)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if "no effect" in line)
+    given = {each for each in map(str, arguments) if each.startswith("--")} - {"--weights"}
+    assert {each for each in given if each in line} == given
+    assert words in line
+
+
+def test_options_with_an_effect_and_defaults_are_not_named(folder):
+    done = precreg(folder, "quantization", "--arrays", "one.npy", "--weights", "int4", "--granularity", "tensor")
+    assert "no effect" not in done.stdout
+
+
+def test_a_short_group_has_its_size_and_a_bias_has_one_scale(folder):
+    done = precreg(folder, "quantization", "--arrays", "w.npz", "--group", 32)
+    assert "w: the last group of each channel has 4 of 32 elements" in done.stdout
+    assert "bias has one axis, and so one scale" in done.stdout
+    done = precreg(folder, "quantization", "--arrays", "w.npz", "--granularity", "tensor")
+    assert "one axis" not in done.stdout

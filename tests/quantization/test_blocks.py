@@ -36,7 +36,7 @@ def test_a_block_of_mx_is_that_of_rationals(name, values):
     if not largest:
         assert not found.any()
         return
-    # log2 of a float is exact at powers of two, and floor elsewhere needs no last bit of it.
+    # log2 of a float is exact at powers of two. Elsewhere, floor does not need its last bit.
     exponent = floor(log2(largest))
     exponent -= Fraction(2) ** exponent > largest
     scale = Fraction(2) ** (exponent - EMAX[name])

@@ -27,7 +27,7 @@ class FeedBatches(NamedTuple):
 def read_feeds(given: Any, graph: Graph, source: str, most: int) -> FeedBatches:
     """Return the batches of a data set: dicts by the names of the model's inputs, or arrays for its only input.
 
-    Raises UserError: bad-value for no batches, other names, NaN and infinities, and for what is no data set.
+    Raises UserError: bad-value for no batches, empty ones, other names, NaN, infinities, and for what is no data set.
     """
     if isinstance(given, Mapping) or hasattr(given, "dtype"):
         given = [given]
@@ -62,6 +62,13 @@ def _feed(given: Any, wanted: Sequence[str], source: str) -> Feeds:
             hint=f"store arrays by the names of the inputs: numpy.savez('data.npz', {wanted[0] if wanted else 'x'}=x)",
         )
     arrays = {name: np.ascontiguousarray(given[name]) for name in wanted}
+    if not _inputs(arrays):
+        listed = ", ".join(f"{name}: {array.dtype} {array.shape}" for name, array in arrays.items())
+        raise UserError(
+            "bad-value",
+            f"expected inputs in each batch but {source} has no inputs: {listed}",
+            hint="leave out empty batches: data = [{'x': x} for x in batches if len(x)]",
+        )
     for name, array in arrays.items():
         if array.dtype.kind == "f":
             bad = int(array.size - np.isfinite(array).sum())

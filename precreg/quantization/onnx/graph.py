@@ -196,7 +196,7 @@ def _refused(session: Any, name: str, feed: Feeds, number: int, problem: BaseExc
     wanted = ", ".join(f"{each.name}: {each.type} {tuple(each.shape)}" for each in session.get_inputs())
     return UserError(
         "bad-input",
-        f"expected inputs {wanted} but got batch {number}: {given}",
+        f"expected inputs {wanted} but got batch {number}: {given}\n  {runtime_message(problem)}",
         file=name,
         detail=runtime_message(problem),
         hint="store arrays by the names of the model's inputs: numpy.savez('data.npz', x=images)",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values
-from precreg.quantization.codes import Codes, Scales, codes_named, has_short_group
+from precreg.quantization.codes import Codes, Scales, change_format, codes_named, short_group_events
 from precreg.quantization.model import Array, LayerFacts
 from precreg.quantization.onnx.graph import Edge, Feeds, Graph, ObservedTensor, OnnxModel, layer_name, observe_tensors
 from precreg.subject.onnx import onnx_package
@@ -134,7 +134,7 @@ class _Maker:
             own = format_of(name)
             if own is None or weights is None:
                 return
-            weights = replace(weights, format=own)
+            weights = change_format(weights, own)
         weight = activation = None
         parameters = 0
         for place in (0, 1):
@@ -155,8 +155,7 @@ class _Maker:
 
     def _quantize_weight(self, name: str, array: Array, quantizer: Quantizer) -> tuple[ArrayQuantization, str]:
         found = measure_array(array, quantizer, details=self._details)
-        if has_short_group(array.shape, quantizer):
-            self.events.append(QuantizationEvent("short_group", name))
+        self.events += short_group_events(name, array.shape, quantizer)
         values = quantize_values(array, quantizer).values.reshape(array.shape).astype(array.dtype)
         return found, self._constant(f"{name}__weight", values)
 

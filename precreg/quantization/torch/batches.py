@@ -33,7 +33,7 @@ def read_batches(given: Any, source: str, most: int = DEFAULT_BATCHES, *, with_t
     A tuple has the arguments of the model in order, a dict those by name. A single tensor is one batch. `with_targets`
     takes the first of each pair (inputs, target).
 
-    Raises UserError: bad-value for no batches, for NaN and infinities, and for what is no data set.
+    Raises UserError: bad-value for no batches, empty ones, NaN and infinities, and for what is no data set.
     """
     if isinstance(given, torch.Tensor | np.ndarray | Mapping):
         given = [given]
@@ -68,6 +68,12 @@ def _batch(given: Any, source: str, number: int) -> Any:
                 f" as batch {number} of {source}",
                 hint="return a list of tensors: data = [torch.randn(8, 3, 32, 32) for _ in range(4)]",
             )
+    if not _inputs(batch):
+        raise UserError(
+            "bad-value",
+            f"expected inputs in each batch but batch {number} of {source} has no inputs: {describe_batch(batch)}",
+            hint="leave out empty batches: data = [x for x in batches if len(x)]",
+        )
     for each in _tensors(batch):
         if each.is_floating_point():
             bad = int(each.numel() - torch.isfinite(each).sum())

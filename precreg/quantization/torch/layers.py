@@ -22,6 +22,7 @@ from precreg.types import QuantizationEvent
 Action = Callable[[], None]
 # The leaf of a module's results that is measured, if there are several and one has this name.
 LOGITS = "logits"
+_NEW_LINE = "\n"
 
 
 class QuantizedLayer(NamedTuple):
@@ -185,10 +186,17 @@ def call_module(module: Any, batch: Any, number: int) -> Any:
         shapes = describe_batch(batch)
         raise UserError(
             "bad-input",
-            f"expected inputs that {type(module).__name__} takes but got batch {number}: {shapes}",
+            f"expected inputs that {type(module).__name__} takes but got batch {number}: {shapes}"
+            f"\n  {type(problem).__name__}: {str(problem).partition(_NEW_LINE)[0]}",
             detail=f"{type(problem).__name__}: {problem}",
-            hint="give the batches the shape of the model's inputs: data = [torch.randn(8, 3, 32, 32)]",
+            hint=_input_hint(batch),
         ) from problem
+
+
+def _input_hint(batch: Any) -> str:
+    if isinstance(batch, tuple) and len(batch) > 1:
+        return "a tuple has the model's arguments; leave targets out: data = [inputs for inputs, targets in loader]"
+    return "give the batches the shape of the model's inputs: data = [torch.randn(8, 3, 32, 32)]"
 
 
 def describe_batch(batch: Any) -> str:

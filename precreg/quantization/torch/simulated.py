@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from msgspec.structs import replace
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from precreg.errors import UserError, nearest
 from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
-from precreg.quantization.codes import Codes, Scales, codes_named, decode, encode, has_short_group
+from precreg.quantization.codes import Codes, Scales, change_format, codes_named, decode, encode, short_group_events
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
 from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
@@ -41,13 +42,17 @@ def simulate_module(
     `format_of` gives the weights of each layer a format of their own, or None: then the whole layer stays float.
     `details` False leaves out the figures of other granularities and calibrations.
 
-    Raises UserError: unknown-node for a pattern without a layer, bad-value for a module without such layers.
+    Raises UserError: unknown-node for a pattern without a layer; bad-value for a module without such layers, and for
+    weights without a shape, of tensors of other libraries, or with NaN.
     """
     own = own_copy(module)
+    _require_shapes(own)
     chosen = choose_layers(own, patterns)
     for name, each in chosen:
         for of_layer in weight_names(each):
-            require_finite_values(to_array(getattr(each, of_layer)), f"{name}.{of_layer}")
+            weight = getattr(each, of_layer)
+            _require_plain(weight, f"{name}.{of_layer}")
+            require_finite_values(to_array(weight), f"{name}.{of_layer}")
     events: list[QuantizationEvent] = []
     observed = [ObservedLayer(name, each, input_axis(each)) for name, each in chosen]
     order = observe_layers(own, observed, calibration)
@@ -61,7 +66,7 @@ def simulate_module(
             own_format = format_of(name)
             if own_format is None or weights is None:
                 continue
-            quantizers = (replace(weights, format=own_format), activations)
+            quantizers = (change_format(weights, own_format), activations)
         layers.append(_simulated_layer(name, known[name], observation, quantizers, events, details=details))
     return TorchModel(own, [each for each in layers if each is not None], batches, events)
 
@@ -94,6 +99,27 @@ def own_copy(module: Any) -> Any:
             f"expected a module that copy.deepcopy copies but got {type(problem).__name__}: {problem}",
             hint="detach the tensors that the module keeps: self.cache = x.detach()",
         ) from problem
+
+
+def _require_shapes(module: Any) -> None:
+    """Refuse lazy layers, which would get their weights after the choice, and stay float. Raises UserError."""
+    for name, each in module.named_modules():
+        if any(isinstance(parameter, UninitializedParameter) for parameter in each._parameters.values()):
+            raise UserError(
+                "bad-value",
+                f"expected layers with shapes but got {name}: {type(each).__name__} without one",
+                hint="call the model once in make: net(torch.randn(8, 3, 32, 32))",
+            )
+
+
+def _require_plain(weight: Any, name: str) -> None:
+    """Refuse weights that another library, such as torchao, has quantized already. Raises UserError."""
+    if type(weight.data) is not torch.Tensor:
+        raise UserError(
+            "bad-value",
+            f"expected plain tensors as weights but got {name} of type {type(weight.data).__name__}",
+            hint="return the float model from make, as it is before torchao.quantization.quantize_",
+        )
 
 
 def choose_layers(module: Any, patterns: Sequence[str]) -> list[tuple[str, Any]]:
@@ -150,8 +176,7 @@ def _simulated_layer(
         weight, exchange = _quantized_weights(
             module, names, replace(weights, axis=weight_axis(module)), details=details
         )
-        if has_short_group(weight.shape, weight.quantizer):
-            events.append(QuantizationEvent("short_group", name))
+        events += short_group_events(name, weight.shape, weight.quantizer)
     activation = None
     function = None
     if activations is not None and observation.calls:

@@ -9,10 +9,10 @@ from precreg.types import BitWidthProposal, QuantizationRecord, Sensitivity, for
 
 
 class WordedTable(NamedTuple):
-    """Hold a title, a line of figures, and the names and cells of a table."""
+    """Hold a title, lines of figures, and the names and cells of a table."""
 
     title: str
-    summary: str
+    summary: list[str]
     names: list[str]
     cells: list[list[str]]
 
@@ -38,16 +38,16 @@ def sensitivity_table(found: Sensitivity) -> WordedTable:
         values = (layer.first_order, layer.alone, layer.without)
         cells.append([layer.layer, *(_ranked(value, rank[at]) for value, rank in zip(values, ranks, strict=True))])
     names = ["layer", "first order", "alone", "all but this layer"]
-    return WordedTable("Sensitivity: relative error of the results, and rank", _sensitivity_line(found), names, cells)
+    return WordedTable("Sensitivity: relative error of the results, and rank", _sensitivity_lines(found), names, cells)
 
 
-def _sensitivity_line(found: Sensitivity) -> str:
+def _sensitivity_lines(found: Sensitivity) -> list[str]:
     parts = [f"all layers: {format_number(found.total, 3)}, root sum of squares of alone {_number(found.root_sum)}"]
     if found.first_order_alone is not None:
         parts.append(f"Spearman first order to alone {found.first_order_alone:.3f} ({found.probes} probes)")
     if found.alone_without is not None:
         parts.append(f"alone to all but {found.alone_without:.3f}")
-    return "; ".join(parts)
+    return parts
 
 
 def _ranks(values: list[float | None]) -> list[int | None]:
@@ -74,10 +74,10 @@ def proposal_table(found: BitWidthProposal) -> WordedTable:
         for each in rows
     ]
     names = ["layer", "format", "weights", "bits of each", "alone"]
-    return WordedTable("Proposal of formats", _proposal_line(found), names, cells)
+    return WordedTable("Proposal of formats", _proposal_lines(found), names, cells)
 
 
-def _proposal_line(found: BitWidthProposal) -> str:
+def _proposal_lines(found: BitWidthProposal) -> list[str]:
     budget = f"at most {found.max_bits:g} bits" if found.max_error is None else f"error at most {found.max_error:g}"
     weights = sum(each.elements for each in found.layers)
     size = sum(each.elements * each.bits for each in found.layers) / 8
@@ -88,8 +88,8 @@ def _proposal_line(found: BitWidthProposal) -> str:
     if found.repairs:
         parts.append(f"{found.repairs} layers widened after the first run")
     if not found.is_within:
-        parts.append("the budget is not kept: allow wider formats")
-    uniform = "; ".join(
-        f"all {each.format}: {each.bits:.2f} bits, error {describe_error(each.measured)}" for each in found.uniform
-    )
-    return "; ".join(parts) + (f"; one format for comparison: {uniform}" if uniform else "")
+        parts.append("the proposal exceeds its bound: allow wider formats, such as --width float32")
+    return [
+        *parts,
+        *(f"all {each.format}: {each.bits:.2f} bits, error {describe_error(each.measured)}" for each in found.uniform),
+    ]

@@ -51,7 +51,7 @@ def render_quantization_terminal(
     if len(cells) > most:
         lines.append(f"{len(cells) - most:,} more with --all")
     for extra in extra_tables(record):
-        lines += ["", extra.title, extra.summary, *format_columns(extra.names, extra.cells, most, width)]
+        lines += ["", extra.title, *extra.summary, *format_columns(extra.names, extra.cells, most, width)]
     notes = describe_quantization_events(record.events)
     lines += ["", *notes] if notes else []
     return strip_controls("\n".join(lines))

@@ -27,6 +27,15 @@ METHOD_WORDS: dict[CalibrationMethod, str] = {
     "stored": "of the model",
     "block": "block",
 }
+_UNUSED: dict[str, str] = {
+    "arrays": "arrays have no layers and no activations",
+    "own_scales": "the model has scales of its own",
+    "own_float_form": "only models that are quantized already need a float form",
+    "float_weights": "weights stay float",
+    "float_activations": "activations stay float",
+    "block_weights": "the block format of the weights has blocks and scales of its own",
+    "block_activations": "the block format of the activations has blocks and scales of its own",
+}
 # Names in one line of an event; the JSON has all.
 _SHOWN_NAMES = 4
 
@@ -70,7 +79,9 @@ def describe_data(record: QuantizationRecord) -> str:
         return ""
     more = "; more batches of the data were left out (--batches)" if data.has_more else ""
     batches = f"{data.batches:,} batch{'' if data.batches == 1 else 'es'}"
-    return f"calibrated with {batches} of {data.source} ({data.inputs:,} inputs), measured on {data.measured:,}{more}"
+    is_own = record.source in ("torch", "onnx")
+    first = f"clipping and codes from {batches}" if is_own else f"calibrated with {batches}"
+    return f"{first} of {data.source} ({data.inputs:,} inputs), measured on {data.measured:,}{more}"
 
 
 def answer_quantization(record: QuantizationRecord) -> str:
@@ -132,13 +143,20 @@ def describe_outliers(row: LayerQuantization) -> str:
 
 
 def describe_quantization_events(events: Sequence[QuantizationEvent]) -> list[str]:
-    """Return one line for each kind of event, with the first names and the count."""
+    """Return one line for the events of a kind with the same detail: the first names and the count."""
+
+    def by_detail(event: QuantizationEvent) -> tuple[str, str]:
+        return event.kind, event.detail
+
     lines = []
-    for kind, group in groupby(sorted(events, key=lambda event: event.kind), key=lambda event: event.kind):
+    for (kind, detail), group in groupby(sorted(events, key=by_detail), key=by_detail):
         found = list(group)
-        names = ", ".join(event.name for event in found[:_SHOWN_NAMES] if event.name)
-        more = f" and {len(found) - _SHOWN_NAMES:,} more" if len(found) > _SHOWN_NAMES else ""
-        count, detail = sum(event.count for event in found), found[0].detail
+        # Each option was written on the command line.
+        most = len(found) if kind == "unused_option" else _SHOWN_NAMES
+        names = ", ".join(event.name for event in found[:most] if event.name)
+        more = f" and {len(found) - most:,} more" if len(found) > most else ""
+        count = sum(event.count for event in found)
+        last, _, size = detail.partition("/")
         lines.append(
             {
                 "not_run": f"{names}{more} did not run on its own with this data, and is not quantized",
@@ -148,8 +166,12 @@ def describe_quantization_events(events: Sequence[QuantizationEvent]) -> list[st
                 "not_floating": f"{names}{more} has integers ({detail}), and is left out",
                 "non_finite": f"{names}{more} has {count:,} NaN or infinities, and is left out",
                 "empty": f"{names}{more} has no elements",
-                "short_group": f"{names}{more}: the last group of each channel is shorter",
-                "no_float_twin": f"{names}{more}: the float weights are not known (--float), so their error is neither",
+                "short_group": f"{names}{more}: the last group of each channel has {last} of {size} elements",
+                "one_axis": f"{names}{more} has one axis, and so one scale",
+                "unused_option": f"{names}{more} {'has' if len(found) == 1 else 'have'} no effect:"
+                f" {_UNUSED.get(detail, detail)}",
+                "no_float_twin": f"{names}{more}: the errors of weights are not measured without the float model"
+                " (--float)",
                 "simulation_differs": "the quantized model itself differs from the simulation of its scales by"
                 f" {detail or names} relative: it quantizes other operations, too",
                 "no_gradient": f"{detail or f'{names}{more}: no gradient of the results'}: no first-order estimate",

@@ -114,6 +114,17 @@ def test_fewer_batches_are_printed(folder):
     assert "more batches of the data were left out (--batches)" in done.stdout
 
 
+def test_options_that_a_quantized_model_does_not_use_are_named(folder):
+    done = precreg(folder, "quantization", "net:dynamic", "--weights", "int4", "--group", 32, "--batches", 1)
+    assert "--weights, --group have no effect: the model has scales of its own" in done.stdout
+    assert "clipping and codes from 1 batch of net:dynamic (16 inputs), measured on 16" in done.stdout
+    done = precreg(
+        folder, "quantization", "net:make", "--float", "net:float_form", "--activations", "float", "--dynamic"
+    )
+    assert "--float has no effect: only models that are quantized already need a float form" in done.stdout
+    assert "--dynamic has no effect: activations stay float" in done.stdout
+
+
 def test_a_metric_of_the_project(folder):
     done = precreg(folder, "quantization", "net:make", "--metric", "net:share")
     assert "metric of the float model: " in done.stdout
@@ -178,6 +189,8 @@ def test_a_suite_gates_the_error_of_a_layer(tmp_path):
         ("weights: int8", "weights: int9", "expected one of float, int2"),
         ("weights: int8", "wights: int8", 'but got wights; did you mean "weights"'),
         ("weights: int8", "zero_point: 1", "expected true or false but got zero_point=1"),
+        ("weights: int8", "weights: nvfp4, granularity: tensor", "expected no granularity beside weights=nvfp4"),
+        ("activations: int8", "activations: float, dynamic: true", "expected no dynamic beside activations=float"),
         ("net:make", "net:mke", "error[missing-function]"),
     ],
 )
@@ -190,3 +203,13 @@ def test_mistakes_in_a_suite_have_their_line(tmp_path, before, after, words):
     assert done.returncode == 2
     assert "suites/unit/quantized.yaml:2: " in done.stderr
     assert words in done.stderr
+
+
+def test_explain_shows_every_option_of_the_subject(tmp_path):
+    unit = tmp_path / "suites" / "unit"
+    unit.mkdir(parents=True)
+    (unit / "net.py").write_text(NET)
+    (unit / "quantized.yaml").write_text(SUITE.replace("activations: int8", "activations: int8, granularity: tensor"))
+    done = precreg(tmp_path, "explain", "unit/quantized")
+    assert done.returncode == 0, done.stderr
+    assert "subject     quantization net:make, weights=int8, activations=int8, granularity=tensor\n" in done.stdout

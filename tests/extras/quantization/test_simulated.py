@@ -11,6 +11,7 @@ from torch.nn.functional import conv2d, linear
 from precreg.errors import UserError
 from precreg.quantization.codes import make_quantizer
 from precreg.quantization.model import measure_model
+from precreg.quantization.proposal import BitBudget
 from precreg.quantization.session import QuantizationOptions, quantize_module, read_given_model
 from precreg.quantization.torch import read_batches, simulate_module
 
@@ -265,7 +266,11 @@ def test_a_metric_of_the_user_is_in_every_row(net, data):
         (7, "of type int"),
         ([["a"]], "batch 0"),
         ([torch.full((2, 3, 8, 8), float("nan"))], "384 of 384 NaN or infinite in batch 0"),
-        ([torch.randn(2, 4, 8, 8)], r"batch 0: 0: float32 \(2, 4, 8, 8\)"),
+        (
+            [torch.randn(2, 4, 8, 8)],
+            r"batch 0: 0: float32 \(2, 4, 8, 8\)\n  RuntimeError: .*expected .* to have 3 channels",
+        ),
+        ([torch.randn(2, 3, 8, 8), torch.randn(0, 3, 8, 8)], "batch 1 of data has no inputs: 0: float32"),
         ([{"y": torch.randn(2, 3, 8, 8)}], r"batch 0: y: float32 \(2, 3, 8, 8\)"),
     ],
 )
@@ -286,6 +291,19 @@ def test_weights_with_nan_name_the_layer(net, data):
         net.block.weight[1, 0, 0, 0] = float("inf")
     with pytest.raises(UserError, match=r"1 of 288 that are not, first block.weight\[1, 0, 0, 0\]=inf"):
         simulate_module(net, data, data, BY_CHANNEL, INT8)
+
+
+def test_tensors_of_torchao_are_refused_by_name(net, data):
+    quantization = pytest.importorskip("torchao.quantization")
+    quantization.quantize_(net, quantization.Int8WeightOnlyConfig())
+    with pytest.raises(UserError, match=r"expected plain tensors as weights but got head.weight of type \w+Tensor"):
+        simulate_module(net, data, data, BY_CHANNEL, INT8)
+
+
+def test_a_lazy_layer_without_a_shape_is_refused_by_name(data):
+    lazy = nn.Sequential(nn.Conv2d(3, 4, 3), nn.LazyLinear(4)).eval()
+    with pytest.raises(UserError, match="expected layers with shapes but got 1: LazyLinear without one"):
+        simulate_module(lazy, data, data, BY_CHANNEL, INT8)
 
 
 @pytest.mark.parametrize("returned", [(1, 2, 3, 4, 5), (), {"data": []}, {"model": 1, "modle": 2}])
@@ -314,3 +332,26 @@ def test_blocks_of_activations_run_along_their_channels():
     with torch.no_grad():
         exact, found = net(batches[0]).double(), net(rounded.float()).double()
     assert cost.total.relative == pytest.approx(relative(exact, found), rel=1e-5)
+
+
+@pytest.mark.parametrize("first", ["int8", "mxfp4"])
+def test_a_proposal_among_block_formats_has_their_blocks(first):
+    """Costs and bits are those of the whole network in one block format; that of integers has one scale a channel."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 5)).eval()
+    batches = read_batches([torch.randn(6, 64)], "data")
+    names = ("mxfp4", "nvfp4", "int4")
+    weights = make_quantizer(first, granularity="channel")
+    options = QuantizationOptions(weights, None, budget=BitBudget(max_error=0.3, formats=names))
+    given = read_given_model(net, "net:make")
+    proposal = quantize_module(given, batches, batches, options, "net:make", "data").proposal
+    for uniform in proposal.uniform:
+        alone = make_quantizer(uniform.format, granularity="channel")
+        cost = measure_model(simulate_module(net, batches.batches, batches.batches, alone, None))
+        assert uniform.measured.relative == cost.total.relative
+        assert uniform.bits == sum(row.weight.quantizer.bits * row.weight.figures.elements for row in cost.rows) / 552
+    # 64 weights of a row have two blocks of 32 or four of 16, and 8 weights one; scales have 8 bits, or 32 with int4.
+    expected = {"mxfp4": (16 + 5) * 8, "nvfp4": (32 + 5) * 8, "int4": (8 + 5) * 32}
+    assert {each.format: each.bits for each in proposal.uniform} == {
+        name: pytest.approx(4 + scales / 552) for name, scales in expected.items()
+    }

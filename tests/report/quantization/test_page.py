@@ -4,44 +4,21 @@ import json
 import re
 from html.parser import HTMLParser
 from math import inf
+from typing import get_args
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from precreg.quantization.codes import make_quantizer
-from precreg.quantization.session import quantize_arrays
 from precreg.report.quantization.page import render_quantization_html
+from precreg.report.quantization.steps import render_quantization_steps_html
 from precreg.report.quantization.terminal import quantization_json, render_quantization_terminal
 from precreg.report.quantization.words import describe_quantization_events
 from precreg.types import OutputError, QuantizationEvent, QuantizationRecord
+from precreg.types.quantization import QuantizationEventKind, UnusedReason
+from tests.report.quantization.made import drawn, full_record, full_steps, of_arrays, of_model
 
 EVIL = '<script>alert("1")</script>'
-
-
-def drawn(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def of_arrays(**arrays):
-    return quantize_arrays(arrays.items(), make_quantizer("int4", granularity="channel"), "w.npz")
-
-
-def of_model(layers=3):
-    """Return a record of a model whose rows are arrays with costs of their own."""
-    found = of_arrays(**{f"layer{number}": drawn(8, 40, seed=number) for number in range(layers)})
-    rows = tuple(
-        replace(
-            row,
-            activation=row.weight,
-            sqnr_db=30.0 - number,
-            weight_alone=OutputError(0.001 * (number + 1), 50.0, 0),
-            both_alone=OutputError(0.002 * (number + 1), 44.0, number),
-            accumulated=OutputError(0.003 * (number + 1), 40.0, number),
-        )
-        for number, row in enumerate(found.rows)
-    )
-    return replace(found, source="simulated", rows=rows, total=rows[-1].accumulated)
 
 
 class Tags(HTMLParser):
@@ -150,3 +127,51 @@ def test_events_have_their_numbers(event, words):
 def test_many_events_of_a_kind_are_one_line_with_a_count():
     (line,) = describe_quantization_events([QuantizationEvent("not_run", f"l{number}") for number in range(7)])
     assert line.startswith("l0, l1, l2, l3 and 3 more did not run")
+
+
+def test_events_of_other_details_have_lines_of_their_own():
+    events = [QuantizationEvent("short_group", name, detail=detail) for name, detail in (("a", "4/32"), ("b", "3/32"))]
+    assert describe_quantization_events(events) == [
+        "b: the last group of each channel has 3 of 32 elements",
+        "a: the last group of each channel has 4 of 32 elements",
+    ]
+
+
+@pytest.mark.parametrize("kind", get_args(QuantizationEventKind))
+def test_every_kind_of_event_has_words_with_its_names(kind):
+    (line,) = describe_quantization_events([QuantizationEvent(kind, "layer7", detail="own_scales")])
+    assert "layer7" in line or "own_scales" in line
+
+
+@pytest.mark.parametrize("reason", get_args(UnusedReason))
+def test_every_reason_of_an_unused_option_has_words(reason):
+    (line,) = describe_quantization_events([QuantizationEvent("unused_option", "--group", detail=reason)])
+    assert line.startswith("--group has no effect: ")
+    assert reason not in line or reason == "arrays"
+
+
+def test_a_proposal_has_one_line_for_each_figure():
+    text = render_quantization_terminal(full_record())
+    assert "at most 6 bits: 5.50 bits for each of 960 weights (660 bytes)" in text.splitlines()
+    assert [line for line in text.splitlines() if line.startswith("all int")] == [
+        "all int4: 4.50 bits, error 0.1 (20.0 dB, 3 class flips)",
+        "all int8: 8.50 bits, error 0.01 (40.0 dB, 0 class flips)",
+    ]
+    assert "exceeds its bound" not in text
+    page = render_quantization_html(full_record())
+    tags(page)
+    assert "all int4: 4.50 bits" in page
+
+
+def test_a_proposal_that_exceeds_its_bound_names_a_way_out():
+    record = full_record()
+    missed = replace(record.proposal, max_bits=None, max_error=0.001)
+    text = render_quantization_terminal(replace(record, proposal=missed))
+    assert "the proposal exceeds its bound: allow wider formats, such as --width float32" in text
+
+
+def test_the_page_of_steps_has_maps_and_escapes_names():
+    page = render_quantization_steps_html(full_steps(names=(EVIL, "head.weight")))
+    assert "script" not in tags(page)
+    for words in ("Relative error by step", "Clipped by step", "Turned back by step"):
+        assert f"<h2>{words}</h2>" in page
