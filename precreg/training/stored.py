@@ -47,7 +47,8 @@ def record_of_gradients(
         raise UserError(
             "no-gradients",
             f"expected gradients in {name} but got no floating-point array in {counted}",
-            hint="store them by name: numpy.savez('g.npz', **{n: p.grad.numpy() for n, p in model.named_parameters()})",
+            hint="store them by name: numpy.savez('g.npz', "
+            "**{n: p.grad.float().numpy() for n, p in model.named_parameters() if p.grad is not None})",
         )
     return TrainingRecord(
         model=name,

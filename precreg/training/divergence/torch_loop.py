@@ -23,7 +23,10 @@ def run_recipe(
     Raises UserError: bad-outputs for anything but a training; bad-value for a device, which computes arrays of numpy.
     """
     recipe = _recipe(made, source)
-    from precreg.training.observing import train_recipe  # torch is there
+    from precreg.training.observing import check_optimizer, check_recipe, train_recipe  # torch is there
+
+    check_recipe(recipe)
+    check_optimizer(recipe)
 
     data = _Data(recipe.data, source.dtype)
     steps = _steps(recipe) if last is None else last

@@ -121,8 +121,11 @@ class TrainingObserver:
         self.stop()
 
     def note_loss(self, loss: Any) -> None:
-        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself."""
-        self._loss = loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss)
+        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself.
+
+        Raises UserError: bad-value for anything else.
+        """
+        self._loss = _checked_loss(loss)
         if self._sample is not None:
             self._sample.see_loss(float(self._loss))
 
@@ -331,6 +334,21 @@ class TrainingObserver:
         replace_file(Path(path), msgspec.json.format(msgspec.json.encode(self.record), indent=1))
 
 
+def _checked_loss(loss: Any) -> Any:
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        return loss.detach().clone()
+    try:
+        return float(loss)
+    except (TypeError, ValueError, RuntimeError):
+        is_tensor = isinstance(loss, torch.Tensor)
+        got = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else f"{loss!r} of type {type(loss).__name__}"
+        raise UserError(
+            "bad-value",
+            f"expected a loss of one element but got {got:.100}",
+            hint="note the mean: observer.note_loss(losses.mean())",
+        ) from None
+
+
 def _number(loss: Any) -> float | None:
     return None if loss is None else float(loss)
 
@@ -344,7 +362,7 @@ def watch_training(model: Any, optimizer: Any, elements: int | None, format: str
 
     Raises UserError: bad-value for a model, an optimizer or a count that is none; unknown-format.
     """
-    require_watchable(model)
+    require_watchable(model, "precreg.observe(model, optimizer)")
     if isinstance(optimizer, list | tuple):
         raise UserError(
             "bad-value",

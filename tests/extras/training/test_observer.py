@@ -337,6 +337,25 @@ def test_wrong_arguments_are_refused(given, printed):
         given(model, torch.optim.SGD(model.parameters(), lr=0.1))
     assert printed in str(caught.value)
     assert caught.value.hint
+    assert "precreg.monitor" not in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("loss", "printed"),
+    [
+        ("x", "expected a loss of one element but got 'x' of type str"),
+        (torch.ones(3), "expected a loss of one element but got a tensor of shape (3,)"),
+        (None, "expected a loss of one element but got None of type NoneType"),
+    ],
+)
+def test_a_loss_that_is_no_number_is_a_message(loss, printed):
+    model = nn.Linear(2, 2)
+    with (
+        precreg.observe(model, torch.optim.SGD(model.parameters(), lr=0.1)) as observer,
+        pytest.raises(UserError) as bad,
+    ):
+        observer.note_loss(loss)
+    assert printed in str(bad.value)
 
 
 def test_the_room_has_the_name_of_the_issue():
