@@ -27,6 +27,7 @@ DivergenceVerdict = Literal["identical", "chaos", "loss", "unclear"]
 # - no_twins, few_twins: no noise to compare with, or too little of it;
 # - few_steps: too few steps after the runs part;
 # - jump: the distance leaves the range of the twins at one late step, which a flip of one value explains, too;
+# - no_updates: equal bits, but no update changed a weight of run A in the compared steps;
 # - reference_non_finite: run A itself has NaN or infinities at its first compared step.
 DivergenceReason = Literal[
     "none",
@@ -42,6 +43,7 @@ DivergenceReason = Literal[
     "few_twins",
     "few_steps",
     "jump",
+    "no_updates",
     "reference_non_finite",
 ]
 

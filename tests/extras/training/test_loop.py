@@ -125,9 +125,9 @@ def test_a_recipe_may_be_a_tuple_a_dict_or_an_object():
 def test_a_misspelt_member_of_a_recipe_is_named_with_the_one_that_it_means():
     recipe = made()
     members = {name: getattr(recipe, name) for name in ("model", "optimizer", "data", "loss")}
-    with pytest.raises(UserError, match='lacks optimizer; it has optimiser, .*; did you mean "optimizer"') as caught:
+    with pytest.raises(UserError, match=r'lacks optimizer; it has optimiser, .*; did you mean "optimizer"') as caught:
         read_recipe({"optimiser" if name == "optimizer" else name: each for name, each in members.items()}, "t:make")
-    with pytest.raises(UserError, match='it has acumulate, .*; did you mean "accumulate"') as caught:
+    with pytest.raises(UserError, match=r'it has acumulate, .*; did you mean "accumulate"') as caught:
         read_recipe({**members, "acumulate": 4}, "t:make")
     assert caught.value.hint.startswith("leave acumulate out; optional members are scaler, clip, autocast, accumulate")
 
