@@ -1,6 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .adaptation import adapt as adapt
-from .arrays import measure_array as measure_array
 from .arrays import quantize_array as quantize_array
 from .codes import make_quantizer as make_quantizer
 from .graph_session import GivenGraph as GivenGraph

@@ -87,7 +87,7 @@ def started(project, *arguments, **variables):
 _WITH_EXTRAS = (
     *("precreg.subject.torch.", "precreg.subject.onnx."),
     *("precreg.shadow.torch.", "precreg.shadow.onnx.", "precreg.shadow.monitor.", "precreg.diagnose.torch."),
-    "precreg.training.observing.",
+    *("precreg.training.observing.", "precreg.training.advice."),
     *("precreg.quantization.torch.", "precreg.quantization.onnx."),
     *("precreg.diagnose.reduction.torch_graph", "precreg.diagnose.reduction.onnx_graph"),
 )
