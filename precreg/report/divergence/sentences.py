@@ -56,7 +56,7 @@ _ADVICE: dict[DivergenceReason, str] = {
     "few_twins": _TWINS,
     "few_steps": "run more steps: --steps 100, or compare more of them: --every 1",
     "jump": "run more twins, and see whether one of them jumps, too: --twins 32",
-    "no_updates": "compare more steps: --every 1 --steps 20; then check that optimizer.step() has the model's parameters",
+    "no_updates": "compare more steps: --every 1 --steps 20, or give the optimizer the weights of the model",
     "reference_non_finite": "give a run A that is finite, or exchange the runs",
 }
 

@@ -45,6 +45,10 @@ class _Row(NamedTuple):
         return self.count("measured") - self.count("nan") - self.count("zeros")
 
     @property
+    def has_finite(self) -> bool:
+        return self.count("measured") > self.count("nan") + self.count("inf")
+
+    @property
     def badness(self) -> tuple[float, ...]:
         """The order of the rows: NaN first, then lost updates, then lost and subnormal gradients."""
         intended = sum(each.intended for each in self.updates)
@@ -86,16 +90,18 @@ def training_report_lines(report: TrainingReport, width: int | None = None) -> l
         if len(record.events) > _MAX_EVENTS:
             lines.append(f"  and {len(record.events) - _MAX_EVENTS:,} more; the JSON has all of them")
     found = gradient_loss_lines(losses, width)
-    return [*lines, "", *found] if found else lines
+    lines += ["", *found] if found else []
+    # Stored gradients cannot run again.
+    return [*lines, "faults and remedies were not measured; add --advise"] if record.optimizer else lines
 
 
 def _loss_sentences(record: TrainingRecord) -> list[str]:
     known = [point for point in record.losses if point.loss is not None]
     if not known:
-        return []
+        return [f"loss: 0 of {len(record.losses):,} are finite"] if record.losses else []
     first, last = known[0], known[-1]
     missing = len(record.losses) - len(known)
-    note = f"; {missing:,} losses were not finite" if missing else ""
+    note = f"; {missing:,} loss{' was' if missing == 1 else 'es were'} not finite" if missing else ""
     sizes = f"{format_number(first.loss or 0.0, 4)} at step {first.step}, {format_number(last.loss or 0.0, 4)}"
     return [f"loss: {sizes} at step {last.step}{note}"]
 
@@ -145,7 +151,7 @@ def _values(row: _Row) -> tuple[str, ...]:
     nonzero = row.nonzero
     return (
         row.gradients[-1].format if row.gradients else "",
-        format_number(max(sizes, default=0.0), 3),
+        format_number(max(sizes, default=0.0), 3) if row.has_finite else "no value",
         f"{row.count('nan') + row.count('inf'):,}",
         format_share(row.count("zeros"), row.count("measured")),
         *(format_share(row.count(field), nonzero) for field in ("subnormal", "below", "beyond")),
