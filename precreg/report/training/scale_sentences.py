@@ -184,7 +184,8 @@ def _beside_window(scale: float, sweep: LossScaleSweep) -> list[str]:
         return [f"its last scale is below 2^{window.low}: at 2^{exponent}, {share} of the gradients become zero"]
     if sweep.total.floor and sweep.total.zeros:
         # Those that a narrow format had lost before are in no share.
-        held = f"{sweep.total.zeros:,} gradients are 0 there"
+        zeros = sweep.total.zeros
+        held = f"{zeros:,} gradient{' is' if zeros == 1 else 's are'} 0 there"
         return [f"its last scale is within 2^{window.low} to 2^{window.high}, but {held}: try a larger one"]
     return [f"its last scale is one of those that lose least, 2^{window.low} to 2^{window.high}"]
 
