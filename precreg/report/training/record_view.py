@@ -133,7 +133,7 @@ def _underflow_of_outputs(record: TrainingRecord) -> str | None:
     zeros = format_share(sum(each.zeros for each in figures), sum(each.measured for each in figures))
     return (
         f"gradients of the output of {name} underflow in {figures[-1].format}: {subnormal} of the nonzero ones are "
-        f"subnormal or smaller, and {zeros} are zero; find a loss scale: --scales"
+        f"subnormal or smaller, and {zeros} are zero; use a larger loss scale"
     )
 
 

@@ -61,9 +61,10 @@ class TrainingObserver:
         every: int,
         keep: int,
         render: Callable[[TrainingRecord], str] | None,
+        render_text: Callable[[TrainingRecord], str] | None = None,
     ) -> None:
         self._watched, self._model, self._scaler = watched, model, scaler
-        self._every, self._render = every, render
+        self._every, self._render, self._render_text = every, render, render_text
         self._steps: deque[TrainingStep] = deque(maxlen=keep)
         self._losses: deque[tuple[int, Any]] = deque(maxlen=_KEPT_POINTS)
         self._scales: deque[ScalerPoint] = deque(maxlen=_KEPT_POINTS)
@@ -324,6 +325,10 @@ class TrainingObserver:
             if id(each) in given and name not in seen and name not in sparse
         ]
 
+    def __str__(self) -> str:
+        """Return the answer, the table of gradients and updates, and the events, as `precreg training` prints them."""
+        return repr(self) if self._render_text is None else self._render_text(self.record)
+
     def write_html(self, path: str | Path) -> None:
         """Write the heat maps and tables as one page. Raises OSError."""
         assert self._render is not None, "precreg.observe gives the page"
@@ -395,6 +400,7 @@ def start_observer(
     elements: int | None,
     format: str | None = None,
     render: Callable[[TrainingRecord], str] | None = None,
+    render_text: Callable[[TrainingRecord], str] | None = None,
 ) -> TrainingObserver:
     """Return an observer that has not started; `precreg.observe` describes the arguments.
 
@@ -417,7 +423,7 @@ def start_observer(
         )
     watched, unnamed = watch_training(model, optimizer, elements, format)
     is_scaled = scaler is not None and scaler.is_enabled()
-    observer = TrainingObserver(watched, model, scaler if is_scaled else None, every, keep, render)
+    observer = TrainingObserver(watched, model, scaler if is_scaled else None, every, keep, render, render_text)
     for name in unnamed:
         observer.note_event("unnamed", name)
     return observer

@@ -358,6 +358,25 @@ def test_a_loss_that_is_no_number_is_a_message(loss, printed):
     assert printed in str(bad.value)
 
 
+def test_an_observer_prints_the_answer_and_the_tables_of_the_command():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=8.0)
+    with precreg.observe(model, optimizer, scaler, every=1) as observer:
+        for _ in range(2):
+            scaler.scale(model(torch.ones(3, 4)).square().mean()).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+    lines = str(observer).splitlines()
+    assert lines[0] == "training Linear with SGD"
+    assert lines[1].startswith("  clipped before unscaling: 2 of 2 clippings, first at step 0")
+    assert [line.split()[0] for line in lines if line.startswith(("  weight ", "  bias "))] == ["weight", "bias"]
+    assert "  the scaler skipped 0 of 2 steps" in lines
+    assert any(line.startswith("  unscale first: scaler.unscale_(optimizer)") for line in lines)
+    assert "--" not in str(observer), "options of the command do not help a loop"
+
+
 def test_the_room_has_the_name_of_the_issue():
     import precreg.training
 

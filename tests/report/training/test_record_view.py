@@ -157,7 +157,7 @@ def test_the_answer_names_the_first_thing_to_know():
         (
             [2.0**-24, 2.0**-20, 0.0, 0.0],
             "gradients of the output of bn underflow in float16: 100 % of the nonzero ones are subnormal or smaller, "
-            "and 50 % are zero; find a loss scale: --scales",
+            "and 50 % are zero; use a larger loss scale",
         ),
         ([2.0**-24, 1.0, 1.0, 0.0], "25 % of the updates of w leave its bits unchanged"),
     ],
