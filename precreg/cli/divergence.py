@@ -149,7 +149,7 @@ def _setting(side: str, given: Sequence[str], option: str) -> str | None:
 
 
 def _params(side: str, given: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments of one side, read as YAML does; without a prefix they are those of both."""
+    """Return the arguments of one side, read as YAML does; without a prefix, of both sides."""
     import yaml
 
     found: dict[str, Any] = {}

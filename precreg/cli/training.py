@@ -59,7 +59,7 @@ def training_command(
     json: Path | None,
     html: Path | None,
 ) -> None:
-    """Measure what a training loses: gradients, updates, loss scales and clipping.
+    """Measure the losses of a training: gradients, updates, loss scales and clipping.
 
     FUNCTION returns model, optimizer, data and loss, as a tuple or as a dict, which may also have scaler, clip,
     autocast, accumulate and step. precreg runs the loop.

@@ -36,7 +36,7 @@ def answer_divergence(record: DivergenceRecord) -> str:
 
 # Reasons without a number, and the next step for each reason that has one.
 _REASONS: dict[DivergenceReason, str] = {
-    "different_start": "the initial weights are unrelated, as those of two seeds: the runs are not comparable",
+    "different_start": "the initial weights are unrelated, as if from two seeds: the runs are not comparable",
     "batch_order": "the runs see the same batches in another order, so their weights part by more than rounding",
     "different_data": "the runs see different batches, so their weights are not comparable",
 }
@@ -171,7 +171,7 @@ def _describe_first_loss(change: float) -> str:
 
 
 def describe_bias(bias: DirectionBias) -> str:
-    """Write a statistic of direction beside that of the twins."""
+    """Write a statistic of direction for the pair and for the twins."""
     twins = "" if bias.twins is None else f"; twins {_signed(bias.twins)}"
     p_value = "" if bias.p_value is None else f"; p = {_number(bias.p_value)}"
     match bias.kind:

@@ -191,7 +191,7 @@ def _beside_window(scale: float, sweep: LossScaleSweep) -> list[str]:
 
 
 def describe_tensor_scales(sweep: TensorScaleSweep) -> list[str]:
-    """Write which scaling loses least over all tensors, and what was left out."""
+    """Write which scaling loses least over all tensors, and the omissions."""
     known = [tensor for tensor in sweep.tensors if tensor.nonzero]
     if not known:
         return [f"per-tensor scales of {sweep.format}: no finite nonzero element in {count_steps(sweep.steps)}"]

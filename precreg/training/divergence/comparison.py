@@ -282,7 +282,7 @@ def _parting(step: StepDistance, names: Iterable[str]) -> TrainingParting:
 def _compare_batches(pair: MeasuredPair) -> DivergenceReason | None:
     """Return whether the runs saw the same batches in another order, or others; None for the same, or not known."""
     both = zip(pair.batches_a, pair.batches_b, strict=True)
-    # Digests begin with the dtypes, and those of other dtypes say nothing.
+    # Digests begin with the dtypes, and digests of other dtypes say nothing.
     known = [(a, b) for a, b in both if a and b and a.partition(":")[0] == b.partition(":")[0]]
     if all(a == b for a, b in known):
         return None
@@ -378,7 +378,7 @@ class _Concluded:
         return growth_rate(steps, [twin[step].relative if step in twin else None for step in steps])
 
     def biases(self) -> tuple[DirectionBias, ...]:
-        """Return the directions of the pair's changes beside those of the twins, and the change of the loss."""
+        """Return the directions of the changes of the pair and of the twins, and the change of the loss."""
         steps = [self.pair.steps[place] for place in self.finite]
         if not steps:
             return ()

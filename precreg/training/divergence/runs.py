@@ -62,7 +62,7 @@ def run_training(
 
 
 def _call(source: TrainingSource) -> Any:
-    """Call the function of a training with the same seeds in each run, those of the global generators."""
+    """Call the function of a training with the same seeds of the global generators in each run."""
     places = (source.directory, source.project)
     # First the import: a module may bring torch, whose generator is seeded, too.
     call_function("importlib:import_module", *places, source.target.partition(":")[0])

@@ -1,6 +1,6 @@
 """How does a training of torch run for a comparison: a model, an optimizer, data and a loss?
 
-The loop is that of `precreg training`. Step 0 has the initial weights, and each update gives one step.
+The loop is the same as in `precreg training`. Step 0 has the initial weights, and each update gives one step.
 """
 
 from __future__ import annotations
