@@ -100,7 +100,11 @@ def _observed(
     with observer:
         for _ in train_recipe(recipe, steps, observer):
             pass
-    record = observer.record
+    _require_gradients(observer.record, target, steps)
+    return observer.record
+
+
+def _require_gradients(record: TrainingRecord, target: str, steps: int) -> None:
     if not record.begun:
         raise UserError(
             "no-gradients",
@@ -114,4 +118,3 @@ def _observed(
             f"expected gradients but no parameter of {target} had one in {sampled}",
             hint="train parameters: torch.optim.SGD(model.parameters(), lr=0.1), with requires_grad=True",
         )
-    return record
