@@ -127,7 +127,7 @@ def observe(
         UserError: bad-value for a wrong argument, several optimizers, or a compiled or parallel module; unknown-format.
     """
     # With torch, and only for those who observe.
-    from precreg.report import render_training_html
+    from precreg.report import render_training_html, render_training_terminal
     from precreg.training.observing import start_observer
 
     return start_observer(
@@ -139,6 +139,7 @@ def observe(
         elements=elements,
         format=format,
         render=render_training_html,
+        render_text=render_training_terminal,
     )
 
 

@@ -51,6 +51,11 @@ def divergence_command(a: str, b: str | None, **options: Any) -> None:
     if options["record"] is not None:
         _record(a, options)
         return
+    # A report that cannot be written must not cost the runs behind it.
+    from precreg.storage import require_writable
+
+    files = (options["json_file"], options["report"])
+    require_writable(*(file for file in files if file is not None and file != _STDOUT))
     record = _compare(a, b, options)
     _show(record, options["json_file"], options["report"])
     sys.exit(_EXIT_CODES[record.verdict])
@@ -144,7 +149,7 @@ def _setting(side: str, given: Sequence[str], option: str) -> str | None:
 
 
 def _params(side: str, given: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments of one side, read as YAML does; without a prefix they are those of both."""
+    """Return the arguments of one side, read as YAML does; without a prefix, of both sides."""
     import yaml
 
     found: dict[str, Any] = {}

@@ -59,7 +59,7 @@ def training_command(
     json: Path | None,
     html: Path | None,
 ) -> None:
-    """Measure what a training loses: gradients, updates, loss scales and clipping.
+    """Measure the losses of a training: gradients, updates, loss scales and clipping.
 
     FUNCTION returns model, optimizer, data and loss, as a tuple or as a dict, which may also have scaler, clip,
     autocast, accumulate and step. precreg runs the loop.
@@ -69,6 +69,7 @@ def training_command(
 
     Exit code: 0, or 2 for a training that cannot be run or gradients that cannot be read.
     """
+    _require_files(json, html)
     if advise:
         show_advice(target, project or Path(), steps=steps, seeds=seeds, json=json)
         return
@@ -85,6 +86,13 @@ def training_command(
         assert target is not None
         report = _run(target, project or Path(), _Sampling(steps, every or 10, elements), losses)
     _show(report, json, html)
+
+
+def _require_files(*files: Path | None) -> None:
+    # A report that cannot be written must not cost the run behind it.
+    from precreg.storage import require_writable
+
+    require_writable(*(file for file in files if file is not None and file != _STDOUT))
 
 
 def _read(path: Path, every: int, elements: int | None, losses: LossOptions) -> TrainingReport:

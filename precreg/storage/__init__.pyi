@@ -48,6 +48,7 @@ from .files import remove_abandoned_files as remove_abandoned_files
 from .files import replace_file as replace_file
 from .files import report_write_errors as report_write_errors
 from .files import require_path as require_path
+from .files import require_writable as require_writable
 from .files import resolve_inside as resolve_inside
 from .files import temporary_folder as temporary_folder
 from .files import yaml_files as yaml_files

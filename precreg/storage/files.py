@@ -10,6 +10,7 @@ import fcntl
 import gc
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -115,6 +116,25 @@ def report_write_errors(shown: str) -> Iterator[None]:
     except OSError as problem:
         message = f"expected to be able to write, but: {problem.strerror or problem}"
         raise UserError("not-writable", message, file=shown) from problem
+
+
+def require_writable(*paths: Path) -> None:
+    """Refuse files that cannot be written later, before a long run makes their content.
+
+    Raises:
+        UserError: not-writable for a folder, a missing folder, or one without permission.
+    """
+    for path in paths:
+        folder, hint = path.parent, "name a file in a folder of yours, such as report.html"
+        if path.is_dir():
+            problem = "it is a folder"
+        elif not folder.is_dir():
+            problem, hint = f"the folder {folder} does not exist", f"make it: mkdir -p {shlex.quote(str(folder))}"
+        elif not path.exists() and not os.access(folder, os.W_OK):
+            problem = f"the folder {folder} gives no permission"
+        else:
+            continue
+        raise UserError("not-writable", f"expected to be able to write, but {problem}", file=str(path), hint=hint)
 
 
 def make_scratch_folder(folder: Path) -> None:

@@ -187,7 +187,7 @@ def _sizes(values: Array) -> tuple[float, float]:
 
 
 def _limits(sizes: Sequence[float], given: Sequence[float]) -> Iterator[tuple[float, float | None]]:
-    """Yield the limits and the quantiles that they are, those of the user with None."""
+    """Yield the limits and their quantiles; None for a limit of the user."""
     yield from ((limit, None) for limit in dict.fromkeys(given))
     if sizes:
         quantiles = zip(np.quantile(sizes, _QUANTILES).tolist(), _QUANTILES, strict=True)

@@ -45,13 +45,11 @@ def read_gradients(path: Path) -> Iterator[StepGradients]:
     stored gradients still have; they are divided by it.
 
     Raises:
-        UserError: missing-file, unknown-file-format, bad-scale, or as the reader of the format does.
+        UserError: missing-file, unknown-file-format, bad-scale, bad-value for two files of one step, or as the reader
+            of the format does.
     """
-    files = _files(path)
-    for place, file in enumerate(files):
+    for whole_step, file in _numbered(_files(path), path):
         found = {name: each for name, each in find_arrays(file, str(file)).items()}
-        number = _LAST_NUMBER.search(file.stem)
-        whole_step = int(number[1]) if number and path.is_dir() else place
         for step, names in _steps_of(found, whole_step).items():
             loaded = {name: to_native_byte_order(found[stored].load()) for name, stored in names.items()}
             yield _step_of(step, loaded, file)
@@ -81,6 +79,25 @@ def _files(path: Path) -> list[Path]:
     return sorted(found, key=lambda file: natural_order(str(file)))
 
 
+def _numbered(files: list[Path], path: Path) -> list[tuple[int, Path]]:
+    """Return the step of each file of a folder: the last number of its name, otherwise its place."""
+    numbered: dict[int, Path] = {}
+    steps = []
+    for place, file in enumerate(files):
+        number = _LAST_NUMBER.search(file.stem)
+        step = int(number[1]) if number and path.is_dir() else place
+        if number and step in numbered:
+            raise UserError(
+                "bad-value",
+                f"expected one file for step {step} but got {numbered[step].name} and {file.name} in {path}",
+                hint=f"give each step one file, and each process a folder: precreg training --gradients {path}/rank0",
+            )
+        if number:
+            numbered[step] = file
+        steps.append((step, file))
+    return steps
+
+
 def _steps_of(found: Mapping[str, object], whole_step: int) -> dict[int, dict[str, str]]:
     """Return, by step, the stored names of the arrays by the names of their parameters."""
     matches = {name: _STEP_PREFIX.fullmatch(name) for name in found}
@@ -94,7 +111,7 @@ def _steps_of(found: Mapping[str, object], whole_step: int) -> dict[int, dict[st
 
 
 def _step_of(step: int, loaded: Mapping[str, Array], file: Path) -> StepGradients:
-    scalars = {name: float(each) for name, each in loaded.items() if name in (LOSS_NAME, SCALE_NAME) and each.size == 1}
+    scalars = {name: _scalar(name, loaded[name], step, file) for name in (LOSS_NAME, SCALE_NAME) if name in loaded}
     scale = scalars.get(SCALE_NAME, 1.0)
     if not isfinite(scale) or scale <= 0:
         raise UserError(
@@ -110,6 +127,16 @@ def _step_of(step: int, loaded: Mapping[str, Array], file: Path) -> StepGradient
         {name: _unscaled(each, scale) for name, each in arrays.items()},
         {name: dtype_name(each.dtype) for name, each in arrays.items() if dtype_name(each.dtype) in FORMATS},
     )
+
+
+def _scalar(name: str, value: Array, step: int, file: Path) -> float:
+    if value.size != 1:
+        raise UserError(
+            "bad-value",
+            f"{file}: expected one number as {name} of step {step} but got an array of shape {value.shape}",
+            hint=f"store one number: numpy.savez('g.npz', {name}=float({name}), **gradients)",
+        )
+    return float(value.reshape(()))
 
 
 def _unscaled(values: Array, scale: float) -> Array:

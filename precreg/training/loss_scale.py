@@ -201,7 +201,7 @@ def find_window(losses: ScaleLosses, overflow_steps: Sequence[int], exponents: S
 
 
 def growth_of(largest: Sequence[float]) -> float | None:
-    """Return the largest gradient of the second half of the steps over that of the first; None without either."""
+    """Return the largest gradient of the second half of the steps over the first half's; None without either."""
     half = len(largest) // 2
     first, second = max(largest[:half], default=0.0), max(largest[half:], default=0.0)
     growth = second / first if first else None

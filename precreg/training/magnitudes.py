@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 CHUNK_ELEMENTS = 2**15
 _FRACTION_BITS = 52
 _FRACTIONS = 2**_FRACTION_BITS
-# frexp's significand is in [0.5, 1), so its exponent is one more than that of IEEE 754.
+# frexp's significand is in [0.5, 1), so its exponent is one more than in IEEE 754.
 _BIAS = 1022
 _SIGN = np.int64(2**63 - 1)
 _INFINITY = np.int64(0x7FF << _FRACTION_BITS)
@@ -126,7 +126,7 @@ def magnitude_chunks(values: Array) -> Iterator[MagnitudeChunk]:
 
 
 def _normalized(magnitudes: Floats, patterns: Integers) -> Integers:
-    """Return the patterns, those of subnormals as if float64 had smaller exponents."""
+    """Return the patterns; subnormals have them as if float64 had smaller exponents."""
     low = np.flatnonzero(patterns < _FRACTIONS)
     if not low.size:
         return patterns

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from precreg.errors import UserError
+from precreg.errors import UserError, nearest
 
 _REQUIRED = ("model", "optimizer", "data", "loss")
 
@@ -53,6 +53,12 @@ def read_recipe(made: object, target: str) -> Recipe:
     missing = [name for name in _REQUIRED if name not in found]
     unknown = [str(name) for name in found if name not in names]
     if missing or unknown:
-        got = f"it lacks {', '.join(missing)}" if missing else f"it has {', '.join(unknown)}"
+        lacks = f"it lacks {', '.join(missing)}" if missing else ""
+        # A member that lacks is the likely meaning of a name that is not known.
+        near = nearest(unknown[0], missing or names) if unknown else ""
+        has = f"it has {', '.join(unknown)}, which no training has{near}" if unknown else ""
+        got = "; ".join(filter(None, (lacks, has)))
+        if not missing:
+            hint = f"leave {unknown[0]} out; optional members are {', '.join(names[len(_REQUIRED) :])}"
         raise UserError("bad-outputs", f"expected {target} to return a training but {got}", hint=hint)
     return Recipe(**found)

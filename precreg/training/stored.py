@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite, sqrt
 
 from precreg.arithmetic import FORMATS, Format, dtype_name, format_named
@@ -42,13 +42,7 @@ def record_of_gradients(
         if begun % every == 0:
             found.append(_step_of(gradients, chosen, elements, events))
         begun += 1
-    if not any(step.parameters for step in found):
-        counted = f"{begun:,} step{'' if begun == 1 else 's'}"
-        raise UserError(
-            "no-gradients",
-            f"expected gradients in {name} but got no floating-point array in {counted}",
-            hint="store them by name: numpy.savez('g.npz', **{n: p.grad.numpy() for n, p in model.named_parameters()})",
-        )
+    _require_gradients(found, name, begun)
     return TrainingRecord(
         model=name,
         every=every,
@@ -58,6 +52,17 @@ def record_of_gradients(
         scales=tuple(scales),
         events=tuple(events.values()),
     )
+
+
+def _require_gradients(found: Sequence[TrainingStep], name: str, begun: int) -> None:
+    if not any(step.parameters for step in found):
+        counted = f"{begun:,} step{'' if begun == 1 else 's'}"
+        raise UserError(
+            "no-gradients",
+            f"expected gradients in {name} but got no floating-point array in {counted}",
+            hint="store them by name: numpy.savez('g.npz', "
+            "**{n: p.grad.float().numpy() for n, p in model.named_parameters() if p.grad is not None})",
+        )
 
 
 def _step_of(

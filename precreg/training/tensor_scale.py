@@ -59,7 +59,7 @@ class _Tally:
         self.largest = self.energy = 0.0
 
     def add(self, values: Array, kept: int) -> None:
-        """Measure the tensor of one step, on at most `kept` elements; its largest element is that of all."""
+        """Measure the tensor of one step, on at most `kept` elements; its largest element is of all elements."""
         largest = max(
             (float(chunk.magnitudes.values.max(initial=0.0)) for chunk in magnitude_chunks(values)), default=0
         )
@@ -128,7 +128,7 @@ class TensorScaleGauge:
         margin: int = 0,
         elements: int = SAMPLED_ELEMENTS,
     ) -> None:
-        """Prepare the sums for a format; `history` and `margin` are those of delayed scaling.
+        """Prepare the sums for a format; `history` and `margin` belong to delayed scaling.
 
         `elements` is the most elements of a tensor that one step measures.
 

@@ -53,9 +53,9 @@ def observe_target(
         failure = describe_failure(error, Reason.SUBJECT_ERROR)
         lines = "".join(f"\n  {line}" for line in failure.detail.splitlines())
         message = f"expected {target} to return a training that runs but it failed: {failure.message}{lines}"
-        raise UserError(
-            "model-failed", message, hint=f"run it alone: python -c 'from {target.replace(':', ' import ')}'"
-        ) from None
+        module, _, function = target.partition(":")
+        hint = f"run it alone: python -c 'from {module} import {function}; {function}()'"
+        raise UserError("model-failed", message, hint=hint) from None
     finally:
         leave_module_space()
 
@@ -81,7 +81,7 @@ def _observed(
     import numpy as np
     import torch
 
-    from precreg.training.observing import start_observer, train_recipe
+    from precreg.training.observing import check_optimizer, check_recipe, start_observer, train_recipe
 
     steps, every, elements = counts
     torch.manual_seed(_SEED)
@@ -89,6 +89,8 @@ def _observed(
     np.random.seed(_SEED)
     random.seed(_SEED)
     recipe = read_recipe(call_function(target, directory, project), target)
+    check_recipe(recipe)
+    check_optimizer(recipe)
     observer = start_observer(
         recipe.model, recipe.optimizer, recipe.scaler, every=every, keep=max(steps, 1), elements=elements
     )
@@ -98,7 +100,17 @@ def _observed(
     with observer:
         for _ in train_recipe(recipe, steps, observer):
             pass
-    record = observer.record
+    _require_gradients(observer.record, target, steps)
+    return observer.record
+
+
+def _require_gradients(record: TrainingRecord, target: str, steps: int) -> None:
+    if not record.begun:
+        raise UserError(
+            "no-gradients",
+            f"expected updates but the optimizer of {target} made none in {steps:,} step{'' if steps == 1 else 's'}",
+            hint="update in step(recipe, batch): loss.backward(), then recipe.optimizer.step()",
+        )
     if not any(step.parameters for step in record.steps):
         sampled = f"{len(record.steps):,} sampled step{'' if len(record.steps) == 1 else 's'}"
         raise UserError(
@@ -106,4 +118,3 @@ def _observed(
             f"expected gradients but no parameter of {target} had one in {sampled}",
             hint="train parameters: torch.optim.SGD(model.parameters(), lr=0.1), with requires_grad=True",
         )
-    return record

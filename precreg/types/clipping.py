@@ -30,7 +30,7 @@ class ClipEffect(Struct, frozen=True, kw_only=True):
     step_cosine: float | None
     least_cosine: float | None
     sum_cosine: float | None
-    # The length of the sum of the clipped gradients over that of the unclipped ones.
+    # The length of the sum of the clipped gradients over the length of the unclipped sum.
     sum_length: float | None
 
 

@@ -16,17 +16,18 @@ DivergenceVerdict = Literal["identical", "chaos", "loss", "unclear"]
 
 # Of a loss:
 # - start: the runs part by more than a last-bit change explains;
-# - growth: the distance grows faster than that of the twins, and leaves their range;
+# - growth: the distance grows faster than the twins', and leaves their range;
 # - direction: the weights move in one direction, toward zero or away from it;
 # - loss_bias: the loss is higher or lower over the whole run;
 # - non_finite: run B has NaN or infinities where run A and its twins have none.
 # Of an unclear comparison:
-# - different_start: the initial weights are unrelated, as those of two seeds;
+# - different_start: the initial weights are unrelated, as if from two seeds;
 # - batch_order: the runs see the same batches in another order;
 # - different_data: the runs see other batches;
 # - no_twins, few_twins: no noise to compare with, or too little of it;
 # - few_steps: too few steps after the runs part;
 # - jump: the distance leaves the range of the twins at one late step, which a flip of one value explains, too;
+# - no_updates: equal bits, but no update changed a weight of run A in the compared steps;
 # - reference_non_finite: run A itself has NaN or infinities at its first compared step.
 DivergenceReason = Literal[
     "none",
@@ -42,6 +43,7 @@ DivergenceReason = Literal[
     "few_twins",
     "few_steps",
     "jump",
+    "no_updates",
     "reference_non_finite",
 ]
 

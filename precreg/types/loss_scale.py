@@ -103,7 +103,7 @@ class ScalerPoint(Struct, frozen=True):
 
 
 class ScalerHistory(Struct, frozen=True, kw_only=True):
-    """How a scaler moved: its skipped steps, its scales, and how often it grew and backed off.
+    """The moves of a scaler: its skipped steps, its scales, and how often it grew and backed off.
 
     `growth_interval` is the smallest number of steps between two growths; None below two growths.
     """
@@ -132,7 +132,7 @@ TENSOR_SCALINGS: tuple[TensorScaling, ...] = get_args(TensorScaling)
 
 
 class ScalingLoss(Struct, frozen=True, kw_only=True):
-    """The losses of one scaling: counts over all steps, and the error's sum of squares over that of the tensor."""
+    """The losses of one scaling: counts over all steps, and the error's sum of squares over the tensor's."""
 
     zero: int
     beyond: int
@@ -142,7 +142,7 @@ class ScalingLoss(Struct, frozen=True, kw_only=True):
 class TensorScales(Struct, frozen=True, kw_only=True):
     """The scales of one tensor: the losses of each way of scaling, and of each constant scale 2**exponent.
 
-    Counts are of the measured elements: a sample if the tensor is large. `largest` is that of all elements. `best` is
+    Counts are of the measured elements: a sample if the tensor is large. `largest` is of all elements. `best` is
     the exponent of the constant scale with the least error.
     """
 
@@ -159,7 +159,7 @@ class TensorScales(Struct, frozen=True, kw_only=True):
 
 
 class TensorScaleSweep(Struct, frozen=True, kw_only=True):
-    """The per-tensor scales of a narrow format. `history` and `margin` are those of delayed scaling."""
+    """The per-tensor scales of a narrow format. `history` and `margin` belong to delayed scaling."""
 
     format: str
     steps: int

@@ -125,7 +125,7 @@ class StepLoss(Struct, frozen=True):
     loss: float | None
 
 
-# The gradients that a noise scale compares: those of the micro-batches of an update, or of the sampled steps.
+# The gradients that a noise scale compares: of the micro-batches of an update, or of the sampled steps.
 NoiseSource = Literal["micro_batches", "steps"]
 
 

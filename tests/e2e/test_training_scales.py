@@ -54,6 +54,7 @@ def test_json_on_stdout_leaves_the_table_to_stderr(folder):
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
+        (["--gradients", "none", "--html", "no/x.html"], "no/x.html: error[not-writable]"),
         (["--gradients", "none"], "expected stored gradients but none is not there"),
         (["--gradients", "gradients", "--format", "float61"], "expected the name of a format but got format=float61"),
         (["--gradients", "gradients", "--tensor-format", "e9"], "expected the name of a format but got format=e9"),

@@ -11,7 +11,7 @@ from threading import Barrier
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage.files import make_scratch_folder, replace_file, report_write_errors
+from precreg.storage.files import make_scratch_folder, replace_file, report_write_errors, require_writable
 
 
 def test_a_file_is_made_and_replaced_and_nothing_is_left_beside_it(tmp_path):
@@ -19,6 +19,21 @@ def test_a_file_is_made_and_replaced_and_nothing_is_left_beside_it(tmp_path):
         replace_file(tmp_path / "x", content)
         assert (tmp_path / "x").read_bytes() == content
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("none/x.html", r"the folder .*none does not exist"), (".", "it is a folder"), ("shut/x", "gives no permission")],
+)
+def test_a_place_that_cannot_be_written_is_named_before_the_work(tmp_path, name, problem):
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "shut").chmod(0o500)
+    if name == "shut/x" and os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    with pytest.raises(UserError, match=problem) as caught:
+        require_writable(tmp_path / "x.json", tmp_path / name)
+    assert caught.value.slug == "not-writable"
+    require_writable(tmp_path / "x.json", Path("/dev/null"), Path("report.html"))
 
 
 def too_large(path, limit):

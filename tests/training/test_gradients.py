@@ -59,6 +59,20 @@ def test_a_scale_that_is_none_is_refused(tmp_path, scale):
     assert caught.value.slug == "bad-scale"
 
 
+@pytest.mark.parametrize("name", ["loss", "loss_scale"])
+def test_a_loss_or_a_scale_of_many_numbers_is_refused_and_no_gradient(tmp_path, name):
+    np.savez(tmp_path / "g.npz", w=np.ones(1), **{name: np.ones(3)})
+    with pytest.raises(UserError, match=rf"expected one number as {name} of step 0 but got an array of shape \(3,\)"):
+        list(read_gradients(tmp_path / "g.npz"))
+
+
+def test_two_files_of_one_step_are_refused(tmp_path):
+    for name in ("rank0-step1.npz", "rank1-step1.npz"):
+        np.savez(tmp_path / name, w=np.ones(1))
+    with pytest.raises(UserError, match=r"one file for step 1 but got rank0-step1.npz and rank1-step1.npz"):
+        list(read_gradients(tmp_path))
+
+
 def test_a_path_without_arrays_is_refused(tmp_path):
     for path, slug in ((tmp_path / "none.npz", "missing-file"), (tmp_path, "missing-file")):
         with pytest.raises(UserError) as caught:

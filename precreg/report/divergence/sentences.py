@@ -22,7 +22,10 @@ _MAX_NAMES = 3
 def answer_divergence(record: DivergenceRecord) -> str:
     """Write the verdict in one sentence, with its most important number."""
     if record.verdict == "identical":
-        return f"identical: all {len(record.steps):,} compared steps have the same bits"
+        compared = (
+            f"all {len(record.steps):,} compared steps have" if len(record.steps) > 1 else "the compared step has"
+        )
+        return f"identical: {compared} the same bits"
     if record.verdict == "chaos":
         return (
             f"chaos: the runs part as {len(record.twins)} twin{_s(len(record.twins))} with last-bit changes do; "
@@ -33,7 +36,7 @@ def answer_divergence(record: DivergenceRecord) -> str:
 
 # Reasons without a number, and the next step for each reason that has one.
 _REASONS: dict[DivergenceReason, str] = {
-    "different_start": "the initial weights are unrelated, as those of two seeds: the runs are not comparable",
+    "different_start": "the initial weights are unrelated, as if from two seeds: the runs are not comparable",
     "batch_order": "the runs see the same batches in another order, so their weights part by more than rounding",
     "different_data": "the runs see different batches, so their weights are not comparable",
 }
@@ -53,6 +56,7 @@ _ADVICE: dict[DivergenceReason, str] = {
     "few_twins": _TWINS,
     "few_steps": "run more steps: --steps 100, or compare more of them: --every 1",
     "jump": "run more twins, and see whether one of them jumps, too: --twins 32",
+    "no_updates": "compare more steps: --every 1 --steps 20, or give the optimizer the weights of the model",
     "reference_non_finite": "give a run A that is finite, or exchange the runs",
 }
 
@@ -80,6 +84,7 @@ def _reason(record: DivergenceRecord) -> str:
         "few_twins": f"the distance leaves the range of {twins}, too few for a verdict",
         "few_steps": f"{_compared_after(record)} compared steps after the runs part are too few to measure growth",
         "jump": f"the distance jumps to {level}; a flip of one value explains that, and a fault, too",
+        "no_updates": f"no weight of run A changes in {_count(len(record.steps))}, so equal bits show nothing",
         "reference_non_finite": f"run A has NaN or infinities at step {broken}",
     }
     return numbered[record.reason]
@@ -136,7 +141,7 @@ def _epoch_facts(record: DivergenceRecord) -> Iterator[tuple[str, str]]:
     if record.epochs:
         shown = record.epochs[-1]
         change = "" if not shown.a else f" ({(shown.b - shown.a) / abs(shown.a):+.2%})"
-        words = f"mean loss {_number(shown.a)} in A and {_number(shown.b)} in B{change}, over {shown.steps:,} steps"
+        words = f"mean loss {_number(shown.a)} in A and {_number(shown.b)} in B{change}, over {_count(shown.steps)}"
         yield f"epoch {shown.epoch + 1}", words
         lower = sum(each.b < each.a for each in record.epochs)
         yield (
@@ -166,7 +171,7 @@ def _describe_first_loss(change: float) -> str:
 
 
 def describe_bias(bias: DirectionBias) -> str:
-    """Write a statistic of direction beside that of the twins."""
+    """Write a statistic of direction for the pair and for the twins."""
     twins = "" if bias.twins is None else f"; twins {_signed(bias.twins)}"
     p_value = "" if bias.p_value is None else f"; p = {_number(bias.p_value)}"
     match bias.kind:
@@ -223,6 +228,10 @@ def _signed(value: float) -> str:
 
 def _ratio(value: float | None) -> str:
     return "not known times" if value is None else f"{format_number(value, 3)}x"
+
+
+def _count(steps: int) -> str:
+    return f"{steps:,} step{_s(steps)}"
 
 
 def _s(count: int) -> str:

@@ -49,7 +49,7 @@ def _steps(record: DivergenceRecord, width: int | None) -> Iterator[str]:
         rows.append([f"{record.steps[place]:,}", *map(_cell, (distance, limit, ratio, *losses))])
     yield from format_columns(names, rows, len(rows), width, spare=_SPARE)
     if hidden := len(record.steps) - len(rows):
-        yield f"and {hidden:,} more steps: --report page.html draws all of them"
+        yield f"and {hidden:,} more step{'' if hidden == 1 else 's'}: --report page.html draws all of them"
 
 
 def _parameters(record: DivergenceRecord, width: int | None) -> Iterator[str]:

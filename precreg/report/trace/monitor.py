@@ -82,12 +82,13 @@ def describe_steps(record: MonitorRecord) -> str:
 
 
 def describe_overhead(overhead: MonitorOverhead) -> str:
-    """Write the measured cost of the monitor."""
+    """Write the measured cost of a monitor or an observer."""
     if overhead.sampled_s is None or overhead.others_s is None or overhead.share is None:
         return "the cost is not known before a sampled and another step have ended"
     ratio = format_number(overhead.sampled_s / overhead.others_s, 3)
-    of_all = format_number(100 * overhead.share, 3)
-    return f"a sampled step takes {ratio} times the time of another; the monitor adds {of_all} % to all steps"
+    # A negative share is the noise of the two medians.
+    longer = f"{format_number(100 * overhead.share, 3)} % longer" if overhead.share > 0 else "no longer, within noise"
+    return f"a sampled step takes {ratio} times the time of another; all steps together take {longer}"
 
 
 def describe_monitor_event(event: MonitorEvent) -> str:

@@ -154,7 +154,7 @@ def describe_effect(effect: RemedyEffect, advice: TrainingAdvice) -> list[str]:
 
 
 def _further(effect: RemedyEffect, advice: TrainingAdvice) -> str:
-    """Write what a remedy changes in skipped steps and lost updates of the first seed."""
+    """Write the changes of skipped steps, lost updates and zero gradients in the first seed."""
     before, after, found = advice.runs[0], effect.runs[0], []
     if before.skipped != after.skipped:
         found.append(f"skipped steps {before.skipped:,} -> {after.skipped:,}")

@@ -30,7 +30,7 @@ def describe_clip_order(fact: ClippedBeforeUnscale | None) -> list[str]:
 
 
 def describe_clipping(sweep: ClippingSweep) -> list[str]:
-    """Write the observed norms, the limit with the largest turn, and what was left out."""
+    """Write the observed norms, the limit with the largest turn, and the omissions."""
     if not sweep.norms:
         reason = f"{count_steps(sweep.steps)}, {sweep.nonfinite_steps:,} of them without a finite norm"
         return [f"clipping: no norm was measured ({reason})"]

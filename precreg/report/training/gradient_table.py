@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from precreg.report.describe import strip_controls
 from precreg.report.layout import format_columns
 from precreg.report.trace import describe_overhead
+from precreg.report.training.clip_sentences import describe_clip_order
 from precreg.report.training.events import describe_training_event, describe_training_steps
 from precreg.report.training.losses import gradient_loss_lines
 from precreg.report.training.record_view import answer_training
-from precreg.report.training.scale_sentences import format_share
+from precreg.report.training.scale_sentences import describe_scaler, format_share
+from precreg.training import find_clipped_before_unscale, summarize_scaler
 from precreg.types import (
     GradientLosses,
     GradientNoise,
@@ -45,6 +48,10 @@ class _Row(NamedTuple):
         return self.count("measured") - self.count("nan") - self.count("zeros")
 
     @property
+    def has_finite(self) -> bool:
+        return self.count("measured") > self.count("nan") + self.count("inf")
+
+    @property
     def badness(self) -> tuple[float, ...]:
         """The order of the rows: NaN first, then lost updates, then lost and subnormal gradients."""
         intended = sum(each.intended for each in self.updates)
@@ -68,7 +75,27 @@ def training_report_json(report: TrainingReport) -> bytes:
 
 def training_report_lines(report: TrainingReport, width: int | None = None) -> list[str]:
     """Return the lines of a training: the answer, the steps, the worst parameters, the noise, events and losses."""
-    record, losses = report.record, report.losses or GradientLosses()
+    losses = report.losses or GradientLosses()
+    lines = _record_lines(report.record, losses, width)
+    found = gradient_loss_lines(losses, width)
+    lines += ["", *found] if found else []
+    # Stored gradients cannot run again.
+    return [*lines, "faults and remedies were not measured; add --advise"] if report.record.optimizer else lines
+
+
+def render_training_terminal(record: TrainingRecord) -> str:
+    """Return the text of an observed training: the answer, the worst parameters, events and the scaler."""
+    lines = _record_lines(record, GradientLosses(), None)
+    scaler = summarize_scaler(record.scales)
+    if scaler is not None:
+        lines += ["", "scaler", *(f"  {sentence}" for sentence in describe_scaler(scaler))]
+    order = find_clipped_before_unscale(record.clips)
+    if order is not None:
+        lines += ["", "clipping", *(f"  {sentence}" for sentence in describe_clip_order(order))]
+    return strip_controls("\n".join(lines))
+
+
+def _record_lines(record: TrainingRecord, losses: GradientLosses, width: int | None) -> list[str]:
     lines = [f"training {record.model}{f' with {record.optimizer}' if record.optimizer else ''}"]
     lines += [f"  {answer_training(record, losses)}", f"  {describe_training_steps(record)}"]
     if record.overhead.share is not None:
@@ -85,17 +112,16 @@ def training_report_lines(report: TrainingReport, width: int | None = None) -> l
         lines += [f"  {describe_training_event(event)}" for event in record.events[:_MAX_EVENTS]]
         if len(record.events) > _MAX_EVENTS:
             lines.append(f"  and {len(record.events) - _MAX_EVENTS:,} more; the JSON has all of them")
-    found = gradient_loss_lines(losses, width)
-    return [*lines, "", *found] if found else lines
+    return lines
 
 
 def _loss_sentences(record: TrainingRecord) -> list[str]:
     known = [point for point in record.losses if point.loss is not None]
     if not known:
-        return []
+        return [f"loss: 0 of {len(record.losses):,} are finite"] if record.losses else []
     first, last = known[0], known[-1]
     missing = len(record.losses) - len(known)
-    note = f"; {missing:,} losses were not finite" if missing else ""
+    note = f"; {missing:,} loss{' was' if missing == 1 else 'es were'} not finite" if missing else ""
     sizes = f"{format_number(first.loss or 0.0, 4)} at step {first.step}, {format_number(last.loss or 0.0, 4)}"
     return [f"loss: {sizes} at step {last.step}{note}"]
 
@@ -145,7 +171,7 @@ def _values(row: _Row) -> tuple[str, ...]:
     nonzero = row.nonzero
     return (
         row.gradients[-1].format if row.gradients else "",
-        format_number(max(sizes, default=0.0), 3),
+        format_number(max(sizes, default=0.0), 3) if row.has_finite else "no value",
         f"{row.count('nan') + row.count('inf'):,}",
         format_share(row.count("zeros"), row.count("measured")),
         *(format_share(row.count(field), nonzero) for field in ("subnormal", "below", "beyond")),

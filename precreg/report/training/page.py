@@ -257,5 +257,5 @@ def _histogram(found: SizeHistogram) -> _Picture:
 
     drawn = Markup(draw_binades(found.counts, found.format, found.name))
     computed = f", computed in {found.computed_in}" if found.computed_in else ""
-    caption = f"nonzero gradients times the loss scale, by size{computed}; the range is that of {found.format.name}"
+    caption = f"nonzero gradients times the loss scale, by size{computed}; the range of {found.format.name} is drawn"
     return _Picture(found.name, drawn, caption)

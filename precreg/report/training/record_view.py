@@ -25,6 +25,10 @@ from precreg.types import (
 
 # No gradient is near the ends of their ranges, which a histogram would not show.
 _WIDE = frozenset({"float32", "float64", "bfloat16"})
+# Subnormal values have fewer bits, and some become zero. If most are subnormal, the scale is too low; a few always are.
+_MIN_SUBNORMAL = 0.5
+# More names fill a line.
+_MAX_NAMES = 3
 
 
 class _Heading(NamedTuple):
@@ -74,6 +78,8 @@ def view_of_training(
 
 def answer_training(record: TrainingRecord, losses: GradientLosses) -> str:
     """Write the first thing to know: NaN, clipping before unscaling, or the parameter with the largest loss."""
+    if not record.steps:
+        return "no step was sampled: observe a step of the optimizer between start() and stop()"
     nonfinite = [event for event in record.events if event.kind == "nonfinite"]
     if nonfinite:
         return describe_training_event(min(nonfinite, key=lambda event: event.step))
@@ -84,13 +90,55 @@ def answer_training(record: TrainingRecord, losses: GradientLosses) -> str:
     if worst is not None and worst[0]:
         lost, nonzero, name, format = worst
         return f"{format_share(lost, nonzero)} of the gradients of {name} are lost in {format}"
+    underflow = _underflow_of_outputs(record)
+    if underflow is not None:
+        return underflow
     updates = max(_lost_updates(record), default=None, key=lambda each: each[0] / each[1])
     if updates is not None and updates[0]:
         lost, intended, name = updates
         return f"{format_share(lost, intended)} of the updates of {name} leave its bits unchanged"
     if losses.loss_scale is not None:
         return describe_loss_scale(losses.loss_scale)[0]
-    return f"no gradient and no update was lost in {count_steps(len(record.steps))}"
+    return _nothing_lost(record, has_updates=updates is not None)
+
+
+def _nothing_lost(record: TrainingRecord, *, has_updates: bool) -> str:
+    """Write that nothing was lost, and everything that was not measured or is zero."""
+    subject = "no gradient and no update" if has_updates else "no gradient"
+    words = f"{subject} was lost in {count_steps(len(record.steps))}"
+    names = _parameter_names(record)
+    zero = [name for name in names if name not in {found for *_, found, _ in _lost_shares(record)}]
+    if zero:
+        more = f" and {len(zero) - _MAX_NAMES:,} more" if len(zero) > _MAX_NAMES else ""
+        shown = ", ".join(zero[:_MAX_NAMES]) + more
+        words += f", but every gradient of {len(zero):,} of {len(names):,} parameters is zero: {shown}"
+    return words if has_updates or not record.optimizer else f"{words}; no update was measured"
+
+
+def _underflow_of_outputs(record: TrainingRecord) -> str | None:
+    """Write the layer whose output has the largest share of subnormal gradients; None if most are normal."""
+    found: dict[str, list[ValueFigures]] = {}
+    for step in record.steps:
+        for each in step.outputs:
+            found.setdefault(each.layer or record.model, []).append(each.gradient)
+    shares = [
+        (sum(each.subnormal + each.below for each in figures) / nonzero, name, figures)
+        for name, figures in found.items()
+        if (nonzero := sum(map(_nonzero, figures)))
+    ]
+    share, name, figures = max(shares, default=(0.0, "", []), key=lambda each: (each[0], _zeros(each[2])))
+    if share < _MIN_SUBNORMAL:
+        return None
+    subnormal = format_share(sum(each.subnormal + each.below for each in figures), sum(map(_nonzero, figures)))
+    zeros = format_share(sum(each.zeros for each in figures), sum(each.measured for each in figures))
+    return (
+        f"gradients of the output of {name} underflow in {figures[-1].format}: {subnormal} of the nonzero ones are "
+        f"subnormal or smaller, and {zeros} are zero; use a larger loss scale"
+    )
+
+
+def _zeros(figures: Sequence[ValueFigures]) -> float:
+    return sum(each.zeros for each in figures) / max(sum(each.measured for each in figures), 1)
 
 
 def _facts(record: TrainingRecord) -> Iterator[tuple[str, str]]:

@@ -182,11 +182,16 @@ def _beside_window(scale: float, sweep: LossScaleSweep) -> list[str]:
     if lost > window.zero:
         share = format_share(lost, sweep.total.nonzero)
         return [f"its last scale is below 2^{window.low}: at 2^{exponent}, {share} of the gradients become zero"]
+    if sweep.total.floor and sweep.total.zeros:
+        # Those that a narrow format had lost before are in no share.
+        zeros = sweep.total.zeros
+        held = f"{zeros:,} gradient{' is' if zeros == 1 else 's are'} 0 there"
+        return [f"its last scale is within 2^{window.low} to 2^{window.high}, but {held}: try a larger one"]
     return [f"its last scale is one of those that lose least, 2^{window.low} to 2^{window.high}"]
 
 
 def describe_tensor_scales(sweep: TensorScaleSweep) -> list[str]:
-    """Write which scaling loses least over all tensors, and what was left out."""
+    """Write which scaling loses least over all tensors, and the omissions."""
     known = [tensor for tensor in sweep.tensors if tensor.nonzero]
     if not known:
         return [f"per-tensor scales of {sweep.format}: no finite nonzero element in {count_steps(sweep.steps)}"]

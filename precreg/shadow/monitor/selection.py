@@ -48,30 +48,33 @@ def _require_match(model: Any, pattern: str, named: dict[str, Any], running: dic
     raise unknown_layer(kind, pattern, [*running])
 
 
-def require_watchable(model: Any) -> None:
-    """Refuse a value whose operations a monitor cannot see. Raises UserError: bad-value."""
+def require_watchable(model: Any, call: str = "precreg.monitor(model)") -> None:
+    """Refuse a value whose operations a monitor cannot see. Raises UserError: bad-value.
+
+    `call` is the call of the user, which the message shows.
+    """
     if not isinstance(model, torch.nn.Module):
         raise UserError(
             "bad-value",
             f"expected a torch.nn.Module but got model of type {type(model).__name__}",
-            hint="give the module itself: precreg.monitor(torch.nn.Linear(8, 4))",
+            hint=f"give the module itself: model = torch.nn.Linear(8, 4), then {call}",
         )
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     for name, each in model.named_modules():
         place = f"layer {name}" if name else type(model).__name__
         if isinstance(each, parallel):
-            advice = "monitor model.module on one process"
-            raise _unwatchable(place, f"it runs copies in other threads or processes; {advice}")
+            advice = "use model.module on one process"
+            raise _unwatchable(place, f"it runs copies in other threads or processes; {advice}", call)
         # A compiled module keeps the original one, or the compiled call.
         if hasattr(each, "_orig_mod") or getattr(each, "_compiled_call_impl", None) is not None:
-            raise _unwatchable(place, "it is compiled, and would run operation by operation; monitor it uncompiled")
+            raise _unwatchable(place, "it is compiled, and would run operation by operation", call)
         if isinstance(each, torch.jit.ScriptModule):
-            raise _unwatchable(place, "it is a ScriptModule, which runs outside of Python; monitor the original module")
+            raise _unwatchable(place, "it is a ScriptModule, which runs outside of Python", call)
 
 
-def _unwatchable(place: str, reason: str) -> UserError:
+def _unwatchable(place: str, reason: str, call: str) -> UserError:
     return UserError(
         "bad-value",
         f"expected a module that runs its operations in Python but {place}: {reason}",
-        hint="monitor the module before it is compiled or wrapped: precreg.monitor(model), then torch.compile(model)",
+        hint=f"use the module before it is compiled or wrapped: {call}, then torch.compile(model)",
     )

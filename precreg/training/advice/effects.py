@@ -17,8 +17,8 @@ _EQUAL = 0.05
 def damage_of(start: float | None, twin: float | None, final: float | None) -> float:
     """Return the share of the twin's progress that a run lacks, at least 0: infinity for a run that is not finite.
 
-    The progress is that of the twin from the start. A twin that makes none, or is not finite itself, gives no damage to
-    a finite run.
+    The twin's progress is its change of the loss from the start. A twin that makes none, or is not finite itself, gives
+    no damage to a finite run.
     """
     if final is None:
         return inf

@@ -49,8 +49,9 @@ def _with_failures(target: str, run: Callable[[], TrainingAdvice]) -> TrainingAd
     except BaseException as error:
         failure = describe_failure(error, Reason.SUBJECT_ERROR)
         lines = "".join(f"\n  {line}" for line in failure.detail.splitlines())
+        module, _, function = target.partition(":")
         raise UserError(
             "model-failed",
             f"expected the training of {target} to run but it failed: {failure.message}{lines}",
-            hint=f"run it alone: python -c 'from {target.replace(':', ' import ')}'",
+            hint=f"run it alone: python -c 'from {module} import {function}; {function}()'",
         ) from None

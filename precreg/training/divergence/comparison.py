@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from math import fsum, isfinite
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ class MeasuredPair(NamedTuple):
     batches_a: tuple[str | None, ...]
     batches_b: tuple[str | None, ...]
     omissions: DivergenceOmissions
+    # Whether an update changed a weight of run A in the compared steps, or before the only one.
+    has_updates: bool = True
 
     @property
     def parted(self) -> int | None:
@@ -110,6 +113,8 @@ class _Runs:
         self._batches: tuple[list[str | None], list[str | None]] = ([], [])
         self._counts, self._alone = [0, 0], [0, 0]
         self._first: list[TrajectoryStep | None] = [None, None]
+        self._initial: bytes | None = None
+        self._has_updates = False
 
     def add(self, one: TrajectoryStep | None, other: TrajectoryStep | None) -> None:
         for place, step in enumerate((one, other)):
@@ -120,9 +125,19 @@ class _Runs:
             self._alone[one is None] += 1
             return
         self._steps.append(measure_step(one.step, one.weights, other.weights))
+        self._look_for_updates(one)
         for place, step in enumerate((one, other)):
             self._losses[place].append(step.loss)
             self._batches[place].append(step.batch)
+
+    def _look_for_updates(self, one: TrajectoryStep) -> None:
+        if self._has_updates:
+            return
+        # A digest, because a training may change its arrays in place.
+        digest = _digest_of(one)
+        if self._initial is None:
+            self._initial = digest
+        self._has_updates = digest != self._initial
 
     def measured(self) -> MeasuredPair:
         a, b = self._first
@@ -144,6 +159,8 @@ class _Runs:
             tuple(batches[0]),
             tuple(batches[1]),
             self._omissions(a, b),
+            # One checkpoint of a later step has updates behind it.
+            self._has_updates or (len(self._steps) == 1 and self._steps[0].step > 0),
         )
 
     def _omissions(self, a: TrajectoryStep, b: TrajectoryStep) -> DivergenceOmissions:
@@ -166,6 +183,13 @@ class _Runs:
             non_finite_b=finite_b.count(False),
             first_non_finite=broken[0] if broken else None,
         )
+
+
+def _digest_of(step: TrajectoryStep) -> bytes:
+    digest = blake2b(digest_size=16)
+    for name, weights in sorted(step.weights.items()):
+        digest.update(f"{name}:{weights.dtype}:{weights.shape}:".encode() + weights.tobytes())
+    return digest.digest()
 
 
 def _describe_run(name: str, steps: int, first: TrajectoryStep) -> TrainingRun:
@@ -258,7 +282,7 @@ def _parting(step: StepDistance, names: Iterable[str]) -> TrainingParting:
 def _compare_batches(pair: MeasuredPair) -> DivergenceReason | None:
     """Return whether the runs saw the same batches in another order, or others; None for the same, or not known."""
     both = zip(pair.batches_a, pair.batches_b, strict=True)
-    # Digests begin with the dtypes, and those of other dtypes say nothing.
+    # Digests begin with the dtypes, and digests of other dtypes say nothing.
     known = [(a, b) for a, b in both if a and b and a.partition(":")[0] == b.partition(":")[0]]
     if all(a == b for a, b in known):
         return None
@@ -300,6 +324,7 @@ class _Concluded:
         """Return the facts from which the verdict follows."""
         return DivergenceEvidence(
             has_same_bits=self.parted is None,
+            has_updates=self.pair.has_updates,
             initial=_initial_distance(self.pair),
             batches=_compare_batches(self.pair),
             is_reference_finite=_is_finite(self.pair.steps[0], "is_reference_finite"),
@@ -353,7 +378,7 @@ class _Concluded:
         return growth_rate(steps, [twin[step].relative if step in twin else None for step in steps])
 
     def biases(self) -> tuple[DirectionBias, ...]:
-        """Return the directions of the pair's changes beside those of the twins, and the change of the loss."""
+        """Return the directions of the changes of the pair and of the twins, and the change of the loss."""
         steps = [self.pair.steps[place] for place in self.finite]
         if not steps:
             return ()
@@ -411,6 +436,8 @@ class _Concluded:
         """Return the distance of one parameter over the largest one among the twins; infinite if they have none."""
         twins = [twin[step.step].parts[name].relative or 0.0 for twin in self.by_twin if step.step in twin]
         own, largest = step.parts[name].relative, max(twins, default=0.0)
+        if own == 0.0:
+            return 0.0  # equal values of another dtype, such as zeros
         return float("inf") if own is None or not largest else own / largest
 
 

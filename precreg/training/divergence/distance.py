@@ -38,7 +38,7 @@ class ArrayDistance(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """Return the 2-norm of the difference over that of the reference; None if it is not defined."""
+        """Return the 2-norm of the difference over the norm of the reference; None if it is not defined."""
         return relative_distance([self])
 
 
@@ -85,7 +85,7 @@ def _squares(values: NDArray[np.float64]) -> float:
 
 
 def _norm_in_ulps(reference: NDArray[Any], values: NDArray[np.float64], squares: float) -> float | None:
-    """Return the 2-norm of a difference over that of the ULPs of its reference; None for a dtype without a format."""
+    """Return the 2-norm of a difference over the norm of its reference's ULPs; None for a dtype without a format."""
     # Not the mean of single distances: weights near zero have tiny ULPs, and would hide all others.
     format = format_of(reference.dtype.name)
     if format is None or not values.size:

@@ -41,7 +41,7 @@ def recorded_at_commit(
             str(Path(other) / Path(realpath(each)).relative_to(own)) for each in (source.directory, source.project)
         ]
         job = [own, other, source.target, *places, dict(source.params), source.device, source.dtype]
-        # -P: the checkout may be that of precreg itself, whose own commands are those of this process.
+        # -P: the checkout may be of precreg itself, and the process runs the commands of the installed one.
         text = msgspec.json.encode([*job, str(folder / "b"), every, last]).decode()
         command = [sys.executable, "-P", "-m", __name__, text]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=source.directory)

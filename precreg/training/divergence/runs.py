@@ -62,7 +62,7 @@ def run_training(
 
 
 def _call(source: TrainingSource) -> Any:
-    """Call the function of a training with the same seeds in each run, those of the global generators."""
+    """Call the function of a training with the same seeds of the global generators in each run."""
     places = (source.directory, source.project)
     # First the import: a module may bring torch, whose generator is seeded, too.
     call_function("importlib:import_module", *places, source.target.partition(":")[0])
@@ -98,7 +98,7 @@ def _failures(target: str) -> Iterator[None]:
         message = f"expected {target} to run but it failed: {failure.message}"
         lines = failure.detail.splitlines()
         traceback = "".join(f"\n  {line}" for line in lines) if len(lines) > 1 else ""
-        hint = "fix the training at the end of its traceback, or name its arguments: --param seed=0"
+        hint = "fix the training at the end of its traceback" if traceback else "name its arguments: --param seed=0"
         raise UserError("model-failed", message + traceback, hint=hint) from None
 
 

@@ -1,6 +1,6 @@
 """How does a training of torch run for a comparison: a model, an optimizer, data and a loss?
 
-The loop is that of `precreg training`. Step 0 has the initial weights, and each update gives one step.
+The loop is the same as in `precreg training`. Step 0 has the initial weights, and each update gives one step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def run_recipe(
     Raises UserError: bad-outputs for anything but a training; bad-value for a device, which computes arrays of numpy.
     """
     recipe = _recipe(made, source)
-    from precreg.training.observing import train_recipe  # torch is there
+    from precreg.training.observing import check_optimizer, check_recipe, train_recipe  # torch is there
+
+    check_recipe(recipe)
+    check_optimizer(recipe)
 
     data = _Data(recipe.data, source.dtype)
     steps = _steps(recipe) if last is None else last

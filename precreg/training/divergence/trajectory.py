@@ -86,7 +86,8 @@ class StoredTrajectory:
 def read_trajectory(path: Path, shown: str) -> StoredTrajectory:
     """Find the steps of a stored run. Raises UserError: not-comparable for files without steps, missing-file."""
     if not path.exists():
-        raise UserError("missing-file", f"expected a stored run but there is none: {shown}", hint=_EXAMPLE)
+        hint = f"{_EXAMPLE}; or name a training: precreg divergence {path.stem or 'trainings'}:train"
+        raise UserError("missing-file", f"expected a stored run but there is none: {shown}", hint=hint)
     found = _folder_steps(path, shown) if path.is_dir() else _archive_steps(path, shown)
     if not found:
         message = f"expected weights by step but got no file or name with the number of a step in {shown}"

@@ -26,6 +26,8 @@ class DivergenceEvidence(NamedTuple):
     """The facts from which a verdict follows; None where one is not known."""
 
     has_same_bits: bool
+    # Whether an update changed a weight of run A. Equal bits of two runs without one are no evidence.
+    has_updates: bool
     # The largest relative distance of a parameter at the first compared step.
     initial: float
     # Whether both runs saw the same batches, the same ones in another order, or others; None if nobody stored them.
@@ -47,7 +49,7 @@ def judge_divergence(evidence: DivergenceEvidence) -> tuple[DivergenceVerdict, D
     if not evidence.is_reference_finite:
         return "unclear", "reference_non_finite"
     if evidence.has_same_bits:
-        return "identical", "none"
+        return ("identical", "none") if evidence.has_updates else ("unclear", "no_updates")
     if evidence.initial > DIFFERENT_START:
         return "unclear", "different_start"
     if evidence.batches is not None:

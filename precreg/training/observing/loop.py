@@ -20,9 +20,10 @@ def train_recipe(recipe: Recipe, steps: int, observer: TrainingObserver | None =
     """Yield the loss of each update. A sequence of batches starts again at its end; an iterator ends the training.
 
     Raises:
-        UserError: bad-outputs for a member of a wrong kind, data without batches, or a loss that is no scalar.
+        UserError: bad-outputs for a member of a wrong kind, data without batches, or a loss that is no scalar;
+            no-gradients for a loss that no parameter can be trained on.
     """
-    _check(recipe)
+    check_recipe(recipe)
     batches = _batches(recipe.data)
     count = 1 if recipe.step is not None else recipe.accumulate
     for step in range(steps):
@@ -35,7 +36,8 @@ def train_recipe(recipe: Recipe, steps: int, observer: TrainingObserver | None =
         yield _run_step(recipe, taken, observer)
 
 
-def _check(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse members of a wrong kind. Raises UserError: bad-outputs."""
     wanted = {"model": torch.nn.Module, "optimizer": torch.optim.Optimizer}
     for name, kind in wanted.items():
         found = getattr(recipe, name)
@@ -56,6 +58,27 @@ def _check(recipe: Recipe) -> None:
             "bad-outputs",
             f"expected a whole number from 1 but got accumulate={recipe.accumulate!r}",
             hint="leave accumulate out, or return accumulate=4",
+        )
+    clip = recipe.clip
+    if clip is not None and (type(clip) not in (int, float) or not clip > 0.0):
+        raise UserError(
+            "bad-outputs",
+            f"expected a positive norm but got clip={clip!r}",
+            hint="leave clip out, or return clip=1.0",
+        )
+
+
+def check_optimizer(recipe: Recipe) -> None:
+    """Refuse an optimizer of another model, which would update nothing. Raises UserError: bad-outputs."""
+    # A step of the user's own may copy master weights, which the optimizer has, to a model that it does not know.
+    if recipe.step is not None:
+        return
+    of_model, given = {id(each) for each in recipe.model.parameters()}, [*_parameters(recipe)]
+    if of_model and not any(id(each) in of_model for each in given):
+        raise UserError(
+            "bad-outputs",
+            f"expected an optimizer of the model but none of its {len(given):,} parameters is in the model",
+            hint="make the optimizer after the model: torch.optim.SGD(model.parameters(), lr=0.1)",
         )
 
 
@@ -133,6 +156,12 @@ def _loss_of(recipe: Recipe, batch: Any) -> Any:
             "bad-outputs",
             f"expected a loss of one element but got {got}",
             hint="reduce it: loss = lambda output, target: (output - target).square().mean()",
+        )
+    if not loss.requires_grad:
+        raise UserError(
+            "no-gradients",
+            "expected a loss with a gradient but it depends on no parameter that requires one",
+            hint="train parameters: model.requires_grad_(True), and compute the loss without detach() or no_grad()",
         )
     return loss.reshape(())
 

@@ -56,7 +56,7 @@ class NoiseOfBatches:
         return was_split
 
     def result(self) -> Iterator[GradientNoise]:
-        """Yield the noise of each parameter, and that of all."""
+        """Yield the noise of each parameter, and of all together."""
         if not self._sums:
             return
         traces, gradients = zip(*self._sums.values(), strict=True)
@@ -97,7 +97,7 @@ class NoiseOfSteps:
         self._steps[name] = self._steps.get(name, 0) + 1
 
     def result(self) -> Iterator[GradientNoise]:
-        """Yield the noise of each parameter, and that of all, over at least MIN_STEPS steps."""
+        """Yield the noise of each parameter, and of all together, over at least MIN_STEPS steps."""
         counted = {name: steps for name, steps in self._steps.items() if steps >= MIN_STEPS}
         if not counted:
             return

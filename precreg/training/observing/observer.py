@@ -61,9 +61,10 @@ class TrainingObserver:
         every: int,
         keep: int,
         render: Callable[[TrainingRecord], str] | None,
+        render_text: Callable[[TrainingRecord], str] | None = None,
     ) -> None:
         self._watched, self._model, self._scaler = watched, model, scaler
-        self._every, self._render = every, render
+        self._every, self._render, self._render_text = every, render, render_text
         self._steps: deque[TrainingStep] = deque(maxlen=keep)
         self._losses: deque[tuple[int, Any]] = deque(maxlen=_KEPT_POINTS)
         self._scales: deque[ScalerPoint] = deque(maxlen=_KEPT_POINTS)
@@ -121,8 +122,11 @@ class TrainingObserver:
         self.stop()
 
     def note_loss(self, loss: Any) -> None:
-        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself."""
-        self._loss = loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss)
+        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself.
+
+        Raises UserError: bad-value for anything else.
+        """
+        self._loss = _checked_loss(loss)
         if self._sample is not None:
             self._sample.see_loss(float(self._loss))
 
@@ -321,6 +325,10 @@ class TrainingObserver:
             if id(each) in given and name not in seen and name not in sparse
         ]
 
+    def __str__(self) -> str:
+        """Return the answer, the table of gradients and updates, and the events, as `precreg training` prints them."""
+        return repr(self) if self._render_text is None else self._render_text(self.record)
+
     def write_html(self, path: str | Path) -> None:
         """Write the heat maps and tables as one page. Raises OSError."""
         assert self._render is not None, "precreg.observe gives the page"
@@ -329,6 +337,21 @@ class TrainingObserver:
     def write_json(self, path: str | Path) -> None:
         """Write the record as JSON. Raises OSError."""
         replace_file(Path(path), msgspec.json.format(msgspec.json.encode(self.record), indent=1))
+
+
+def _checked_loss(loss: Any) -> Any:
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        return loss.detach().clone()
+    try:
+        return float(loss)
+    except (TypeError, ValueError, RuntimeError):
+        is_tensor = isinstance(loss, torch.Tensor)
+        got = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else f"{loss!r} of type {type(loss).__name__}"
+        raise UserError(
+            "bad-value",
+            f"expected a loss of one element but got {got:.100}",
+            hint="note the mean: observer.note_loss(losses.mean())",
+        ) from None
 
 
 def _number(loss: Any) -> float | None:
@@ -344,7 +367,7 @@ def watch_training(model: Any, optimizer: Any, elements: int | None, format: str
 
     Raises UserError: bad-value for a model, an optimizer or a count that is none; unknown-format.
     """
-    require_watchable(model)
+    require_watchable(model, "precreg.observe(model, optimizer)")
     if isinstance(optimizer, list | tuple):
         raise UserError(
             "bad-value",
@@ -377,6 +400,7 @@ def start_observer(
     elements: int | None,
     format: str | None = None,
     render: Callable[[TrainingRecord], str] | None = None,
+    render_text: Callable[[TrainingRecord], str] | None = None,
 ) -> TrainingObserver:
     """Return an observer that has not started; `precreg.observe` describes the arguments.
 
@@ -399,7 +423,7 @@ def start_observer(
         )
     watched, unnamed = watch_training(model, optimizer, elements, format)
     is_scaled = scaler is not None and scaler.is_enabled()
-    observer = TrainingObserver(watched, model, scaler if is_scaled else None, every, keep, render)
+    observer = TrainingObserver(watched, model, scaler if is_scaled else None, every, keep, render, render_text)
     for name in unnamed:
         observer.note_event("unnamed", name)
     return observer

@@ -1,6 +1,6 @@
 """Which updates did a step of an optimizer intend, and which of them did the weights' formats lose?
 
-The intended update is that of the same step in float64, from the same weights, gradients and state: the twin. It exists
+The intended update is the same step in float64, from the same weights, gradients and state: the twin. It exists
 for the optimizers of torch. For an optimizer that treats each element alone, the twin has the measured elements only.
 """
 

@@ -48,6 +48,17 @@ def nan():
     return model, optimizer, data, lambda output, target: loss((-output.abs() - 1).log(), target)
 
 
+def idle():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return dict(model=model, optimizer=optimizer, data=batches(), loss=mse_loss, step=lambda recipe, batch: None)
+
+
+def swapped():
+    model = network()
+    return torch.optim.SGD(model.parameters(), lr=0.1), model, batches(), mse_loss
+
+
 def nothing():
     return None
 
@@ -105,6 +116,8 @@ def test_a_scaled_training_shows_skipped_steps_formats_and_noise(folder):
     [
         (["train:frozen"], "error[no-gradients]: expected gradients but no parameter of train:frozen had one"),
         (["train:nothing"], "error[bad-outputs]: expected train:nothing to return a training but it lacks model"),
+        (["train:idle"], "expected updates but the optimizer of train:idle made none in 100 steps"),
+        (["train:swapped"], "error[bad-outputs]: expected a torch Module as model but got SGD"),
         (["train:crashes"], "error[model-failed]: expected train:crashes to return a training that runs but it failed"),
         (["train:missing"], "error[missing-function]"),
         (["other:make"], "error[missing-module]"),

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from precreg.errors import UserError
-from precreg.training.observing import start_observer, train_recipe
+from precreg.training.observing import check_optimizer, start_observer, train_recipe
 from precreg.training.recipe import Recipe, read_recipe
 
 
@@ -90,6 +90,8 @@ def test_a_step_of_the_user_runs_instead():
         ({"data": [torch.ones(3)]}, "expected batches of (inputs, target) but the data gave Tensor"),
         ({"data": [(1, 2, 3)]}, "expected batches of (inputs, target) but the data gave 3 values"),
         ({"accumulate": 0}, "expected a whole number from 1 but got accumulate=0"),
+        ({"clip": "1.0"}, "expected a positive norm but got clip='1.0'"),
+        ({"clip": -1.0}, "expected a positive norm but got clip=-1.0"),
         ({"autocast": "float61"}, "expected a floating dtype of torch but got autocast='float61'"),
         ({"loss": lambda output, _: output}, "expected a loss of one element but got a tensor of shape (5, 2)"),
         ({"loss": lambda *_: 1.0}, "expected a loss of one element but got float"),
@@ -118,3 +120,27 @@ def test_a_recipe_may_be_a_tuple_a_dict_or_an_object():
         read_recipe((1, 2, 3), "train:make")
     with pytest.raises(UserError, match="but it has scalar"):
         read_recipe({**members, "scalar": 1}, "train:make")
+
+
+def test_a_misspelt_member_of_a_recipe_is_named_with_the_one_that_it_means():
+    recipe = made()
+    members = {name: getattr(recipe, name) for name in ("model", "optimizer", "data", "loss")}
+    with pytest.raises(UserError, match=r'lacks optimizer; it has optimiser, .*; did you mean "optimizer"') as caught:
+        read_recipe({"optimiser" if name == "optimizer" else name: each for name, each in members.items()}, "t:make")
+    with pytest.raises(UserError, match=r'it has acumulate, .*; did you mean "accumulate"') as caught:
+        read_recipe({**members, "acumulate": 4}, "t:make")
+    assert caught.value.hint.startswith("leave acumulate out; optional members are scaler, clip, autocast, accumulate")
+
+
+def test_a_loss_without_a_gradient_and_an_optimizer_of_another_model_are_messages():
+    recipe = made()
+    recipe.model.requires_grad_(False)
+    with pytest.raises(UserError, match="expected a loss with a gradient but it depends on no parameter") as caught:
+        list(train_recipe(recipe, 3))
+    assert caught.value.slug == "no-gradients"
+    recipe = made()
+    recipe.optimizer = made().optimizer
+    with pytest.raises(UserError, match="none of its 4 parameters is in the model"):
+        check_optimizer(recipe)
+    recipe.step = lambda *_: None  # it may copy the optimizer's weights to the model
+    check_optimizer(recipe)

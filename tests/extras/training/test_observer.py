@@ -337,6 +337,44 @@ def test_wrong_arguments_are_refused(given, printed):
         given(model, torch.optim.SGD(model.parameters(), lr=0.1))
     assert printed in str(caught.value)
     assert caught.value.hint
+    assert "precreg.monitor" not in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("loss", "printed"),
+    [
+        ("x", "expected a loss of one element but got 'x' of type str"),
+        (torch.ones(3), "expected a loss of one element but got a tensor of shape (3,)"),
+        (None, "expected a loss of one element but got None of type NoneType"),
+    ],
+)
+def test_a_loss_that_is_no_number_is_a_message(loss, printed):
+    model = nn.Linear(2, 2)
+    with (
+        precreg.observe(model, torch.optim.SGD(model.parameters(), lr=0.1)) as observer,
+        pytest.raises(UserError) as bad,
+    ):
+        observer.note_loss(loss)
+    assert printed in str(bad.value)
+
+
+def test_an_observer_prints_the_answer_and_the_tables_of_the_command():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=8.0)
+    with precreg.observe(model, optimizer, scaler, every=1) as observer:
+        for _ in range(2):
+            scaler.scale(model(torch.ones(3, 4)).square().mean()).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+    lines = str(observer).splitlines()
+    assert lines[0] == "training Linear with SGD"
+    assert lines[1].startswith("  clipped before unscaling: 2 of 2 clippings, first at step 0")
+    assert [line.split()[0] for line in lines if line.startswith(("  weight ", "  bias "))] == ["weight", "bias"]
+    assert "  the scaler skipped 0 of 2 steps" in lines
+    assert any(line.startswith("  unscale first: scaler.unscale_(optimizer)") for line in lines)
+    assert "--" not in str(observer), "options of the command do not help a loop"
 
 
 def test_the_room_has_the_name_of_the_issue():

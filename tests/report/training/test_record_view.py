@@ -138,8 +138,35 @@ def test_the_answer_names_the_first_thing_to_know():
     updates = ParameterFigures(parameter="w", shape=(4,), gradient=figures([1.0]), update=update())
     lost = made(steps=(TrainingStep(step=0, parameters=(updates,)),))
     assert answer_training(lost, GradientLosses()) == "25 % of the updates of w leave its bits unchanged"
+    still = made(steps=(TrainingStep(step=0, parameters=(replace(updates, update=None),)),))
+    assert answer_training(still, GradientLosses()) == "no gradient was lost in 1 step; no update was measured"
+    stored = replace(still, optimizer="")
+    assert answer_training(stored, GradientLosses()) == "no gradient was lost in 1 step"
+    zeros = ParameterFigures(parameter="b", shape=(4,), gradient=figures([0.0, 0.0]))
+    dead = replace(stored, steps=(TrainingStep(step=0, parameters=(*still.steps[0].parameters, zeros)),))
+    assert answer_training(dead, GradientLosses()) == (
+        "no gradient was lost in 1 step, but every gradient of 1 of 2 parameters is zero: b"
+    )
     calm = made(steps=(TrainingStep(step=0, parameters=(replace(updates, update=update(lost=0)),)),))
     assert answer_training(calm, GradientLosses()) == "no gradient and no update was lost in 1 step"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            [2.0**-24, 2.0**-20, 0.0, 0.0],
+            "gradients of the output of bn underflow in float16: 100 % of the nonzero ones are subnormal or smaller, "
+            "and 50 % are zero; use a larger loss scale",
+        ),
+        ([2.0**-24, 1.0, 1.0, 0.0], "25 % of the updates of w leave its bits unchanged"),
+    ],
+)
+def test_outputs_whose_gradients_are_mostly_subnormal_come_before_lost_updates(values, expected):
+    updates = ParameterFigures(parameter="w", shape=(4,), gradient=figures([1.0]), update=update())
+    outputs = (OutputGradient("fc", figures([1.0, 2.0])), OutputGradient("bn", figures(values)))
+    record = made(steps=(TrainingStep(step=0, parameters=(updates,), outputs=outputs),))
+    assert answer_training(record, GradientLosses()) == expected
 
 
 def test_steps_and_events_are_counted():
@@ -155,7 +182,7 @@ def test_steps_and_events_are_counted():
 
 def test_an_empty_record_has_a_page():
     page = Page(render_training_html(TrainingRecord(model="m")))
-    assert "no gradient and no update was lost in 0 steps" in page.text.lower()
+    assert "no step was sampled: observe a step of the optimizer between start() and stop()" in page.text.lower()
 
 
 @pytest.mark.parametrize("text", HOSTILE)

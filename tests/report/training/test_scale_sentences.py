@@ -114,6 +114,14 @@ def test_the_last_scale_is_placed_beside_the_window(scale, line):
     assert describe_scaler(history, sweep)[2:] == ([] if line is None else [line])
 
 
+def test_a_last_scale_at_which_gradients_became_zero_is_not_called_the_best():
+    sweep = sweep_of([0.0, 2.0**-20, 3.0], scale=4.0, format="float16")
+    history = summarize_scaler([ScalerPoint(0, 4.0, False)])
+    assert describe_scaler(history, sweep)[2:] == [
+        "its last scale is within 2^0 to 2^14, but 1 gradient is 0 there: try a larger one"
+    ]
+
+
 def test_a_training_without_a_scaler():
     assert describe_scaler(None) == [
         "the training has no scaler, or the scaler has no history: each step ran at the scale 1"

@@ -75,6 +75,38 @@ def test_the_same_run_is_identical_and_runs_no_twins():
     assert (found.verdict, found.twins, found.parted) == ("identical", (), None)
 
 
+def test_equal_weights_that_no_update_changed_are_no_pass(tmp_path):
+    for name in ("a", "b"):
+        with record_trajectory(tmp_path / name) as writer:
+            for _ in range(3):
+                writer.step({"w": np.ones(4, np.float32)}, loss=1.0)
+    still = compared(*(read_trajectory(tmp_path / name, name) for name in ("a", "b")))
+    assert (still.verdict, still.reason) == ("unclear", "no_updates")
+    initial = compared(source(steps=10), source(steps=10), every=50)
+    assert (initial.verdict, initial.reason, initial.steps) == ("unclear", "no_updates", (0,))
+
+
+def test_equal_weights_of_one_checkpoint_after_updates_are_identical(tmp_path):
+    for name in ("a", "b"):
+        with record_trajectory(tmp_path / name) as writer:
+            writer.step({"w": np.ones(4, np.float32)}, step=100)
+    found = compared(*(read_trajectory(tmp_path / name, name) for name in ("a", "b")))
+    assert found.verdict == "identical"
+
+
+def test_zeros_of_another_dtype_are_not_the_farthest_parameter(tmp_path):
+    draws = np.random.default_rng(8)
+    exact = [draws.standard_normal(64).astype(np.float32) for _ in range(10)]
+    for name, change in (("a", 0), ("b", 0.5), *((f"t{each}", 1e-6 * (1 + each)) for each in range(4))):
+        dtype = np.float16 if name == "b" else np.float32
+        with record_trajectory(tmp_path / name) as writer:
+            for each in exact:
+                writer.step({"bias": np.zeros(4, dtype), "w": (each * np.float32(1 + change / 4)).astype(dtype)})
+    a, b, *twins = (read_trajectory(tmp_path / name, name) for name in ("a", "b", "t0", "t1", "t2", "t3"))
+    found = compared(a, b, recorded_twins=twins)
+    assert (found.beyond.parameter, found.beyond.distance) == ("w", pytest.approx(0.125, rel=1e-2))
+
+
 def test_another_seed_and_another_order_of_batches_are_named_and_not_compared():
     seeds = compared(source(steps=10), source(steps=10, seed=1))
     assert (seeds.verdict, seeds.reason, seeds.twins) == ("unclear", "different_start", ())

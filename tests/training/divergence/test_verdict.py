@@ -7,6 +7,7 @@ from precreg.types import DirectionBias, DivergenceGrowth
 
 PLAIN = DivergenceEvidence(
     has_same_bits=False,
+    has_updates=True,
     initial=0.0,
     batches=None,
     is_reference_finite=True,
@@ -26,6 +27,7 @@ FAST = DivergenceGrowth(p_value=1e-6)
     [
         ({}, ("chaos", "none")),
         ({"has_same_bits": True}, ("identical", "none")),
+        ({"has_same_bits": True, "has_updates": False}, ("unclear", "no_updates")),
         ({"is_reference_finite": False}, ("unclear", "reference_non_finite")),
         ({"is_reference_finite": False, "has_same_bits": True}, ("unclear", "reference_non_finite")),
         ({"initial": 1.4}, ("unclear", "different_start")),

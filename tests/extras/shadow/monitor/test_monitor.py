@@ -455,7 +455,7 @@ BAD = {
         "bad-value",
         "layer 0: it is a ScriptModule",
     ),
-    "parallel": (lambda: (nn.DataParallel(made()), None), {}, "bad-value", "monitor model.module"),
+    "parallel": (lambda: (nn.DataParallel(made()), None), {}, "bad-value", "use model.module"),
 }
 
 
