@@ -28,10 +28,11 @@ Make = Callable[[int], Recipe]
 
 
 class Rerun(NamedTuple):
-    """The figures of a run, and the counts by parameter that they are sums of."""
+    """The figures of a run, the counts by parameter that they are sums of, and the loss scale of each step."""
 
     figures: RerunFigures
     counts: RunCounts
+    scales: tuple[float, ...] = ()
 
 
 class ShortRuns:
@@ -72,10 +73,12 @@ class ShortRuns:
         if prepared.clips_after_unscale:
             probe.before_scaled_clip = lambda: recipe.scaler.unscale_(recipe.optimizer)
         losses, skipped, before = [], 0, 0
+        scales = [probe.scale]
         torch.manual_seed(seed)
         with probe.watched(), prepared.settings():
             for loss in train_recipe(recipe, self.steps):
                 losses.append(loss)
+                scales.append(probe.scale)
                 skipped += probe.counts.updates == before
                 before = probe.counts.updates
         counts = probe.close()
@@ -99,7 +102,8 @@ class ShortRuns:
             scaled_clippings=counts.scaled_clippings,
             accumulation_error=counts.accumulation_error,
         )
-        return Rerun(figures, counts)
+        # The last update of the scaler is for a step that does not run.
+        return Rerun(figures, counts, tuple(scales[:-1]))
 
     def first_step(self, prepared: Prepared, *, is_wide: bool) -> RunCounts:
         """Run one step of a recipe, and return its counts."""

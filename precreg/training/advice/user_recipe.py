@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 from precreg.errors import UserError
 from precreg.subject import call_function, describe_failure, enter_module_space, leave_module_space
 from precreg.training.recipe import Recipe, read_recipe
 from precreg.types import Reason, TrainingAdvice
+
+_T = TypeVar("_T")
 
 
 def advise_target(target: str, directory: Path, project: Path, *, steps: int, seeds: int) -> TrainingAdvice:
@@ -26,21 +30,35 @@ def advise_target(target: str, directory: Path, project: Path, *, steps: int, se
         )
     from precreg.training.advice.advise import advise_training
 
+    make = make_of_target(target, directory, project)
+    with with_modules(directory, project):
+        return with_failures(target, lambda: advise_training(make, target, steps=steps, seeds=seeds))
+
+
+def make_of_target(target: str, directory: Path, project: Path) -> Callable[[], Recipe]:
+    """Return the function that makes the recipe of `module:function` anew; it enters the space of its modules."""
+
     def make() -> Recipe:
         recipe = read_recipe(call_function(target, directory, project), target)
         # The call has left the space of the project's modules.
         enter_module_space(directory, project)
         return recipe
 
-    # A training may import modules of its project in the middle of a step.
+    return make
+
+
+@contextmanager
+def with_modules(directory: Path, project: Path) -> Iterator[None]:
+    """Keep the space of a project's modules, because a training may import them in the middle of a step."""
     enter_module_space(directory, project)
     try:
-        return _with_failures(target, lambda: advise_training(make, target, steps=steps, seeds=seeds))
+        yield
     finally:
         leave_module_space()
 
 
-def _with_failures(target: str, run: Callable[[], TrainingAdvice]) -> TrainingAdvice:
+def with_failures(target: str, run: Callable[[], _T]) -> _T:
+    """Return the result of a run. Raises UserError: model-failed for exceptions of the user's code."""
     try:
         return run()
     except (UserError, KeyboardInterrupt):
