@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from precreg.diagnose import find_smallest_set
 from precreg.errors import UserError
+from precreg.subject.torch import is_out_of_memory
 from precreg.training.advice.effects import LEAST_DAMAGE, damage_of, has_helped, rank_effects, rank_symptoms
 from precreg.training.advice.facts import batch_size, gather_facts_of_recipe
 from precreg.training.advice.narrow_layers import rank_layers
@@ -98,14 +99,16 @@ def advise_training(
         twin = short_runs.run(0, short_runs.average, is_wide=True, sweep=sweep)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        return described(runs=(first.figures,), twin_problem=problem)
+        return described(runs=(first.figures,), twin_problem=problem, is_twin_out_of_memory=is_out_of_memory(error))
     found = [_Seed(short_runs.judge(0), first.figures, twin.figures)]
     found += [
         _Seed(short_runs.judge(seed), short_runs.run(seed).figures, twin_of(short_runs, seed))
         for seed in range(1, seeds)
     ]
     damages = [seed.damage(seed.run) for seed in found]
-    is_damaged = min(damages) >= LEAST_DAMAGE
+    # A twin that diverges, or begins with NaN, has a fault that no format causes and no remedy removes.
+    has_twins = all(seed.start is not None and seed.twin.final_loss is not None for seed in found)
+    is_damaged = has_twins and min(damages) >= LEAST_DAMAGE
     symptoms = find_symptoms(facts, _view(first), _view(twin))
     if is_damaged:
         scale = None if sweep is None else sweep.result().recommendation

@@ -17,7 +17,7 @@ from precreg.errors import UserError
 from precreg.subject.torch import widen_module, widened
 from precreg.training.advice.probe import Probe, RunCounts
 from precreg.training.advice.remedies import Prepared, apply_remedies
-from precreg.training.observing import train_recipe
+from precreg.training.observing import check_recipe, train_recipe
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
 
@@ -51,6 +51,7 @@ class ShortRuns:
         np.random.seed(seed)
         random.seed(seed)
         recipe = self._make()
+        check_recipe(recipe)
         recipe.data = _take(recipe.data, self.steps * _batches_of_step(recipe))
         return recipe
 
@@ -68,6 +69,8 @@ class ShortRuns:
 
     def _run(self, prepared: Prepared, seed: int, sweep: Any) -> Rerun:
         recipe = prepared.recipe
+        if not any(each.requires_grad for group in recipe.optimizer.param_groups for each in group["params"]):
+            raise _no_gradients(self.steps)
         probe = Probe(recipe, _names(recipe, prepared.masters), sweep)
         probe.masters = prepared.masters
         if prepared.clips_after_unscale:
@@ -82,6 +85,8 @@ class ShortRuns:
                 skipped += probe.counts.updates == before
                 before = probe.counts.updates
         counts = probe.close()
+        if not counts.nonfinite_of:
+            raise _no_gradients(self.steps)
         final = self.judge(seed, recipe.model.state_dict())
         figures = RerunFigures(
             seed=seed,
@@ -152,6 +157,14 @@ def call_with_inputs(model: Any, inputs: Any) -> Any:
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs)
+
+
+def _no_gradients(steps: int) -> UserError:
+    return UserError(
+        "no-gradients",
+        f"expected gradients but no parameter of the optimizer had one in {steps:,} steps",
+        hint="train parameters: torch.optim.SGD(model.parameters(), lr=0.1), with requires_grad=True",
+    )
 
 
 def _take(data: Any, count: int) -> list[Any]:

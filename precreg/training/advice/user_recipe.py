@@ -58,17 +58,30 @@ def with_modules(directory: Path, project: Path) -> Iterator[None]:
 
 
 def with_failures(target: str, run: Callable[[], _T]) -> _T:
-    """Return the result of a run. Raises UserError: model-failed for exceptions of the user's code."""
+    """Return the result of a run. Raises UserError: out-of-memory, and model-failed for exceptions of the user's code."""
     try:
         return run()
     except (UserError, KeyboardInterrupt):
         raise
     # BaseException: a function that calls sys.exit() must not end the command without a message.
     except BaseException as error:
+        _refuse_without_memory(target, error)
         failure = describe_failure(error, Reason.SUBJECT_ERROR)
         lines = "".join(f"\n  {line}" for line in failure.detail.splitlines())
         raise UserError(
             "model-failed",
             f"expected the training of {target} to run but it failed: {failure.message}{lines}",
             hint=f"run it alone: python -c 'from {target.replace(':', ' import ')}'",
+        ) from None
+
+
+def _refuse_without_memory(target: str, error: BaseException) -> None:
+    from precreg.subject.torch import is_out_of_memory
+
+    if is_out_of_memory(error):
+        found = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise UserError(
+            "out-of-memory",
+            f"expected memory for the training of {target} but got {found}",
+            hint="return a smaller training from a function of its own: the same layers, fewer and narrower",
         ) from None

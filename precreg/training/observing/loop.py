@@ -22,7 +22,7 @@ def train_recipe(recipe: Recipe, steps: int, observer: TrainingObserver | None =
     Raises:
         UserError: bad-outputs for a member of a wrong kind, data without batches, or a loss that is no scalar.
     """
-    _check(recipe)
+    check_recipe(recipe)
     batches = _batches(recipe.data)
     count = 1 if recipe.step is not None else recipe.accumulate
     for step in range(steps):
@@ -35,7 +35,8 @@ def train_recipe(recipe: Recipe, steps: int, observer: TrainingObserver | None =
         yield _run_step(recipe, taken, observer)
 
 
-def _check(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> None:
+    """Require members that precreg can run. Raises UserError: bad-outputs for a member of a wrong kind."""
     wanted = {"model": torch.nn.Module, "optimizer": torch.optim.Optimizer}
     for name, kind in wanted.items():
         found = getattr(recipe, name)
