@@ -71,7 +71,7 @@ def training_command(
 
     Exit code: 0, or 2 for a training that cannot be run or gradients that cannot be read.
     """
-    _refuse_beside_advice(advise, gradients, seeds, html or (every, elements) == (None, None) and not losses.is_chosen)
+    _refuse_idle(advise, gradients, seeds)
     if (target is None) == (gradients is None):
         got = "none" if target is None else f"{target} and --gradients {gradients}"
         raise UserError(
@@ -80,8 +80,7 @@ def training_command(
             hint="name one: precreg training train:make, or precreg training --gradients gradients/",
         )
     if gradients is not None:
-        report = _read(gradients, every or 1, elements or None, losses)
-        _show(report, json, html)
+        _show(_read(gradients, every or 1, elements or None, losses), json, html)
         return
     assert target is not None
     start = project or Path()
@@ -90,13 +89,15 @@ def training_command(
         return _run(target, start, _Sampling(steps, every or 10, elements), losses)
 
     if advise:
+        if html is None:
+            _require_page(every, elements, losses)
         show_advice(target, start, AdviceFiles(json, html, observed), steps=steps, seeds=seeds or _SEEDS)
     else:
         _show(observed(), json, html)
 
 
-def _refuse_beside_advice(advise: bool, gradients: Path | None, seeds: int | None, is_observed: object) -> None:
-    """Refuse options that another one leaves without effect. Raises UserError: bad-value."""
+def _refuse_idle(advise: bool, gradients: Path | None, seeds: int | None) -> None:
+    """Refuse options that cannot have an effect together. Raises UserError: bad-value."""
     if advise and gradients is not None:
         raise UserError(
             "bad-value",
@@ -109,7 +110,11 @@ def _refuse_beside_advice(advise: bool, gradients: Path | None, seeds: int | Non
             f"expected --advise beside --seeds {seeds} but there is none, and an observed training has one seed",
             hint=f"add it: precreg training train:make --advise --seeds {seeds}",
         )
-    if advise and not is_observed:
+
+
+def _require_page(every: int | None, elements: int | None, losses: LossOptions) -> None:
+    """Refuse options of the observed steps if no page shows these. Raises UserError: bad-value."""
+    if (every, elements) != (None, None) or losses.is_chosen:
         raise UserError(
             "bad-value",
             "expected --html beside --advise and an option of the observed steps (--every, --elements, --scales, "

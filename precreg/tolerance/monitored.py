@@ -13,7 +13,7 @@ from precreg.types import Layer, Location
 _MONITORED = ("layer.", "own.")
 # And those of quantized ones, in precreg/quantization/subject.py.
 QUANTIZED_OUTPUTS = ("quantized.", "accumulated.")
-# And all of a training, in precreg/training/subject.py: its format decides how near it is to float64.
+# And all of a training, in precreg/training/advice/subject.py: its format decides how near it is to float64.
 TRAINING_OUTPUTS = ("lost.", "underflow.", "overflow.", "loss", "scale", "skipped")
 
 

@@ -45,7 +45,7 @@ def read_training(value: Any, options: Mapping[str, Any], place: SpecPlace) -> d
 
 
 TRAINING = Kind(
-    run="precreg.training.subject:run_training_subject",
+    run="precreg.training.advice.subject:run_training_subject",
     read=read_training,
     target=lambda spec: spec["training"],
     requirements=lambda _: ("torch",),

@@ -61,10 +61,10 @@ def describe_damage(advice: TrainingAdvice) -> list[str]:
         f"final loss {_loss(run.final_loss)} after {run.updates:,} updates ({run.skipped:,} skipped); "
         f"float64 twin {_loss(twin.final_loss)}; start {_loss(start)}"
     ]
-    if None in advice.start_losses:
+    if all(each is None for each in advice.start_losses):
         lines.append("the loss is NaN or infinite in float64 before the first step, so no format causes it: no advice")
         lines.append(f"find the layer: precreg training {advice.recipe} --steps 1 --every 1")
-    elif any(each.final_loss is None for each in advice.twins):
+    elif all(each.final_loss is None for each in advice.twins):
         lines.append("the float64 twin diverges to NaN or infinity, so no format causes it: no advice")
         lines.append("lower the learning rate: torch.optim.SGD(model.parameters(), lr=0.01)")
     elif start is None or twin.final_loss is None or twin.final_loss >= start:

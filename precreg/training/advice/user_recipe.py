@@ -58,7 +58,10 @@ def with_modules(directory: Path, project: Path) -> Iterator[None]:
 
 
 def with_failures(target: str, run: Callable[[], _T]) -> _T:
-    """Return the result of a run. Raises UserError: out-of-memory, and model-failed for exceptions of the user's code."""
+    """Return the result of a run.
+
+    Raises UserError: out-of-memory, and model-failed for other exceptions of the user's code.
+    """
     try:
         return run()
     except (UserError, KeyboardInterrupt):

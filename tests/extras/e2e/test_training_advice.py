@@ -194,7 +194,7 @@ def test_a_suite_fails_when_a_fault_is_planted(tmp_path, healthy, faulty, output
     done = precreg(folder, "run")
     assert done.returncode == 0, done.stdout
     change(unit / "trained.yaml", f"train:{healthy}", f"train:{faulty}")
-    done = precreg(folder, "run", "--no-diagnose")
+    done = precreg(folder, "run", "--diagnose", 0)
     assert done.returncode == 1, done.stdout
     record = json.loads((folder / "reports" / "record.json").read_text())
     failed = [each for case in record["cases"] for each in case.get("failures", ())]
