@@ -107,7 +107,7 @@ def _refuse_idle(advise: bool, gradients: Path | None, seeds: int | None) -> Non
     if seeds is not None and not advise:
         raise UserError(
             "bad-value",
-            f"expected --advise beside --seeds {seeds} but there is none, and an observed training has one seed",
+            f"expected --advise beside --seeds {seeds} but an observed training has one seed",
             hint=f"add it: precreg training train:make --advise --seeds {seeds}",
         )
 

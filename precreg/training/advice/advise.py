@@ -38,7 +38,7 @@ class _Seed(NamedTuple):
 
     @property
     def has_twin(self) -> bool:
-        """Whether the twin ends finite. Otherwise no format causes the fault, and no remedy removes it."""
+        """Return whether the twin ends finite. Otherwise no format causes the fault, and no remedy removes it."""
         return self.start is not None and self.twin.final_loss is not None
 
     def damage(self, figures: RerunFigures) -> float:
