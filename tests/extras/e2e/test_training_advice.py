@@ -75,16 +75,16 @@ def diverges():
 
 
 def too_large():
-    model = torch.nn.Linear(2**31, 2**31)
+    model = torch.nn.Linear(2**23, 2**23)
     return model, torch.optim.SGD(model.parameters(), lr=0.1), batches(), mse_loss
 
 
 def grows():
-    # A request that no machine meets, in float64 alone.
+    # A request that no machine meets, in the float64 twin alone.
     model, optimizer, data, loss = make()
     def large(output, target):
-        if output.dtype == torch.float64:
-            torch.empty(2**60)
+        if output.dtype == torch.float64 and torch.is_grad_enabled():
+            torch.empty(2**46)
         return loss(output, target)
     return model, optimizer, data, large
 
@@ -124,7 +124,7 @@ def test_the_page_has_the_advice_and_the_observed_steps(folder):
     first = advice["symptoms"][0]
     assert first["kind"] == "lost_updates"
     assert f"<h2>1. {first['text']}</h2>" in page
-    assert "helps         float32 master weights" in page
+    assert "float32 master weights: lacks" in page
     assert "Gradient flow by parameter and step" in page
     assert "written: t.json, t.html" in done.stdout
 
@@ -180,15 +180,14 @@ def gated(tmp_path, name="make"):
 
 
 @pytest.mark.parametrize(
-    ("healthy", "faulty", "output", "metric"),
+    ("healthy", "faulty", "outputs"),
     [
-        ("make", "narrow", "lost.0.weight", "max_abs_error"),
-        ("well_scaled", "scaled_high", "skipped", "max_abs_error"),
-        ("well_scaled", "scaled_high", "overflow.0.weight", "max_abs_error"),
-        ("well_scaled", "tiny", "underflow.0.weight", "max_abs_error"),
+        ("make", "narrow", ["lost.0.weight"]),
+        ("well_scaled", "scaled_high", ["skipped", "overflow.0.weight"]),
+        ("well_scaled", "tiny", ["underflow.0.weight"]),
     ],
 )
-def test_a_suite_fails_when_a_fault_is_planted(tmp_path, healthy, faulty, output, metric):
+def test_a_suite_fails_when_a_fault_is_planted(tmp_path, healthy, faulty, outputs):
     unit = gated(tmp_path, healthy)
     folder = accept_on_main(repository(tmp_path))
     done = precreg(folder, "run")
@@ -196,9 +195,9 @@ def test_a_suite_fails_when_a_fault_is_planted(tmp_path, healthy, faulty, output
     change(unit / "trained.yaml", f"train:{healthy}", f"train:{faulty}")
     done = precreg(folder, "run", "--diagnose", 0)
     assert done.returncode == 1, done.stdout
-    record = json.loads((folder / "reports" / "record.json").read_text())
-    failed = [each for case in record["cases"] for each in case.get("failures", ())]
-    assert any((each["output"], each["metric"]) == (output, metric) for each in failed), failed
+    assert "out_of_tolerance" in done.stdout
+    for output in outputs:
+        assert f"values    {output}: actual" in done.stdout
 
 
 def test_a_baseline_gates_a_loss_without_a_bound(tmp_path):
@@ -212,7 +211,7 @@ def test_a_baseline_gates_a_loss_without_a_bound(tmp_path):
         "model = network().bfloat16()\n    return model, torch",
     )
     change(unit / "train.py", "momentum=0.9), batches(), mse_loss", "momentum=0.9), batches(torch.bfloat16), mse_loss")
-    done = precreg(folder, "run")
+    done = precreg(folder, "run", "--diagnose", 0)
     assert done.returncode == 1, done.stdout
     assert "loss" in done.stdout
 
