@@ -11,7 +11,7 @@ import click
 
 from precreg.cli.console import color_option, show_lines, terminal_width
 from precreg.cli.gradient_losses import LossOptions, gradient_loss_options
-from precreg.cli.training_advice import show_advice
+from precreg.cli.training_advice import AdviceFiles, show_advice
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
+# The reruns of --advise.
+_SEEDS = 3
 
 
 class _Sampling(NamedTuple):
@@ -40,7 +42,7 @@ class _Sampling(NamedTuple):
 @click.option("--elements", type=click.IntRange(0), metavar="N", help="Measure N elements of a tensor at most; 0 all.")
 @gradient_loss_options
 @click.option("--advise", is_flag=True, help="Find faults, and measure each remedy on short reruns.")
-@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="The seeds of --advise.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="The seeds of --advise; by default 3.")
 @click.option("--json", type=_PATH, metavar="FILE", help="Write all figures as JSON; - writes it to stdout.")
 @click.option("--html", type=_PATH, metavar="FILE", help="Write a page of HTML.")
 @color_option
@@ -55,7 +57,7 @@ def training_command(
     elements: int | None,
     losses: LossOptions,
     advise: bool,
-    seeds: int,
+    seeds: int | None,
     json: Path | None,
     html: Path | None,
 ) -> None:
@@ -70,9 +72,7 @@ def training_command(
     Exit code: 0, or 2 for a training that cannot be run or gradients that cannot be read.
     """
     _require_files(json, html)
-    if advise:
-        show_advice(target, project or Path(), steps=steps, seeds=seeds, json=json)
-        return
+    _refuse_idle(advise, gradients, seeds)
     if (target is None) == (gradients is None):
         got = "none" if target is None else f"{target} and --gradients {gradients}"
         raise UserError(
@@ -81,11 +81,47 @@ def training_command(
             hint="name one: precreg training train:make, or precreg training --gradients gradients/",
         )
     if gradients is not None:
-        report = _read(gradients, every or 1, elements or None, losses)
+        _show(_read(gradients, every or 1, elements or None, losses), json, html)
+        return
+    assert target is not None
+    start = project or Path()
+
+    def observed() -> TrainingReport:
+        return _run(target, start, _Sampling(steps, every or 10, elements), losses)
+
+    if advise:
+        if html is None:
+            _require_page(every, elements, losses)
+        show_advice(target, start, AdviceFiles(json, html, observed), steps=steps, seeds=seeds or _SEEDS)
     else:
-        assert target is not None
-        report = _run(target, project or Path(), _Sampling(steps, every or 10, elements), losses)
-    _show(report, json, html)
+        _show(observed(), json, html)
+
+
+def _refuse_idle(advise: bool, gradients: Path | None, seeds: int | None) -> None:
+    """Refuse options that cannot have an effect together. Raises UserError: bad-value."""
+    if advise and gradients is not None:
+        raise UserError(
+            "bad-value",
+            f"expected a training to rerun beside --advise but got --gradients {gradients}",
+            hint="name its function: precreg training train:make --advise",
+        )
+    if seeds is not None and not advise:
+        raise UserError(
+            "bad-value",
+            f"expected --advise beside --seeds {seeds} but an observed training has one seed",
+            hint=f"add it: precreg training train:make --advise --seeds {seeds}",
+        )
+
+
+def _require_page(every: int | None, elements: int | None, losses: LossOptions) -> None:
+    """Refuse options of the observed steps if no page shows these. Raises UserError: bad-value."""
+    if (every, elements) != (None, None) or losses.is_chosen:
+        raise UserError(
+            "bad-value",
+            "expected --html beside --advise and an option of the observed steps (--every, --elements, --scales, "
+            "--format, --tensor-format, --clip)",
+            hint="write the page: precreg training train:make --advise --html training.html",
+        )
 
 
 def _require_files(*files: Path | None) -> None:

@@ -91,6 +91,7 @@ from .trace.watched import describe_unmatched as describe_unmatched
 from .trace.watched import render_breakpoint as render_breakpoint
 from .trace.watched import render_watched_value as render_watched_value
 from .training.advice import advice_json as advice_json
+from .training.advice import advice_sections as advice_sections
 from .training.advice import render_advice_terminal as render_advice_terminal
 from .training.gradient_table import render_training_terminal as render_training_terminal
 from .training.gradient_table import training_report_json as training_report_json

@@ -139,8 +139,9 @@ BUILT_IN_SUBJECTS = {
     "onnx": "precreg.subject.onnx.kind:ONNX",
     "onnx_test": "precreg.subject.onnx.kind:ONNX_TEST",
     "table": "precreg.subject.table:TABLE",
-    # A room above this one has it, so that this line is the only place that knows both.
+    # Rooms above this one have them, so that these lines are the only place that knows both.
     "quantization": "precreg.quantization.kind:QUANTIZATION",
+    "training": "precreg.training.kind:TRAINING",
 }
 SUBJECTS = EntryPointGroup("precreg.subjects", "kind of subject", "kind", "unknown-subject-kind")
 

@@ -50,7 +50,13 @@ from precreg.suite.roles import read_stochastic
 from precreg.suite.select import list_names
 from precreg.suite.signature import require_arguments
 from precreg.suite.table import table_points
-from precreg.tolerance import QUANTIZED_OUTPUTS, free_monitored_layers, read_layers, require_analyzers
+from precreg.tolerance import (
+    QUANTIZED_OUTPUTS,
+    TRAINING_OUTPUTS,
+    free_monitored_layers,
+    read_layers,
+    require_analyzers,
+)
 from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, ReferenceDtype, Role, Stochastic
 
 # The digest begins with this version. Raise it if the rules of the digest change: then every baseline counts as stale,
@@ -328,6 +334,8 @@ def _free_layers(suite: Suite, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         return free_monitored_layers(layers, suite.source.where("subject", "monitor"))
     if "quantization" in subject:
         return free_monitored_layers(layers, suite.source.where("subject", "quantization"), QUANTIZED_OUTPUTS)
+    if "training" in subject:
+        return free_monitored_layers(layers, suite.source.where("subject", "training"), TRAINING_OUTPUTS)
     return layers
 
 

@@ -8,6 +8,7 @@ from .layers import read_thresholds as read_thresholds
 from .layers import require_analyzers as require_analyzers
 from .layers import unmet_thresholds as unmet_thresholds
 from .monitored import QUANTIZED_OUTPUTS as QUANTIZED_OUTPUTS
+from .monitored import TRAINING_OUTPUTS as TRAINING_OUTPUTS
 from .monitored import free_monitored_layers as free_monitored_layers
 from .pyramid import CLOSENESS_KEYS as CLOSENESS_KEYS
 from .pyramid import DEFAULT_GROWTHS as DEFAULT_GROWTHS

@@ -13,6 +13,8 @@ from precreg.types import Layer, Location
 _MONITORED = ("layer.", "own.")
 # And those of quantized ones, in precreg/quantization/subject.py.
 QUANTIZED_OUTPUTS = ("quantized.", "accumulated.")
+# And all of a training, in precreg/training/advice/subject.py: its format decides how near it is to float64.
+TRAINING_OUTPUTS = ("lost.", "underflow.", "overflow.", "loss", "scale", "skipped")
 
 
 def free_monitored_layers(

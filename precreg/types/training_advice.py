@@ -139,3 +139,5 @@ class TrainingAdvice(Struct, frozen=True, kw_only=True):
     symptoms: tuple[TrainingSymptom, ...] = ()
     # The error that ended the twin. Without a twin nothing is advised.
     twin_problem: str = ""
+    # The float64 twin lacked memory: it needs twice the memory of a float32 recipe.
+    is_twin_out_of_memory: bool = False

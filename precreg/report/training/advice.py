@@ -24,6 +24,19 @@ def render_advice_terminal(advice: TrainingAdvice) -> str:
     return strip_controls("\n".join(lines))
 
 
+def advice_sections(advice: TrainingAdvice) -> list[tuple[str, list[str]]]:
+    """Return the sections of an advice for the page of a training: a title and its sentences each."""
+    first = [_headline(advice), *describe_damage(advice), *_conclusion(advice)]
+    symptoms = [
+        (
+            f"{number}. {describe_symptom(symptom)}",
+            [*_places(symptom), *(line for effect in symptom.effects for line in describe_effect(effect, advice))],
+        )
+        for number, symptom in enumerate(advice.symptoms, 1)
+    ]
+    return [("Advice", first), *symptoms]
+
+
 def advice_json(advice: TrainingAdvice) -> bytes:
     """Return an advice as one line of JSON with its sentences; figures that are not finite are null."""
     plain = msgspec.to_builtins(advice)
@@ -37,16 +50,24 @@ def advice_json(advice: TrainingAdvice) -> bytes:
 def describe_damage(advice: TrainingAdvice) -> list[str]:
     """Write the final losses of the run and of its float64 twin, and the share of progress that the run lacks."""
     if advice.twin_problem:
-        return [
-            f"the float64 twin of the recipe failed, so no remedy was measured: {advice.twin_problem}",
-            "let the recipe compute in the dtype of its weights: x = x.to(self.weight.dtype) in place of x.half()",
-        ]
+        remedy = (
+            "measure a smaller training with the same layers: the twin needs twice the memory of float32"
+            if advice.is_twin_out_of_memory
+            else "let the recipe compute in the dtype of its weights: x = x.to(self.weight.dtype) in place of x.half()"
+        )
+        return [f"the float64 twin of the recipe failed, so no remedy was measured: {advice.twin_problem}", remedy]
     start, run, twin = advice.start_losses[0], advice.runs[0], advice.twins[0]
     lines = [
         f"final loss {_loss(run.final_loss)} after {run.updates:,} updates ({run.skipped:,} skipped); "
         f"float64 twin {_loss(twin.final_loss)}; start {_loss(start)}"
     ]
-    if start is None or twin.final_loss is None or twin.final_loss >= start:
+    if all(each is None for each in advice.start_losses):
+        lines.append("the loss is NaN or infinite in float64 before the first step, so no format causes it: no advice")
+        lines.append(f"find the layer: precreg training {advice.recipe} --steps 1 --every 1")
+    elif all(each.final_loss is None for each in advice.twins):
+        lines.append("the float64 twin diverges to NaN or infinity, so no format causes it: no advice")
+        lines.append("lower the learning rate: torch.optim.SGD(model.parameters(), lr=0.01)")
+    elif start is None or twin.final_loss is None or twin.final_loss >= start:
         lines.append(f"the float64 twin makes no progress in {advice.steps:,} steps: a fault of its recipe, or too few")
         lines.append("steps: --steps 200")
     elif advice.is_damaged:
@@ -70,7 +91,7 @@ def _conclusion(advice: TrainingAdvice) -> Iterator[str]:
     helping = [each for each in advice.symptoms if any(effect.helped for effect in each.effects)]
     if advice.is_damaged and not helping:
         yield "no measured remedy helps: compare two runs of the training step by step (precreg divergence)"
-    elif not advice.is_damaged and advice.symptoms:
+    elif not advice.is_damaged and advice.symptoms and None not in advice.damage:
         yield f"no remedy was measured, because the loss is within {_percent(advice.least_damage)} of the twin's"
     if len(advice.runs) > 1 and len({each.losses for each in advice.runs}) == 1:
         yield "the seeds change nothing in this recipe: all runs are equal, and count as one"

@@ -1,4 +1,5 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .computation import is_out_of_memory as is_out_of_memory
 from .kept import keep_modules as keep_modules
 from .layer_names import unknown_layer as unknown_layer
 from .monitored import OWN_OUTPUT as OWN_OUTPUT

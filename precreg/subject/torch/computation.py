@@ -180,6 +180,13 @@ def _modes(spec: dict[str, Any], built: Built, device: Any) -> Iterator[Callable
             yield widened if WIDENED in spec else ExitStack
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether torch, numpy or Python lacked memory."""
+    # torch has no class for the memory of the CPU.
+    is_of_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return is_of_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
+
+
 @contextmanager
 def _clear_errors(spec: dict[str, Any]) -> Iterator[None]:
     """Turn errors of torch that say nothing of the case into one message with a remedy."""
@@ -188,7 +195,7 @@ def _clear_errors(spec: dict[str, Any]) -> Iterator[None]:
         yield
     except RuntimeError as error:
         first = str(error).partition("\n")[0][:300]
-        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in first:
+        if is_out_of_memory(error):
             message = f"expected memory for {spec['torch']} on {place} but got {type(error).__name__}: {first}"
             raise UserError("out-of-memory", message) from error
         if any(words in first for words in _NO_KERNEL):

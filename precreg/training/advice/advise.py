@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from precreg.diagnose import find_smallest_set
 from precreg.errors import UserError
+from precreg.subject.torch import is_out_of_memory
 from precreg.training.advice.effects import LEAST_DAMAGE, damage_of, has_helped, rank_effects, rank_symptoms
 from precreg.training.advice.facts import batch_size, gather_facts_of_recipe
 from precreg.training.advice.narrow_layers import rank_layers
@@ -34,6 +35,11 @@ class _Seed(NamedTuple):
     start: float | None
     run: RerunFigures
     twin: RerunFigures
+
+    @property
+    def has_twin(self) -> bool:
+        """Return whether the twin ends finite. Otherwise no format causes the fault, and no remedy removes it."""
+        return self.start is not None and self.twin.final_loss is not None
 
     def damage(self, figures: RerunFigures) -> float:
         return damage_of(self.start, self.twin.final_loss, figures.final_loss)
@@ -97,15 +103,14 @@ def advise_training(
     try:
         twin = short_runs.run(0, short_runs.average, is_wide=True, sweep=sweep)
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        return described(runs=(first.figures,), twin_problem=problem)
+        return described(runs=(first.figures,), **_twin_problem(error))
     found = [_Seed(short_runs.judge(0), first.figures, twin.figures)]
     found += [
         _Seed(short_runs.judge(seed), short_runs.run(seed).figures, twin_of(short_runs, seed))
         for seed in range(1, seeds)
     ]
     damages = [seed.damage(seed.run) for seed in found]
-    is_damaged = min(damages) >= LEAST_DAMAGE
+    is_damaged = min(damages) >= LEAST_DAMAGE and any(seed.has_twin for seed in found)
     symptoms = find_symptoms(facts, _view(first), _view(twin))
     if is_damaged:
         scale = None if sweep is None else sweep.result().recommendation
@@ -119,6 +124,11 @@ def advise_training(
         is_damaged=is_damaged,
         symptoms=tuple(rank_symptoms(symptoms)),
     )
+
+
+def _twin_problem(error: Exception) -> dict[str, object]:
+    problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return {"twin_problem": problem, "is_twin_out_of_memory": is_out_of_memory(error)}
 
 
 def _average(facts: RecipeFacts, short_runs: ShortRuns) -> tuple[Remedy, ...]:

@@ -37,6 +37,8 @@ class RunCounts:
         # By parameter: weights with a nonzero gradient, and those that kept their value; gradients, and zeros.
         self.updates_of: dict[str, list[int]] = {}
         self.zeros_of: dict[str, list[int]] = {}
+        # And gradients before unscaling and clipping, also of skipped steps, and those that are NaN or infinite.
+        self.nonfinite_of: dict[str, list[int]] = {}
         # The global norm of the unscaled gradients of the first update, before clipping.
         self.first_norm: float | None = None
 
@@ -154,10 +156,13 @@ class Probe:
         self._is_ready = True
         scale, counts, nonfinite, square = self.scale, self.counts, 0, 0.0
         wrong = total = 0.0
-        for _, parameter in self._named():
+        for name, parameter in self._named():
             gradient = parameter.grad.detach()
-            finite = torch.isfinite(gradient)
-            nonfinite += int(gradient.numel() - int(finite.sum()))
+            bad = gradient.numel() - int(torch.isfinite(gradient).sum())
+            nonfinite += bad
+            found = counts.nonfinite_of.setdefault(name, [0, 0])
+            found[0] += gradient.numel()
+            found[1] += bad
             square += float(gradient.double().square().sum())
             if (exact := self._sums.get(id(parameter))) is not None:
                 wrong += float((gradient.float() - exact).double().square().sum())

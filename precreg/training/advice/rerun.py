@@ -17,7 +17,7 @@ from precreg.errors import UserError
 from precreg.subject.torch import widen_module, widened
 from precreg.training.advice.probe import Probe, RunCounts
 from precreg.training.advice.remedies import Prepared, apply_remedies
-from precreg.training.observing import train_recipe
+from precreg.training.observing import check_recipe, train_recipe
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
 
@@ -28,10 +28,11 @@ Make = Callable[[int], Recipe]
 
 
 class Rerun(NamedTuple):
-    """The figures of a run, and the counts by parameter that they are sums of."""
+    """The figures of a run, the counts by parameter that they are sums of, and the loss scale of each step."""
 
     figures: RerunFigures
     counts: RunCounts
+    scales: tuple[float, ...] = ()
 
 
 class ShortRuns:
@@ -50,6 +51,7 @@ class ShortRuns:
         np.random.seed(seed)
         random.seed(seed)
         recipe = self._make()
+        check_recipe(recipe)
         recipe.data = _take(recipe.data, self.steps * _batches_of_step(recipe))
         return recipe
 
@@ -67,18 +69,24 @@ class ShortRuns:
 
     def _run(self, prepared: Prepared, seed: int, sweep: Any) -> Rerun:
         recipe = prepared.recipe
+        if not any(each.requires_grad for group in recipe.optimizer.param_groups for each in group["params"]):
+            raise _no_gradients(self.steps)
         probe = Probe(recipe, _names(recipe, prepared.masters), sweep)
         probe.masters = prepared.masters
         if prepared.clips_after_unscale:
             probe.before_scaled_clip = lambda: recipe.scaler.unscale_(recipe.optimizer)
         losses, skipped, before = [], 0, 0
+        scales = [probe.scale]
         torch.manual_seed(seed)
         with probe.watched(), prepared.settings():
             for loss in train_recipe(recipe, self.steps):
                 losses.append(loss)
+                scales.append(probe.scale)
                 skipped += probe.counts.updates == before
                 before = probe.counts.updates
         counts = probe.close()
+        if not counts.nonfinite_of:
+            raise _no_gradients(self.steps)
         final = self.judge(seed, recipe.model.state_dict())
         figures = RerunFigures(
             seed=seed,
@@ -99,7 +107,8 @@ class ShortRuns:
             scaled_clippings=counts.scaled_clippings,
             accumulation_error=counts.accumulation_error,
         )
-        return Rerun(figures, counts)
+        # The last update of the scaler is for a step that does not run.
+        return Rerun(figures, counts, tuple(scales[:-1]))
 
     def first_step(self, prepared: Prepared, *, is_wide: bool) -> RunCounts:
         """Run one step of a recipe, and return its counts."""
@@ -148,6 +157,14 @@ def call_with_inputs(model: Any, inputs: Any) -> Any:
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, tuple | list) else model(inputs)
+
+
+def _no_gradients(steps: int) -> UserError:
+    return UserError(
+        "no-gradients",
+        f"expected gradients but no parameter of the optimizer had one in {steps:,} steps",
+        hint="train parameters: torch.optim.SGD(model.parameters(), lr=0.1), with requires_grad=True",
+    )
 
 
 def _take(data: Any, count: int) -> list[Any]:
