@@ -49,6 +49,11 @@ class BlockOperand(Struct, frozen=True):
     # scale). The unit multiplies the total by it, after all blocks.
     has_tensor_scale: bool = False
 
+    @property
+    def scale_bits(self) -> int:
+        """Return the bits of a block's scale: 8 of e8m0, 8 of e4m3, or 32 of float32."""
+        return 32 if self.rule is ScaleRule.RATIO and self.scale == FORMATS["float32"] else 8
+
 
 _E4M3, _E5M2 = (with_saturation(FORMATS[name]) for name in ("float8_e4m3fn", "float8_e5m2"))
 

@@ -81,6 +81,17 @@ def _round_quotients(
     return rounded
 
 
+def block_factors_of(largest: Array, operand: BlockOperand) -> Array:
+    """Return the float32 number for which an element 1 of each block stands, by the largest magnitudes of all blocks.
+
+    It is the scale of the block times that of the tensor, and 0 if both underflow: then all elements are zeros.
+    """
+    with np.errstate(over="ignore"):
+        largest = largest.astype(np.float32) if operand.rule is ScaleRule.RATIO else largest
+        tensor = _tensor_scale(largest, operand)
+        return _factors(_scales(largest, operand, tensor), tensor)
+
+
 def round_blocks(
     values: Array, operand: BlockOperand, rounding: Rounding = Rounding.NEAREST_EVEN, seed: int = 0
 ) -> Array:

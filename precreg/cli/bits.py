@@ -66,8 +66,14 @@ def bits_command(
 
 def _target(name: str, scale: str) -> Format | FixedPoint:
     if name not in FIXED_POINT_NAMES:
-        from precreg.arithmetic import format_named
+        from precreg.arithmetic import BLOCK_OPERANDS, format_named
 
+        if name in BLOCK_OPERANDS:
+            raise UserError(
+                "unknown-format",
+                f"expected a format of single numbers but got format={name}, whose numbers share a scale in blocks",
+                hint="name a format of elements, such as that of mxfp4: precreg bits 1.5 --format float4_e2m1fn",
+            )
         return format_named(name)
     from precreg.arithmetic import FORMATS, FixedPoint, exact_round, parse_number
 

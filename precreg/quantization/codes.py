@@ -13,13 +13,13 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.arithmetic import SHORT, Format, format_named, round_to
+from precreg.arithmetic import BLOCK_OPERANDS, SHORT, Format, block_factors_of, format_named, round_to
 from precreg.errors import UserError, name_hint, nearest
-from precreg.quantization.kind import BLOCK_FORMATS, FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS, BlockFormat
+from precreg.quantization.kind import FLOAT_CODES, GRANULARITIES, INTEGER_FORMATS, METHODS
 from precreg.types import QuantizationEvent, Quantizer
 
-# Frameworks store a scale as float32. The scales of block formats have 8 bits.
-SCALE_BITS, BLOCK_SCALE_BITS = 32, 8
+# Frameworks store a scale as float32.
+SCALE_BITS = 32
 DEFAULT_GROUP = 128
 _WIDE = ("bfloat16", "float32", "float64")
 
@@ -54,16 +54,17 @@ class Codes(NamedTuple):
 
 def codes_named(name: str) -> Codes:
     """Return the codes of a format; those of a block format are its elements. Raises UserError: unknown-format."""
-    if name in BLOCK_FORMATS:
-        return codes_named(BLOCK_FORMATS[name].element)._replace(name=name)
+    if name in BLOCK_OPERANDS:
+        element = BLOCK_OPERANDS[name].element
+        return Codes(name, -element.largest, element.largest, element)
     found = re.fullmatch(r"int(\d{1,2})", name)
     if found and name in INTEGER_FORMATS:
         half = 1 << int(found[1]) - 1
         return Codes(name, -half, half - 1)
-    known = (*INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_FORMATS)
+    known = (*INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_OPERANDS)
     if SHORT.get(name, name) not in FLOAT_CODES:
         is_wide = SHORT.get(name, name) in _WIDE
-        expected = f"expected int2 to int8, int16, {', '.join((*FLOAT_CODES, *BLOCK_FORMATS))}"
+        expected = f"expected int2 to int8, int16, {', '.join((*FLOAT_CODES, *BLOCK_OPERANDS))}"
         why = ", which needs no scale" if is_wide else nearest(name, known)
         hint = "write float to leave values as they are, or int8" if is_wide else name_hint(name, known)
         raise UserError(
@@ -85,7 +86,7 @@ def make_quantizer(
 ) -> Quantizer:
     """Return a quantizer of checked values. Raises UserError: unknown-format, bad-value."""
     codes = codes_named(format)
-    if format in BLOCK_FORMATS:
+    if format in BLOCK_OPERANDS:
         return _block_quantizer(format, granularity, group, axis, zero_point=zero_point)
     _require_one_of("granularity", granularity, GRANULARITIES)
     _require_one_of("calibration", calibration, METHODS)
@@ -116,7 +117,7 @@ def make_quantizer(
 
 def _block_quantizer(format: str, granularity: str, group: int | None, axis: int, *, zero_point: bool) -> Quantizer:
     """Return the quantizer of a block format, which has its own groups. Raises UserError: bad-value for others."""
-    size = BLOCK_FORMATS[format].size
+    size = BLOCK_OPERANDS[format].length
     if zero_point or group not in (None, size):
         got = "a zero point" if zero_point else f"group={group}"
         message = f"expected blocks of {size} without zero points, as {format} has them, but got {got}"
@@ -130,7 +131,7 @@ def change_format(quantizer: Quantizer, name: str) -> Quantizer:
 
     Raises UserError: unknown-format; bad-value for zero points or entropy beside a floating format.
     """
-    if name in BLOCK_FORMATS:
+    if name in BLOCK_OPERANDS:
         return make_quantizer(name, axis=quantizer.axis)
     if quantizer.calibration == "block":
         # A block format keeps no options for others. Weights have a scale for each channel by default.
@@ -238,7 +239,8 @@ def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Fl
     own rule, by which the largest elements of a block may saturate.
     """
     if quantizer.calibration == "block":
-        return Scales(_block_scales(codes, BLOCK_FORMATS[quantizer.format], thresholds), np.zeros(len(thresholds)))
+        factors = block_factors_of(thresholds, BLOCK_OPERANDS[quantizer.format])
+        return Scales(factors.astype(np.float64), np.zeros(len(thresholds)))
     if quantizer.zero_point:
         low = np.maximum(np.minimum(rows.values.min(axis=1), 0.0), -thresholds)
         high = np.minimum(np.maximum(rows.values.max(axis=1), 0.0), thresholds)
@@ -246,26 +248,6 @@ def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Fl
         zero = np.clip(np.rint(codes.lowest - low / scale), codes.lowest, codes.highest)
         return Scales(scale, zero)
     return Scales(_stored_scale(thresholds / codes.highest, dtype), np.zeros(len(thresholds)))
-
-
-def _block_scales(codes: Codes, block: BlockFormat, largest: Floats) -> Floats:
-    """Return the scales of blocks by the largest magnitude of each.
-
-    A scale in e8m0 is 2 ** (floor(log2(largest)) - emax), where emax is the exponent of the largest code (OCP
-    Microscaling Formats 1.0, section 6.3). A scale in e4m3 is largest / 6, divided by a scale of the whole array.
-    """
-    if block.scale == "e8m0":
-        # 2**-6 belongs to the elements of MXINT8, whose largest exponent is 0.
-        inner = 6 if codes.floating is None else 0
-        emax = frexp(codes.highest)[1] - 1 - inner
-        exponents = np.where(largest > 0.0, np.frexp(largest)[1] - 1 - emax, 0)
-        scales: Floats = np.ldexp(1.0, np.clip(exponents, -127, 127) - inner)
-        return scales
-    of_scales = format_named("float8_e4m3fn")
-    of_array = float(np.float32(largest.max(initial=0.0) / (codes.highest * of_scales.largest))) or 1.0
-    rounded = np.asarray(round_to(largest / codes.highest / of_array, of_scales), np.float64)
-    # A scale of zero would lose its block.
-    return np.clip(rounded, of_scales.smallest_subnormal, of_scales.largest) * of_array
 
 
 def _stored_scale(scale: Floats, dtype: np.dtype[Any]) -> Floats:
@@ -285,7 +267,9 @@ class Coded(NamedTuple):
 
 def encode(codes: Codes, rows: Floats, scales: Scales) -> Coded:
     """Return the code nearest to each value over its scale; ties go to the even code."""
-    quotients = rows / scales.scale[:, None]
+    divisors = np.broadcast_to(scales.scale[:, None], rows.shape)
+    # The scale of a block may underflow; then its codes are zeros.
+    quotients = np.divide(rows, divisors, out=np.zeros_like(rows), where=divisors > 0.0)
     if codes.floating is not None:
         # A number beyond the largest becomes an infinity here, so that it counts, and saturates below.
         unbounded = replace(codes.floating, overflow=inf)
@@ -303,6 +287,6 @@ def decode(codes: Floats, scales: Scales) -> Floats:
 
 def bits_per_element(codes: Codes, quantizer: Quantizer, elements: int, scales: int) -> float:
     """Return the bits of an element, with its part of the scales and of the zero points."""
-    of_scale = BLOCK_SCALE_BITS if quantizer.calibration == "block" else SCALE_BITS
+    of_scale = BLOCK_OPERANDS[quantizer.format].scale_bits if quantizer.calibration == "block" else SCALE_BITS
     extra = of_scale + (codes.bits if quantizer.zero_point else 0)
     return codes.bits + extra * scales / elements if elements else float(codes.bits)

@@ -6,9 +6,9 @@ Suites read them when they load, so this module imports no numpy.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from precreg.arithmetic import FORMATS, SHORT
+from precreg.arithmetic import BLOCK_OPERANDS, FORMATS, SHORT
 from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject import Kind, SpecPlace
@@ -19,31 +19,11 @@ FLOAT_CODES = tuple(name for name, each in FORMATS.items() if each.precision <= 
 GRANULARITIES: tuple[Granularity, ...] = ("tensor", "channel", "group")
 METHODS: tuple[CalibrationMethod, ...] = ("max", "p99.9", "p99.99", "mse", "entropy")
 FLOAT = "float"
-
-
-class BlockFormat(NamedTuple):
-    """Hold the codes of a block format, the elements of a block, and the format of its scales."""
-
-    element: str
-    size: int
-    scale: Literal["e8m0", "e4m3"]
-
-
-# OCP Microscaling Formats 1.0 (2023), table 1; and NVFP4 (NVIDIA, Pretraining Large Language Models with NVFP4, 2025).
-BLOCK_FORMATS = {
-    "mxfp8_e4m3": BlockFormat("float8_e4m3fn", 32, "e8m0"),
-    "mxfp8_e5m2": BlockFormat("float8_e5m2", 32, "e8m0"),
-    "mxfp6_e2m3": BlockFormat("float6_e2m3fn", 32, "e8m0"),
-    "mxfp6_e3m2": BlockFormat("float6_e3m2fn", 32, "e8m0"),
-    "mxfp4": BlockFormat("float4_e2m1fn", 32, "e8m0"),
-    "mxint8": BlockFormat("int8", 32, "e8m0"),
-    "nvfp4": BlockFormat("float4_e2m1fn", 16, "e4m3"),
-}
 # The key of the reference, whose results are zeros; no suite writes it.
 EXACT = "exact"
 
 _SHORT_NAMES = (name for name, full in SHORT.items() if full in FLOAT_CODES)
-_FORMAT_NAMES = (FLOAT, *INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_FORMATS, *_SHORT_NAMES)
+_FORMAT_NAMES = (FLOAT, *INTEGER_FORMATS, *FLOAT_CODES, *BLOCK_OPERANDS, *_SHORT_NAMES)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "weights": _FORMAT_NAMES,
     "activations": _FORMAT_NAMES,
@@ -60,10 +40,10 @@ _OF_ACTIVATIONS = ("calibration", "dynamic", "activation_zero_point")
 def find_unused(given: Collection[str], weights: str, activations: str) -> dict[str, UnusedReason]:
     """Return which of the given options have no effect beside two formats, and why."""
     found: dict[str, UnusedReason] = {}
-    if weights == FLOAT or weights in BLOCK_FORMATS:
+    if weights == FLOAT or weights in BLOCK_OPERANDS:
         reason: UnusedReason = "float_weights" if weights == FLOAT else "block_weights"
         found |= dict.fromkeys((name for name in _OF_WEIGHTS if name in given), reason)
-    if activations == FLOAT or activations in BLOCK_FORMATS:
+    if activations == FLOAT or activations in BLOCK_OPERANDS:
         reason = "float_activations" if activations == FLOAT else "block_activations"
         found |= dict.fromkeys((name for name in _OF_ACTIVATIONS if name in given), reason)
     return found

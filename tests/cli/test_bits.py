@@ -170,6 +170,10 @@ def test_float32_is_meant_where_no_format_is_named(tmp_path):
             ["1", "--format", "flaot32"],
             'error[unknown-format]: expected the name of a format but got format=flaot32; did you mean "float32"?',
         ),
+        (
+            ["1.5", "--format", "mxfp4"],
+            "error[unknown-format]: expected a format of single numbers but got format=mxfp4, whose numbers share",
+        ),
         (["1", "--format", "float8_e8m0fnu"], "error[bad-format]: expected a format with a zero"),
         (["1", "--rounding", "nearest"], "error[unknown-rounding]: expected one of nearest_even, nearest_away, "),
         (["nan", "--format", "int8"], "error[bad-scale]: expected a number but got x=nan"),

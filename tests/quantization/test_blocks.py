@@ -11,21 +11,28 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import precreg
+from precreg.arithmetic import BLOCK_OPERANDS, round_blocks
 from precreg.errors import UserError
 from precreg.quantization.arrays import quantize_values
 from precreg.quantization.codes import make_quantizer
-from precreg.quantization.kind import BLOCK_FORMATS
 from tests.quantization.plain import code_values, nearest_code
 
 # OCP Microscaling Formats 1.0, table 1: the exponent of the largest number of each element.
 EMAX = {"mxfp8_e4m3": 8, "mxfp8_e5m2": 15, "mxfp6_e2m3": 2, "mxfp6_e3m2": 4, "mxfp4": 2, "mxint8": 0}
+ELEMENTS = {
+    "mxfp8_e4m3": "float8_e4m3fn",
+    "mxfp8_e5m2": "float8_e5m2",
+    "mxfp6_e2m3": "float6_e2m3fn",
+    "mxfp6_e3m2": "float6_e3m2fn",
+    "mxfp4": "float4_e2m1fn",
+}
 SIZES = st.floats(-1e4, 1e4, width=32).filter(lambda x: x == 0 or abs(x) > 1e-10)
 
 
 def elements(name):
     if name == "mxint8":
-        return [Fraction(each, 64) for each in range(-128, 128)]
-    return code_values(BLOCK_FORMATS[name].element)
+        return [Fraction(each, 64) for each in range(-127, 128)]
+    return code_values(ELEMENTS[name])
 
 
 @pytest.mark.parametrize("name", EMAX)
@@ -69,7 +76,8 @@ def test_nvfp4_has_two_levels_of_scales():
     for row in range(4):
         for block in range(3):
             part = values[row, 16 * block : 16 * block + 16].astype(np.float64)
-            scale = float((np.abs(part).max() / 6 / of_array).astype(ml_dtypes.float8_e4m3fn)) * of_array
+            of_block = float((np.abs(part).max() / 6 / of_array).astype(ml_dtypes.float8_e4m3fn))
+            scale = float(np.float32(of_block * of_array))
             quotients = (part / scale).astype(np.float32)
             # The cast of ml_dtypes saturates.
             expected = quotients.astype(ml_dtypes.float4_e2m1fn).astype(np.float64) * scale
@@ -77,12 +85,27 @@ def test_nvfp4_has_two_levels_of_scales():
     assert found.bits == 4.5
 
 
-def test_a_tiny_block_of_nvfp4_keeps_a_scale():
+def test_the_scale_of_a_tiny_block_of_nvfp4_underflows():
     values = np.ones((2, 16), np.float32)
     values[1] = 1e-9
     found = quantize_values(values, make_quantizer("nvfp4"))
-    assert found.scales.scale.min() > 0
+    assert found.scales.scale[1] == 0
     assert not found.values[1].any()
+    assert np.isfinite(found.values).all()
+
+
+@pytest.mark.parametrize("name", BLOCK_OPERANDS)
+@pytest.mark.parametrize("spread", [0, 4, 30])
+def test_values_are_those_of_the_operands_of_devices(name, spread):
+    generator = np.random.default_rng(spread)
+    values = generator.standard_normal((5, 300)) * 10.0 ** generator.uniform(-spread, spread, (5, 300))
+    values = values.astype(np.float32)
+    found = quantize_values(values, make_quantizer(name)).values
+    np.testing.assert_array_equal(found.astype(np.float32), round_blocks(values, BLOCK_OPERANDS[name]))
+
+
+def test_a_scale_of_float32_counts_32_bits():
+    assert quantize_values(np.ones((2, 256), np.float32), make_quantizer("fp8_1x128")).bits == 8.25
 
 
 def test_a_block_format_has_no_other_granularity_or_calibration():

@@ -10,6 +10,7 @@ from precreg.arithmetic.devices.device import device_named, device_names
 from precreg.arithmetic.exact import exact_matmul
 from precreg.arithmetic.exact_blocks import exact_scaled_matmul
 from precreg.arithmetic.formats import FORMATS, Rounding, format_named
+from precreg.arithmetic.hifloat8 import decode_hifloat8
 from precreg.arithmetic.rounding import round_to
 from precreg.arithmetic.unit import Promotion, Split, Unit, split_products
 from precreg.errors import UserError
@@ -76,6 +77,27 @@ def test_the_largest_number_of_fnuz_is_240():
     x = np.array([[400.0]], np.float32)
     assert multiply_as(x, np.ones((1, 1), np.float32), "float8_e4m3fnuz", "gpu-mi300") == 240
     assert multiply_as(x, np.ones((1, 1), np.float32), "float8_e4m3fn", "gpu-hopper") == 384
+
+
+def test_hifloat8_rounds_halves_away_from_zero():
+    one = np.ones((1, 1), np.float32)
+    halves = {
+        1.0625: 1.125,
+        -1.0625: -1.125,
+        18.0: 20.0,
+        2.0**-24: 0.0,
+        1.5 * 2.0**-23: 2.0**-22,
+        40959: 32768,
+        40960: np.inf,
+    }
+    for number, expected in halves.items():
+        assert multiply_as(np.array([[number]], np.float32), one, "hif8", "ascend-950") == expected
+
+
+def test_every_code_of_hifloat8_is_an_operand_of_its_device():
+    codes = np.array([decode_hifloat8(code) for code in range(256)], np.float32)
+    product = multiply_as(codes[:, None], np.ones((1, 1), np.float32), "hif8", "ascend-950")
+    assert_same(product[:, 0].astype(np.float64), codes.astype(np.float64))
 
 
 def test_a_product_stays_on_its_device():

@@ -7,8 +7,9 @@ from typing import get_args
 
 import pytest
 
+from precreg.arithmetic import BLOCK_OPERANDS
 from precreg.cli.quantization import quantization_command
-from precreg.quantization.kind import BLOCK_FORMATS, METHODS, OPTIONS
+from precreg.quantization.kind import METHODS, OPTIONS
 from precreg.types.quantization import QuantizationEventKind
 from tests.docs.test_docs import commands, sections, table, write_files
 from tests.e2e.command import precreg, repository
@@ -64,7 +65,7 @@ def test_the_examples_give_what_the_page_shows():
 def test_the_tables_have_every_event_calibration_and_option():
     parts = sections(PAGE)
     rows = [row["format"].replace("`", "") for row in table(PAGE, "format", "element", "block", "scale")]
-    assert [name for row in rows for name in row.split(", ")] == [*BLOCK_FORMATS]
+    assert [name for row in rows for name in row.split(", ")] == [*BLOCK_OPERANDS]
     events = [row["event"].strip("`") for row in table(parts["Limits"], "event", "meaning")]
     assert events == [*get_args(QuantizationEventKind)]
     rows = [row["calibration"].replace("`", "") for row in table(PAGE, "calibration", "threshold")]
