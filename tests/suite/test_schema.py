@@ -16,7 +16,10 @@ from tests.tolerance.test_pyramid import TOLERANCE
 ROOT = Path(__file__).parent.parent.parent
 PROJECTS = [find_project(ROOT), ROOT / "tests/golden/road"]
 SUITES = [
-    path for project in PROJECTS for path in sorted((project / "suites").rglob("*.y*ml")) if path.stem != "tolerances"
+    path
+    for project in PROJECTS
+    for path in sorted((project / "suites").rglob("*.y*ml"))
+    if path.stem != "tolerances" and path.parent.name != "devices"
 ]
 SUITE_SCHEMA, TOLERANCES_SCHEMA = Draft202012Validator(json_schema()), Draft202012Validator(tolerances_schema())
 
