@@ -124,8 +124,11 @@ class TrainingObserver:
         self.stop()
 
     def note_loss(self, loss: Any) -> None:
-        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself."""
-        self._loss = loss.detach().clone() if isinstance(loss, torch.Tensor) else float(loss)
+        """Note the loss of the present step: a number, or a tensor of one element. A scaler reports its loss itself.
+
+        Raises UserError: bad-value for another loss.
+        """
+        self._loss = _checked_loss(loss)
         if self._sample is not None:
             self._sample.see_loss(float(self._loss))
 
@@ -375,6 +378,23 @@ class TrainingObserver:
     def write_json(self, path: str | Path) -> None:
         """Write the record as JSON. Raises OSError."""
         replace_file(Path(path), msgspec.json.format(msgspec.json.encode(self.record), indent=1))
+
+
+def _checked_loss(loss: Any) -> Any:
+    if isinstance(loss, torch.Tensor):
+        if loss.numel() == 1 and not loss.is_complex():
+            return loss.detach().clone()
+        got = f"a tensor of {loss.dtype} and shape {tuple(loss.shape)}"
+    else:
+        try:
+            return float(loss)
+        except (TypeError, ValueError):
+            got = f"loss of type {type(loss).__name__}"
+    raise UserError(
+        "bad-value",
+        f"expected a number, or a tensor of one element, but got {got}",
+        hint="note the reduced loss: observer.note_loss(loss.mean())",
+    )
 
 
 def _number(loss: Any) -> float | None:
