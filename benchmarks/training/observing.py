@@ -101,7 +101,7 @@ def cases(is_small: bool) -> dict[str, Callable[[], Case]]:
     }
 
 
-def measure(case: Case, seconds: float) -> Costs:
+def measure(case: Case, seconds: float, elements: int) -> Costs:
     """Time pairs of blocks of EVERY steps, one of them observed, until `seconds` have passed."""
     case.model.train().requires_grad_(True)
     optimizer = torch.optim.AdamW(case.model.parameters(), lr=1e-4)
@@ -112,7 +112,7 @@ def measure(case: Case, seconds: float) -> Costs:
         optimizer.step()
 
     def observed() -> list[float]:
-        with precreg.observe(case.model, optimizer, every=EVERY):
+        with precreg.observe(case.model, optimizer, every=EVERY, elements=elements):
             return _timed_block(step)
 
     step()
@@ -146,6 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0, help="Time of each row.")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--elements", type=int, default=65536, help="Measured elements of a tensor.")
     parser.add_argument("--only", default="", help="Rows whose name contains it.")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -153,7 +154,7 @@ def main() -> None:
     print("| network | step | sampled | added by every=10 | 95 % interval | blocks |\n|---|---|---|---|---|---|")
     for name, make in cases(given.small).items():
         if given.only in name:
-            costs = measure(make(), given.seconds)
+            costs = measure(make(), given.seconds, given.elements)
             low, high = costs.interval
             print(
                 f"| {name} | {1000 * costs.plain:.1f} ms | {costs.sampled / costs.plain:.2f} times "

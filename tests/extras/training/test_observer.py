@@ -489,9 +489,9 @@ def test_wrong_arguments_are_refused(given, printed):
 )
 def test_a_loss_that_is_no_number_is_refused(loss, printed):
     model = nn.Linear(2, 2)
-    with precreg.observe(model, torch.optim.SGD(model.parameters(), lr=0.1)) as observer:
-        with pytest.raises(UserError) as caught:
-            observer.note_loss(loss)
+    observer = precreg.observe(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    with observer, pytest.raises(UserError) as caught:
+        observer.note_loss(loss)
     assert printed in str(caught.value)
     assert "observer.note_loss(loss.mean())" in caught.value.hint
     assert observer.record.losses == ()
