@@ -119,7 +119,7 @@ def measure(case: Case, seconds: float, elements: int) -> Costs:
     plain, sampled, added = list[float](), list[float](), list[float]()
     end = perf_counter() + seconds
     while len(added) < MIN_BLOCKS or perf_counter() < end:
-        # The order alternates, so that a slow drift of the machine disturbs each kind alike.
+        # The order alternates, so that a slow drift of the machine disturbs each kind equally.
         if len(added) % 2:
             seen, usual = observed(), _timed_block(step)
         else:

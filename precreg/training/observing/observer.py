@@ -26,7 +26,7 @@ from precreg.shadow.monitor import require_watchable, select_layers
 from precreg.storage import replace_file
 from precreg.training.gradients import StepGradients
 from precreg.training.observing.noise import NoiseOfBatches, NoiseOfSteps
-from precreg.training.observing.sampled_step import NoiseSums, SampledTraining, Watched, first_line
+from precreg.training.observing.sampled_step import NoiseSums, SampledTraining, Watched, short_reason
 from precreg.training.observing.tensors import is_measurable
 from precreg.types import (
     ClippedStep,
@@ -164,7 +164,7 @@ class TrainingObserver:
             # A mistake in the arguments of a listener, which the user has to know.
             raise
         except Exception as error:
-            self.note_event("failed", type(error).__name__, detail=first_line(error))
+            self.note_event("failed", type(error).__name__, detail=short_reason(error))
             if self._sample is not None:
                 self._sample.close()
             # Its figures would be incomplete.

@@ -68,7 +68,7 @@ class SampledTraining:
                 function(*arguments)
             except Exception as error:
                 # The training goes on without these figures.
-                self._note("failed", type(error).__name__, "", first_line(error))
+                self._note("failed", type(error).__name__, "", short_reason(error))
 
         return Hook(guarded)
 
@@ -192,7 +192,7 @@ class SampledTraining:
                 self._before = weights_before(optimizer, named, limit, has_twin=True)
             except (RuntimeError, TypeError, ValueError, AssertionError, KeyError) as error:
                 # An optimizer that refuses float64 or a CPU form. The training's own step goes on.
-                problem = f"{type(error).__name__}: {first_line(error)}"
+                problem = f"{type(error).__name__}: {short_reason(error)}"
         if problem:
             self._note("no_twin", type(optimizer).__name__, "", problem)
             self._before = weights_before(optimizer, named, limit, has_twin=False)
@@ -235,7 +235,7 @@ class SampledTraining:
         )
 
 
-def first_line(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
     """Return the first line of an error's message, which may be long."""
     return (str(error).splitlines() or [""])[0][:_LONGEST_DETAIL]
 

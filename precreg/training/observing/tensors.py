@@ -84,7 +84,7 @@ def spacing_of(values: Any) -> Any:
     limits = torch.finfo(values.dtype)
     wide = values if values.dtype in _LAYOUTS else values.to(torch.float32)
     layout = _LAYOUTS[wide.dtype]
-    # The exponent's bits alone are the power of two below a normal number; subnormals have that of the smallest.
+    # The exponent's bits alone are the power of two below a normal number; subnormals count as the smallest one.
     sizes = wide.abs().clamp(min=float(limits.smallest_normal)).contiguous()
     powers = (sizes.view(layout.bits) & (layout.mask << layout.shift)).view(wide.dtype)
     return powers.double() * float(limits.eps)
