@@ -1,9 +1,9 @@
-"""How much time does an observer of a training cost: sampled steps, and the steps between them?
+"""How much CPU time does an observer of a training cost: a sampled step, and all steps if every tenth is sampled?
 
 `python -m benchmarks.training.observing` prints a table for a perceptron, a residual network and a transformer, each
-trained with AdamW in float32 and, for the perceptron, in bfloat16. Steps without an observer, sampled steps and steps
-between samples alternate, so that other programs disturb all of them alike. The last column is the time that an
-observer adds to all steps if it samples every tenth.
+trained with AdamW in float32 and, for the perceptron, in bfloat16. Blocks of ten steps with and without an observer
+alternate in one process, and the time is that of the process, because the machine may be busy. The last columns are
+the median over pairs of blocks of the time that an observer adds, and its confidence interval.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from math import comb
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +32,9 @@ from networks.transformer import Sizes
 from benchmarks.shadow.faulty import Logits
 
 EVERY = 10
+ALPHA = 0.05
+# The least number of blocks whose extremes bound the median at 95 %.
+MIN_BLOCKS = 6
 
 
 class Case(NamedTuple):
@@ -40,17 +44,24 @@ class Case(NamedTuple):
     loss: Callable[[], Any]
 
 
-class Times(NamedTuple):
-    """Hold the median seconds of a step without an observer, of a sampled one, and of one between samples."""
+class Costs(NamedTuple):
+    """Hold the median CPU seconds of a plain step and of a sampled one, and the share that each block added."""
 
     plain: float
     sampled: float
-    between: float
+    added: list[float]
 
     @property
-    def added(self) -> float:
-        """The share of time that an observer adds if it samples every EVERY-th step."""
-        return ((self.sampled - self.plain) + (EVERY - 1) * (self.between - self.plain)) / (EVERY * self.plain)
+    def interval(self) -> tuple[float, float]:
+        """The confidence interval of the median share, at 95 % or above: two order statistics, without a model."""
+        ordered, count = sorted(self.added), len(self.added)
+        # The rank below which a binomial count with p = 1/2 falls in at most 2.5 % of cases.
+        rank, below = 0, 0.5**count
+        while below <= ALPHA / 2:
+            rank += 1
+            below += comb(count, rank) * 0.5**count
+        first = max(rank - 1, 0)
+        return ordered[first], ordered[-1 - first]
 
 
 def perceptron(dtype: Any, width: int, batch: int) -> Case:
@@ -90,8 +101,8 @@ def cases(is_small: bool) -> dict[str, Callable[[], Case]]:
     }
 
 
-def measure(case: Case, steps: int) -> Times:
-    """Return the medians over alternating steps."""
+def measure(case: Case, seconds: float, elements: int) -> Costs:
+    """Time pairs of blocks of EVERY steps, one of them observed, until `seconds` have passed."""
     case.model.train().requires_grad_(True)
     optimizer = torch.optim.AdamW(case.model.parameters(), lr=1e-4)
 
@@ -100,40 +111,54 @@ def measure(case: Case, steps: int) -> Times:
         case.loss().backward()
         optimizer.step()
 
-    found: list[list[float]] = [[], [], []]
+    def observed() -> list[float]:
+        with precreg.observe(case.model, optimizer, every=EVERY, elements=elements):
+            return _timed_block(step)
+
     step()
-    for _ in range(steps):
-        found[0].append(_timed(step))
-        # The first of two steps is sampled.
-        with precreg.observe(case.model, optimizer, every=2):
-            found[1].append(_timed(step))
-            found[2].append(_timed(step))
-    return Times(*map(median, found))
+    plain, sampled, added = list[float](), list[float](), list[float]()
+    end = perf_counter() + seconds
+    while len(added) < MIN_BLOCKS or perf_counter() < end:
+        # The order alternates, so that a slow drift of the machine disturbs each kind equally.
+        if len(added) % 2:
+            seen, usual = observed(), _timed_block(step)
+        else:
+            usual, seen = _timed_block(step), observed()
+        plain += usual
+        sampled.append(seen[0])
+        added.append(sum(seen) / sum(usual) - 1)
+    return Costs(median(plain), median(sampled), added)
 
 
-def _timed(step: Callable[[], None]) -> float:
-    started = perf_counter()
-    step()
-    return perf_counter() - started
+def _timed_block(step: Callable[[], None]) -> list[float]:
+    """Return the CPU seconds of EVERY steps."""
+    found = []
+    for _ in range(EVERY):
+        # Time of this process: other programs on the machine hardly change it.
+        started = process_time()
+        step()
+        found.append(process_time() - started)
+    return found
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=20.0, help="Time of each row.")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--elements", type=int, default=65536, help="Measured elements of a tensor.")
     parser.add_argument("--only", default="", help="Rows whose name contains it.")
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print("| network | step | sampled | between samples | added by every=10 |\n|---|---|---|---|---|")
+    print("| network | step | sampled | added by every=10 | 95 % interval | blocks |\n|---|---|---|---|---|---|")
     for name, make in cases(given.small).items():
         if given.only in name:
-            times = measure(make(), given.steps)
-            sampled, between = times.sampled / times.plain, times.between / times.plain
+            costs = measure(make(), given.seconds, given.elements)
+            low, high = costs.interval
             print(
-                f"| {name} | {1000 * times.plain:.0f} ms | {sampled:.2f} times | {between:.2f} times "
-                f"| {100 * times.added:.1f} % |",
+                f"| {name} | {1000 * costs.plain:.1f} ms | {costs.sampled / costs.plain:.2f} times "
+                f"| {100 * median(costs.added):.1f} % | {100 * low:.1f} to {100 * high:.1f} % | {len(costs.added)} |",
                 flush=True,
             )
 

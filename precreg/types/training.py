@@ -21,9 +21,21 @@ TRAINING_SCHEMA = "precreg-training/1"
 # - sampled: a parameter has more elements than are measured;
 # - unnamed: the optimizer has a tensor that the model does not name;
 # - data_ended: the data gave fewer batches than the steps need;
-# - not_measured: stored values that are no floating-point numbers.
+# - not_measured: stored values that are no floating-point numbers;
+# - not_located: the noted loss (phase "loss") or the norm at clipping (phase "gradient") was not finite in a step that
+#   was not sampled, so the place is not known;
+# - failed: the observer itself failed with the error of this name; figures are missing, and the training went on.
 TrainingEventKind = Literal[
-    "nonfinite", "no_gradient", "sparse", "no_twin", "sampled", "unnamed", "data_ended", "not_measured"
+    "nonfinite",
+    "no_gradient",
+    "sparse",
+    "no_twin",
+    "sampled",
+    "unnamed",
+    "data_ended",
+    "not_measured",
+    "not_located",
+    "failed",
 ]
 # Where values were first not finite: in a weight before the step, in the input of a layer, in the output of a layer
 # with finite inputs, in the loss, in the gradient of a layer's output, or in the gradient of a parameter.

@@ -10,6 +10,7 @@ from precreg.report.quantization.page import render_quantization_html
 from precreg.report.quantization.steps import render_quantization_steps_html
 from precreg.report.trace.page import render_trace_html
 from precreg.report.training.page import render_training_view
+from precreg.report.training.record_view import render_training_html
 from precreg.report.two_runs_page import render_two_runs_html
 from tests.browser.axe import axe_violations
 from tests.browser.pages import BY_CSS, in_the_dark, on_paper, on_screen
@@ -24,6 +25,7 @@ from tests.report.studies.made import both
 from tests.report.test_two_runs import PATHS, all_parts
 from tests.report.trace.traced import dumped, layered, long_trace
 from tests.report.training.made import full_view
+from tests.report.training.test_record_view import made as observed_training
 
 PAGES = {
     "few cases": lambda: html.render_run_html(road()),
@@ -37,6 +39,7 @@ PAGES = {
     "quantization": lambda: render_quantization_html(full_record()),
     "quantization of arrays": lambda: render_quantization_html(of_arrays(**{"encoder.layers.11.dense": drawn(8, 40)})),
     "quantization steps": lambda: render_quantization_steps_html(full_steps()),
+    "observed training": lambda: render_training_html(observed_training()),
     "drift": lambda: render_drift_html(everything_drifts()),
     "comparison": lambda: render_comparison_html(everything_compared()),
     "history": lambda: render_history_html(history_made()),

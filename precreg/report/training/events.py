@@ -13,6 +13,8 @@ _KINDS: dict[TrainingEventKind, str] = {
     "sampled": "has more elements than are measured",
     "unnamed": "is a tensor of the optimizer that the model does not name",
     "data_ended": "ended before the steps did",
+    "not_located": "has a NaN or an infinity in a step that was not sampled (every=1 finds its place):",
+    "failed": "stopped the observer, so figures are missing; the training went on",
     "not_measured": "holds no floating-point numbers and is not measured",
 }
 _PHASES: dict[NonfinitePhase, str] = {
@@ -30,7 +32,9 @@ def describe_training_event(event: TrainingEvent) -> str:
     """Write one event with its first step and its number of times."""
     detail = f": {event.detail}" if event.detail else ""
     times = f", {event.times:,} times" if event.times > 1 else ""
-    name = event.name or {"data_ended": "the data", "nonfinite": "the training"}.get(event.kind, "the optimizer")
+    name = event.name or {"data_ended": "the data", "nonfinite": "the training", "not_located": "the training"}.get(
+        event.kind, "the optimizer"
+    )
     return f"{name} {_KINDS[event.kind]}{_PHASES[event.phase]} (first at step {event.step}{times}){detail}"
 
 

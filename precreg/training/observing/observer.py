@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
@@ -26,7 +26,7 @@ from precreg.shadow.monitor import require_watchable, select_layers
 from precreg.storage import replace_file
 from precreg.training.gradients import StepGradients
 from precreg.training.observing.noise import NoiseOfBatches, NoiseOfSteps
-from precreg.training.observing.sampled_step import NoiseSums, SampledTraining, Watched
+from precreg.training.observing.sampled_step import NoiseSums, SampledTraining, Watched, short_reason
 from precreg.training.observing.tensors import is_measurable
 from precreg.types import (
     ClippedStep,
@@ -94,17 +94,20 @@ class TrainingObserver:
             if (observer := me()) is not None:
                 # The optimizer itself is the first argument.
                 given = [*arguments[1:], named.get("closure")]
-                observer._before_update(has_closure=any(each is not None for each in given))
+                has_closure = any(each is not None for each in given)
+                observer._guard(lambda: observer._before_update(has_closure=has_closure))
 
         def after(*_: Any) -> None:
             if (observer := me()) is not None:
-                observer._after_update()
+                observer._guard(observer._after_update)
+                if observer._scaler is None:
+                    observer._guard(observer._end_step)
 
         for handle in (optimizer.register_step_pre_hook(before), optimizer.register_step_post_hook(after)):
             self._running.callback(handle.remove)
         self._watch_clipping(me)
         if self._scaler is not None:
-            self._watch_scaler()
+            self._watch_scaler(me)
         self._begin_step()
         return self
 
@@ -154,6 +157,20 @@ class TrainingObserver:
         elif len(self._events) < _KEPT_EVENTS:
             self._events[key] = event
 
+    def _guard(self, observe: Callable[[], None]) -> None:
+        """Run a part of the observer inside the user's step, which goes on if it fails: an event has the error."""
+        try:
+            observe()
+        except UserError:
+            # A mistake in the arguments of a listener, which the user has to know.
+            raise
+        except Exception as error:
+            self.note_event("failed", type(error).__name__, detail=short_reason(error))
+            if self._sample is not None:
+                self._sample.close()
+            # Its figures would be incomplete.
+            self._sample = None
+
     @property
     def scale(self) -> float:
         """The loss scale of the present step; 1.0 without scaling."""
@@ -171,8 +188,9 @@ class TrainingObserver:
         if self._sample is None:
             return
         scale = 1.0 if self._is_unscaled else self.scale
-        if self._sample.measure_gradients(scale) and self.listeners:
-            self._tell_listeners(self._sample, scale)
+        with torch.no_grad():
+            if self._sample.measure_gradients(scale) and self.listeners:
+                self._tell_listeners(self._sample, scale)
 
     def _tell_listeners(self, sample: SampledTraining, scale: float) -> None:
         arrays, formats = {}, {}
@@ -200,60 +218,77 @@ class TrainingObserver:
                 self._measure_gradients()  # of a closure, which has now run
                 if self._was_updated:
                     self._sample.after_update()
-        if self._scaler is None:
-            self._end_step()
 
     def _end_step(self) -> None:
-        scale, loss = self.scale, _number(self._loss)
-        if self._loss is not None:
-            self._losses.append((self._number, self._loss))
-            self._points += 1
-        if self._sample is not None:
-            if len(self._steps) == self._steps.maxlen:
-                self._dropped += 1
-            self._steps.append(
-                self._sample.end(
-                    loss if loss is not None and isfinite(loss) else None, scale, is_skipped=not self._was_updated
-                )
-            )
-        now = perf_counter()
+        is_sampled = self._sample is not None
+        self._guard(self._keep_step)
         if self._started is not None:
-            is_sampled = self._sample is not None
-            self._durations[is_sampled].append(now - self._started)
+            self._durations[is_sampled].append(perf_counter() - self._started)
             self._counts[is_sampled] += 1
         self._sample = None
         self._number += 1
         self._begin_step()
 
-    def _watch_scaler(self) -> None:
+    def _keep_step(self) -> None:
+        if self._loss is not None:
+            self._losses.append((self._number, self._loss))
+            self._points += 1
+        if self._sample is None:
+            return
+        scale, loss = self.scale, _number(self._loss)
+        kept = self._sample.end(_finite(loss), scale, is_skipped=not self._was_updated)
+        if len(self._steps) == self._steps.maxlen:
+            self._dropped += 1
+        self._steps.append(kept)
+
+    def _watch_scaler(self, me: Callable[[], TrainingObserver | None]) -> None:
+        # These functions do not keep the observer alive: the scaler may outlive it.
         scaler = self._scaler
         unscale, update, scale = scaler.unscale_, scaler.update, scaler.scale
 
         def watched_unscale(optimizer: Any) -> Any:
-            if optimizer is self._watched.optimizer:
-                with torch.no_grad():
-                    self._measure_gradients()
+            observer = me()
+            is_mine = observer is not None and optimizer is observer._watched.optimizer
+            if observer is not None and is_mine:
+                observer._guard(observer._measure_gradients)
             found = unscale(optimizer)
-            self._is_unscaled = self._is_unscaled or optimizer is self._watched.optimizer
+            if observer is not None and is_mine:
+                observer._is_unscaled = True
             return found
 
         def watched_update(*arguments: Any, **named: Any) -> Any:
-            self._scales.append(ScalerPoint(self._number, self.scale, not self._was_updated))
-            self._end_scaled_step()
+            if (observer := me()) is not None:
+                observer._guard(observer._end_scaled_step)
             return update(*arguments, **named)
 
         def watched_scale(outputs: Any) -> Any:
-            if isinstance(outputs, torch.Tensor) and outputs.numel() == 1:
-                self.note_loss(outputs if self._loss is None else self._loss + outputs.detach())
+            if (observer := me()) is not None:
+                observer._guard(lambda: observer._add_loss(outputs))
             return scale(outputs)
 
-        for name, function in (("unscale_", watched_unscale), ("update", watched_update), ("scale", watched_scale)):
+        def state_without_observer() -> Any:
+            # Copies and files of the scaler take its state from here.
+            kind: Any = type(scaler)
+            state = kind.__getstate__(scaler)
+            return {key: value for key, value in state.items() if key not in watched}
+
+        watched = {
+            "unscale_": watched_unscale,
+            "update": watched_update,
+            "scale": watched_scale,
+            "__getstate__": state_without_observer,
+        }
+        for name, function in watched.items():
             setattr(scaler, name, function)
             self._running.callback(scaler.__dict__.pop, name, None)
 
+    def _add_loss(self, outputs: Any) -> None:
+        if isinstance(outputs, torch.Tensor) and outputs.numel() == 1:
+            self.note_loss(outputs if self._loss is None else self._loss + outputs.detach())
+
     def _end_scaled_step(self) -> None:
-        with torch.no_grad():
-            self._measure_gradients()
+        self._scales.append(ScalerPoint(self._number, self.scale, not self._was_updated))
+        self._measure_gradients()
         self._end_step()
 
     def _watch_clipping(self, me: Callable[[], TrainingObserver | None]) -> None:
@@ -262,7 +297,7 @@ class TrainingObserver:
 
         def clip(parameters: Any, max_norm: float, total_norm: Any, *arguments: Any, **named: Any) -> Any:
             if (observer := me()) is not None and observer._is_running:
-                observer._see_clipping(float(max_norm), total_norm)
+                observer._guard(lambda: observer._see_clipping(float(max_norm), total_norm))
             return usual(parameters, max_norm, total_norm, *arguments, **named)
 
         def restore() -> None:
@@ -274,8 +309,7 @@ class TrainingObserver:
         self._running.callback(restore)
 
     def _see_clipping(self, limit: float, norm: Any) -> None:
-        with torch.no_grad():
-            self._measure_gradients()
+        self._measure_gradients()
         scale = self.scale
         is_scaled = scale != 1.0 and not self._is_unscaled
         self._clips.append((self._number, norm.detach().clone(), limit, scale if is_scaled else 1.0, is_scaled))
@@ -309,9 +343,21 @@ class TrainingObserver:
             ),
             points_dropped=max(self._points - len(self._losses), 0),
             noise=by_steps,
-            events=(*self._events.values(), *self._missing_gradients()),
+            events=(*self._events.values(), *self._bad_between_samples(), *self._missing_gradients()),
             overhead=self.overhead,
         )
+
+    def _bad_between_samples(self) -> Iterator[TrainingEvent]:
+        """Yield an event for losses and norms that are not finite, of steps that were not sampled."""
+        # A scaler overflows on purpose, and skips the step.
+        skipped = {point.step for point in self._scales if point.is_skipped}
+        norms = [(step, norm) for step, norm, *_ in self._clips if step not in skipped]
+        places: tuple[tuple[NonfinitePhase, Iterable[tuple[int, Any]]], ...]
+        places = (("loss", self._losses), ("gradient", norms))
+        for phase, points in places:
+            steps = [step for step, value in points if step % self._every and not isfinite(float(value))]
+            if steps:
+                yield TrainingEvent(kind="not_located", step=steps[0], phase=phase, times=len(steps))
 
     def _missing_gradients(self) -> list[TrainingEvent]:
         if not self._steps:
@@ -340,7 +386,7 @@ class TrainingObserver:
 
 
 def _checked_loss(loss: Any) -> Any:
-    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1 and not loss.is_complex():
         return loss.detach().clone()
     try:
         return float(loss)

@@ -25,6 +25,7 @@ from precreg.types import (
     ValueFigures,
 )
 
+_LONGEST_DETAIL = 200
 Note = Callable[[TrainingEventKind, str, NonfinitePhase, str], None]
 
 
@@ -61,16 +62,26 @@ class SampledTraining:
         self._scale_of_outputs = 1.0
         self._handles: list[Any] = []
 
+    def _hook(self, function: Callable[..., None]) -> Hook:
+        def guarded(*arguments: Any) -> None:
+            try:
+                function(*arguments)
+            except Exception as error:
+                # The training goes on without these figures.
+                self._note("failed", type(error).__name__, "", short_reason(error))
+
+        return Hook(guarded)
+
     def begin(self, scale: Callable[[], float]) -> None:
         """Install the hooks. `scale` returns the loss scale of the step."""
         for name, layer in self._watched.layers.items():
-            leave = Hook(
+            leave = self._hook(
                 lambda module, inputs, output, name=name: self._leave_layer(name, module, inputs, output, scale())
             )
             self._handles.append(layer.register_forward_hook(leave))
         for name, parameter in self._watched.parameters.items():
             if parameter.requires_grad:
-                hook = Hook(lambda gradient, name=name: self._see_batch(name, gradient))
+                hook = self._hook(lambda gradient, name=name: self._see_batch(name, gradient))
                 self._handles.append(parameter.register_hook(hook))
 
     def close(self) -> None:
@@ -92,7 +103,7 @@ class SampledTraining:
             self._note_forward(name, module, inputs)
         for each in found:
             if each.requires_grad:
-                each.register_hook(Hook(lambda gradient: self._see_output(name, gradient, scale)))
+                each.register_hook(self._hook(lambda gradient: self._see_output(name, gradient, scale)))
 
     def _note_forward(self, name: str, module: Any, inputs: Any) -> None:
         self._has_bad_value = True
@@ -181,7 +192,7 @@ class SampledTraining:
                 self._before = weights_before(optimizer, named, limit, has_twin=True)
             except (RuntimeError, TypeError, ValueError, AssertionError, KeyError) as error:
                 # An optimizer that refuses float64 or a CPU form. The training's own step goes on.
-                problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                problem = f"{type(error).__name__}: {short_reason(error)}"
         if problem:
             self._note("no_twin", type(optimizer).__name__, "", problem)
             self._before = weights_before(optimizer, named, limit, has_twin=False)
@@ -224,8 +235,16 @@ class SampledTraining:
         )
 
 
+def short_reason(error: Exception) -> str:
+    """Return the first line of an error's message, which may be long."""
+    return (str(error).splitlines() or [""])[0][:_LONGEST_DETAIL]
+
+
 def _is_finite(tensor: Any) -> bool:
     # The sum of finite values is finite, unless they are huge.
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
     detached = tensor.detach()
+    if detached.element_size() == 1:
+        # torch adds up no float8.
+        detached = detached.to(wide)
     return bool(detached.sum(dtype=wide).isfinite()) or bool(detached.isfinite().all())

@@ -54,8 +54,8 @@ def tensor_sums(tensor: Any, format: Format, limit: int | None) -> ValueSums:
         nan, inf = int(values.isnan().sum()), int(values.isinf().sum())
         norm = norm_of(torch.where(values.isfinite(), values, 0.0).double())
     taken = sample(values, None if nan or inf else limit)
-    if taken.dtype not in _LAYOUTS:
-        taken = taken.to(torch.float32)
+    # Several passes follow, which are slower with a stride.
+    taken = (taken if taken.dtype in _LAYOUTS else taken.to(torch.float32)).contiguous()
     exponents, zeros = _exponents(taken)
     known = taken if not nan and not inf else taken[taken.isfinite()]
     below, subnormal, beyond = _beyond_limits(known, exponents, format)
@@ -79,6 +79,17 @@ def tensor_sums(tensor: Any, format: Format, limit: int | None) -> ValueSums:
     )
 
 
+def spacing_of(values: Any) -> Any:
+    """Return the ULP of values in their dtype in float64: the distance to the next number of larger magnitude."""
+    limits = torch.finfo(values.dtype)
+    wide = values if values.dtype in _LAYOUTS else values.to(torch.float32)
+    layout = _LAYOUTS[wide.dtype]
+    # The exponent's bits alone are the power of two below a normal number; subnormals count as the smallest one.
+    sizes = wide.abs().clamp(min=float(limits.smallest_normal)).contiguous()
+    powers = (sizes.view(layout.bits) & (layout.mask << layout.shift)).view(wide.dtype)
+    return powers.double() * float(limits.eps)
+
+
 def norm_of(values: Any) -> float:
     """Return the norm of a tensor, added up in float32 or wider."""
     wide = torch.float32 if values.dtype not in _LAYOUTS else values.dtype
@@ -98,7 +109,7 @@ def _exponents(values: Any) -> tuple[dict[int, int], int]:
     """Return the finite nonzero elements by floor(log2(|x|)), and the number of zeros."""
     layout = _LAYOUTS[values.dtype]
     # A shift keeps the sign in the bits above the exponent, so it is masked after it.
-    fields = (values.contiguous().view(layout.bits) >> layout.shift) & layout.mask
+    fields = (values.view(layout.bits) >> layout.shift) & layout.mask
     counts = torch.bincount(fields, minlength=layout.mask + 1).tolist()
     found = {field - layout.bias: count for field, count in enumerate(counts[1:-1], start=1) if count}
     if not counts[0]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from precreg.training.observing.tensors import sample
+from precreg.training.observing.tensors import sample, spacing_of
 from precreg.types import UpdateFigures
 
 # Each element of a weight depends on its own gradient and state alone.
@@ -131,7 +131,7 @@ def update_figures(weights: Weights, parameter: Any, limit: int | None) -> Updat
     change = weights.intended - wide
     # A NaN keeps its bits, but nothing was to be updated there.
     wanted = (change != 0) & change.isfinite()
-    sizes = (change / _spacing(wide, after.dtype)).abs()[wanted]
+    sizes = (change / spacing_of(before)).abs()[wanted]
     ulps = [float(sizes.median()), float(sizes.min()), float(sizes.max())] if sizes.numel() else [None] * 3
     return UpdateFigures(
         **common,
@@ -143,11 +143,3 @@ def update_figures(weights: Weights, parameter: Any, limit: int | None) -> Updat
         greatest_ulp=ulps[2],
         intended_relative=float(torch.linalg.vector_norm(change)) / size if size > 0 else None,
     )
-
-
-def _spacing(values: Any, dtype: Any) -> Any:
-    """Return the ULP of values in their dtype: the distance to the next number of larger magnitude."""
-    limits = torch.finfo(dtype)
-    # frexp's significand is in [0.5, 1).
-    exponents = torch.frexp(values.abs().clamp(min=float(limits.smallest_normal))).exponent - 1
-    return torch.ldexp(torch.full_like(values, float(limits.eps)), exponents)

@@ -4,6 +4,10 @@ import copy
 import gc
 import io
 import json
+import math
+import pickle
+import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -122,6 +126,141 @@ def test_a_copy_and_a_file_of_the_model_have_no_observer():
             each(torch.randn(4, 8)).square().mean().backward()
         copy.deepcopy(optimizer)
     assert observer.record.steps == ()
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_and_a_file_of_the_scaler_have_no_observer(copied):
+    model, optimizer, _, _ = train(OPTIMIZERS["sgd"], False)
+    scaler = torch.amp.GradScaler("cpu")
+    unwatched = vars(scaler).keys()
+    with precreg.observe(model, optimizer, scaler, every=1) as observer:
+        twin = copied(scaler)
+        twin.scale(torch.ones(()))
+        twin.update(8.0)
+    assert vars(twin).keys() == unwatched == vars(scaler).keys()
+    assert (twin.get_scale(), scaler.get_scale()) == (8.0, 65536.0)
+    assert (observer.record.losses, observer.record.scales) == ((), ())
+
+
+def test_a_scaler_does_not_keep_its_observer():
+    model, optimizer, _, _ = train(OPTIMIZERS["sgd"], False)
+    scaler = torch.amp.GradScaler("cpu")
+    observer = weakref.ref(precreg.observe(model, optimizer, scaler).start())
+    for step in range(2):
+        scaler.scale(model(torch.randn(4, 8)).square().mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        gc.collect()
+        # The hooks of the first step, which is sampled, needed it.
+        assert observer() is None, step
+
+
+class Float8(nn.Module):
+    def forward(self, x):
+        return x.to(torch.float8_e4m3fn)
+
+
+class Mixed(nn.Module):
+    """Adds a layer's output and its rounding to float8."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.narrow = nn.Linear(3, 3), Float8()
+
+    def forward(self, x):
+        h = self.layer(x)
+        return h + self.narrow(h.detach()).float()
+
+
+def test_a_layer_with_float8_outputs_is_observed():
+    model = Mixed()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with precreg.observe(model, optimizer, every=1) as observer:
+        model(torch.full((2, 3), 0.5)).sum().backward()
+        optimizer.step()
+    assert len(observer.record.steps) == 1
+    assert observer.record.events == ()
+
+
+class Fragile(torch.Tensor):
+    """Refuses to be checked, as a tensor of another package may."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.sum:
+            raise NotImplementedError("no sum here")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def fragile_training(observed):
+    torch.manual_seed(3)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    observer = precreg.observe(model, optimizer, every=2) if observed else None
+    with observer or nullcontext():
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3).as_subclass(Fragile)).as_subclass(torch.Tensor).mean().backward()
+            optimizer.step()
+    return model, observer
+
+
+def test_an_error_of_the_observer_is_an_event_and_the_training_goes_on():
+    model, observer = fragile_training(True)
+    failed = [event for event in observer.record.events if event.kind == "failed"]
+    assert [(each.name, each.detail, each.step, each.times) for each in failed] == [
+        ("NotImplementedError", "no sum here", 0, 2)
+    ]
+    assert observer.record.begun == 4
+    assert torch.equal(model.weight, fragile_training(False)[0].weight)
+
+
+def test_an_error_of_a_listener_is_an_event_and_its_step_is_left_out():
+    model, optimizer, _, _ = train(OPTIMIZERS["sgd"], False)
+
+    def fail(gradients):
+        if gradients.step == 1:
+            raise KeyError("lost")
+
+    observer = precreg.observe(model, optimizer, every=1)
+    observer.listeners.append(fail)
+    with observer:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+    assert [step.step for step in observer.record.steps] == [0, 2]
+    (event,) = [event for event in observer.record.events if event.kind == "failed"]
+    assert (event.name, event.step, event.times) == ("KeyError", 1, 1)
+    assert observer.record.begun == 3
+
+
+def test_bad_losses_and_norms_between_samples_are_events():
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with precreg.observe(model, optimizer, every=4) as observer:
+        for step in range(8):
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 3)).mean() * (float("inf") if step in (2, 3) else 1.0)
+            observer.note_loss(loss)
+            loss.backward()
+            clip_grad_norm_(model.parameters(), 1.0)
+            with torch.no_grad():
+                for each in model.parameters():
+                    each.grad.nan_to_num_(0.0, 0.0, 0.0)
+            optimizer.step()
+    found = [(event.kind, event.phase, event.step, event.times) for event in observer.record.events]
+    assert found == [("not_located", "loss", 2, 2), ("not_located", "gradient", 2, 2)]
+
+
+def test_an_overflow_that_the_scaler_skips_is_no_event():
+    _, _, _, observer = train(OPTIMIZERS["adam"], True, scaled=True, clip="after", every=4)
+    assert any(not math.isfinite(each.norm) for each in observer.record.clips)
+    assert not [event for event in observer.record.events if event.kind == "not_located"]
 
 
 def test_shared_frozen_and_idle_parameters():
@@ -375,6 +514,25 @@ def test_an_observer_prints_the_answer_and_the_tables_of_the_command():
     assert "  the scaler skipped 0 of 2 steps" in lines
     assert any(line.startswith("  unscale first: scaler.unscale_(optimizer)") for line in lines)
     assert "--" not in str(observer), "options of the command do not help a loop"
+
+
+@pytest.mark.parametrize(
+    ("loss", "printed"),
+    [
+        (torch.ones(2, 3), "but got a tensor of torch.float32 and shape (2, 3)"),
+        (torch.ones(1, dtype=torch.complex64), "but got a tensor of torch.complex64 and shape (1,)"),
+        ("low", "but got loss of type str"),
+        (None, "but got loss of type NoneType"),
+    ],
+)
+def test_a_loss_that_is_no_number_is_refused(loss, printed):
+    model = nn.Linear(2, 2)
+    observer = precreg.observe(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    with observer, pytest.raises(UserError) as caught:
+        observer.note_loss(loss)
+    assert printed in str(caught.value)
+    assert "observer.note_loss(loss.mean())" in caught.value.hint
+    assert observer.record.losses == ()
 
 
 def test_the_room_has_the_name_of_the_issue():

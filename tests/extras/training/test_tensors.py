@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from precreg.arithmetic import FORMATS, format_named
-from precreg.training.observing.tensors import is_measurable, scaled_sums, tensor_sums
+from precreg.training.observing.tensors import is_measurable, scaled_sums, spacing_of, tensor_sums
 from precreg.training.values import array_sums
 
 PATTERNS = torch.arange(-(2**15), 2**15, dtype=torch.int16)
@@ -63,3 +63,21 @@ def test_sparse_quantized_and_integer_tensors_are_not_measured():
     assert is_measurable(torch.ones(2, dtype=torch.bfloat16))
     for other in (torch.ones(2, 2).to_sparse(), torch.ones(2, dtype=torch.int32), torch.ones(2, dtype=torch.complex64)):
         assert not is_measurable(other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_ulp_of_all_patterns_is_the_distance_to_the_next_pattern(dtype):
+    # Positive finite numbers in order; the next pattern is the next number.
+    values = torch.arange(0, 2**15, dtype=torch.int16).view(dtype)
+    values = values[values.isfinite()]
+    expected = values.double().diff()
+    assert torch.equal(spacing_of(values[:-1]), expected)
+    assert torch.equal(spacing_of(-values[:-1]), expected)
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_the_ulp_is_that_of_numpy(narrow, wide):
+    for dtype, value in ((np.float32, narrow), (np.float64, wide)):
+        # Above the largest number, numpy has no next one.
+        given = np.minimum(np.abs(np.array([value], dtype)), np.finfo(dtype).max / 2)
+        assert float(spacing_of(torch.from_numpy(given))) == float(np.spacing(given)[0])
