@@ -73,13 +73,7 @@ def training_command(
     """
     _require_files(json, html)
     _refuse_idle(advise, gradients, seeds)
-    if (target is None) == (gradients is None):
-        got = "none" if target is None else f"{target} and --gradients {gradients}"
-        raise UserError(
-            "bad-value",
-            f"expected a training or stored gradients but got {got}",
-            hint="name one: precreg training train:make, or precreg training --gradients gradients/",
-        )
+    _require_one(target, gradients)
     if gradients is not None:
         _show(_read(gradients, every or 1, elements or None, losses), json, html)
         return
@@ -90,11 +84,21 @@ def training_command(
         return _run(target, start, _Sampling(steps, every or 10, elements), losses)
 
     if advise:
-        if html is None:
-            _require_page(every, elements, losses)
+        _require_page(html, every, elements, losses)
         show_advice(target, start, AdviceFiles(json, html, observed), steps=steps, seeds=seeds or _SEEDS)
     else:
         _show(observed(), json, html)
+
+
+def _require_one(target: str | None, gradients: Path | None) -> None:
+    """Require a training or stored gradients, and not both. Raises UserError: bad-value."""
+    if (target is None) == (gradients is None):
+        got = "none" if target is None else f"{target} and --gradients {gradients}"
+        raise UserError(
+            "bad-value",
+            f"expected a training or stored gradients but got {got}",
+            hint="name one: precreg training train:make, or precreg training --gradients gradients/",
+        )
 
 
 def _refuse_idle(advise: bool, gradients: Path | None, seeds: int | None) -> None:
@@ -113,9 +117,9 @@ def _refuse_idle(advise: bool, gradients: Path | None, seeds: int | None) -> Non
         )
 
 
-def _require_page(every: int | None, elements: int | None, losses: LossOptions) -> None:
+def _require_page(html: Path | None, every: int | None, elements: int | None, losses: LossOptions) -> None:
     """Refuse options of the observed steps if no page shows these. Raises UserError: bad-value."""
-    if (every, elements) != (None, None) or losses.is_chosen:
+    if html is None and ((every, elements) != (None, None) or losses.is_chosen):
         raise UserError(
             "bad-value",
             "expected --html beside --advise and an option of the observed steps (--every, --elements, --scales, "

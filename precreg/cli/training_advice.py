@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from precreg.cli.console import show_report
-from precreg.types import TrainingReport
+
+if TYPE_CHECKING:
+    from precreg.types import TrainingReport
 
 _STDOUT = Path("-")
 
