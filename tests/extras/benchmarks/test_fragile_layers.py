@@ -6,7 +6,7 @@ import sys
 
 from tests.e2e.command import PATIENCE_S, ROOT, environ
 
-# The planting is what the control leaves out; everything else is the script's own code.
+# The control leaves the planting out. Everything else is the code of the script.
 CONTROL = """
 import sys, torch
 torch.set_num_threads(1)
