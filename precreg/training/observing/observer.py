@@ -386,18 +386,20 @@ class TrainingObserver:
 
 
 def _checked_loss(loss: Any) -> Any:
-    if isinstance(loss, torch.Tensor) and loss.numel() == 1 and not loss.is_complex():
-        return loss.detach().clone()
-    try:
-        return float(loss)
-    except (TypeError, ValueError, RuntimeError):
-        is_tensor = isinstance(loss, torch.Tensor)
-        got = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else f"{loss!r} of type {type(loss).__name__}"
-        raise UserError(
-            "bad-value",
-            f"expected a loss of one element but got {got:.100}",
-            hint="note the mean: observer.note_loss(losses.mean())",
-        ) from None
+    if isinstance(loss, torch.Tensor):
+        if loss.numel() == 1 and not loss.is_complex():
+            return loss.detach().clone()
+        got = f"a tensor of {loss.dtype} and shape {tuple(loss.shape)}"
+    else:
+        try:
+            return float(loss)
+        except (TypeError, ValueError):
+            got = f"{loss!r} of type {type(loss).__name__}"
+    raise UserError(
+        "bad-value",
+        f"expected a loss of one element but got {got:.100}",
+        hint="note the mean: observer.note_loss(losses.mean())",
+    )
 
 
 def _number(loss: Any) -> float | None:

@@ -105,7 +105,7 @@ def test_losses_and_noise():
         noise=(GradientNoise(parameter="", source="steps", samples=7, scale=12.0),),
     )
     text = "\n".join(lines_of(record))
-    assert "loss: 2 at step 0, 0.5 at step 2; 1 losses were not finite" in text
+    assert "loss: 2 at step 0, 0.5 at step 2; 1 loss was not finite" in text
     assert "noise scale of the gradients: 12 batches, from 7 sampled steps" in text
 
 
