@@ -21,7 +21,7 @@ def assert_same(found, expected):
     assert (found.least, found.greatest) == (expected.least, expected.greatest)
     for name in ("squares", "all_squares"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6, abs=1e-300)
-    # Values of both signs cancel, and another order of additions leaves another rest: at most n roundings of the largest.
+    # Values of both signs cancel, and another order of additions leaves another rest.
     largest = max(abs(expected.least), abs(expected.greatest)) if expected.finite else 0.0
     rest = max(1e-300, expected.finite**2 * 2.0**-53 * largest)
     assert found.total == pytest.approx(expected.total, rel=1e-6, abs=rest)
