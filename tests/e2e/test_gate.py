@@ -14,7 +14,7 @@ from precreg.suite.load import load_suites
 from tests.e2e.command import ROOT, change, copy_of, git, precreg, started
 from tests.report.page_data import rows_of
 
-SUITES = ("suites/tolerances.yaml", "suites/unit", "suites/networks", "baselines")
+SUITES = ("suites/tolerances.yaml", "suites/devices", "suites/unit", "suites/networks", "baselines")
 PROMISE = "same bits on every CPU"
 ADAM = "unit/apply_adam/float32-768x768-standard"
 

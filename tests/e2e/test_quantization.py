@@ -77,7 +77,7 @@ def test_weights_of_safetensors(folder):
         ([], "expected MODULE:MAKE or --arrays FILE but got neither"),
         (["net:make", "--arrays", "w.npz"], "but got both"),
         (["--arrays", "missing.npz"], "numpy.savez('missing.npz', x=array)"),
-        (["--arrays", "w.npz", "--weights", "bf16"], "nvfp4 but got bf16, which needs no scale"),
+        (["--arrays", "w.npz", "--weights", "bf16"], " but got bf16, which needs no scale"),
         (["--arrays", "w.npz", "--weights", "int9"], 'did you mean "int8"'),
         (["--arrays", "w.npz", "--weights", "float"], "expected --weights FORMAT beside --arrays but got float"),
         (["--arrays", "w.npz", "--weights", "e4m3fn", "--zero-point"], "expected integers beside a zero point"),
