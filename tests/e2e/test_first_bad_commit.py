@@ -59,7 +59,7 @@ def commit(folder, message):
 
 
 def add_run(folder):
-    # Records have seconds, and a history knows a run by its time.
-    time.sleep(1.1)
     precreg(folder, "run", "--pair", "off")
     assert precreg(folder, "history", "add", "--create", "reports").returncode == 0
+    # Records have seconds, and a run that starts in the same second as the next is no earlier one.
+    time.sleep(1.1)
