@@ -17,7 +17,7 @@ from precreg.types import (
 )
 
 # The names of the columns for loss scales by parameter.
-SCALE_COLUMNS = ("parameter", "gradients", "largest", "zero unscaled", "zero at best", "norm lost", "fits up to")
+SCALE_COLUMNS = ("parameter", "gradients", "largest", "zero unscaled", "zero at start", "norm lost", "fits up to")
 TENSOR_COLUMNS = ("tensor", "largest", "best scale", "its error", "amax", "delayed", "beyond", "unscaled")
 
 _SCALING_WORDS: dict[TensorScaling, str] = {
@@ -124,13 +124,13 @@ def _limits_of(sweep: LossScaleSweep) -> Iterator[str]:
 
 
 def scale_rows(sweep: LossScaleSweep) -> list[tuple[str, ...]]:
-    """Return the cells of SCALE_COLUMNS by parameter, the largest loss at the best scale first."""
-    place = _best_place(sweep)
+    """Return the cells of SCALE_COLUMNS by parameter, the largest loss at the recommended scale first."""
+    place = _start_place(sweep)
     ordered = sorted(sweep.layers, key=lambda layer: (-layer.zero_energy[place], -layer.zero[place], -layer.zero[0]))
     return [_scale_row(layer, place, sweep.exponents) for layer in ordered]
 
 
-def _best_place(sweep: LossScaleSweep) -> int:
+def _start_place(sweep: LossScaleSweep) -> int:
     return 0 if sweep.recommendation is None else sweep.exponents.index(sweep.recommendation.exponent)
 
 
