@@ -17,7 +17,7 @@ from precreg.types import (
 )
 
 # The names of the columns for loss scales by parameter.
-SCALE_COLUMNS = ("parameter", "gradients", "largest", "zero unscaled", "zero at start", "norm lost", "fits up to")
+SCALE_COLUMNS = ("parameter", "gradients", "largest", "zero unscaled", "zero scaled", "norm lost", "fits up to")
 TENSOR_COLUMNS = ("tensor", "largest", "best scale", "its error", "amax", "delayed", "beyond", "unscaled")
 
 _SCALING_WORDS: dict[TensorScaling, str] = {
