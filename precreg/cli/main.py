@@ -40,13 +40,17 @@ COMMANDS = {
     "trace": CommandEntry("trace", "Show where a case loses precision: operation by operation, beside a shadow."),
     "diagnose": CommandEntry("diagnose", "Find the cause of a case's errors: hypotheses are executed, not guessed."),
     "bisect": CommandEntry("bisect", "Find the commit, release or setting that made a case worse, and prove it."),
-    "training": CommandEntry(
-        "training", "Measure the losses of a training: gradients, updates, loss scales, clipping."
-    ),
     "search": CommandEntry("search", "Search the inputs of a case with the largest errors, within declared ranges."),
     "reduce": CommandEntry(
         "reduce", "Find the fewest operations of a failing case that still fail; write their suite."
     ),
+    "training": CommandEntry(
+        "training", "Measure the losses of a training: gradients, updates, loss scales, clipping."
+    ),
+    "divergence": CommandEntry(
+        "divergence", "Line up two runs of one training step by step: is it chaos or a loss of precision?"
+    ),
+    "quantization": CommandEntry("quantization", "Show what each quantized layer of a model costs."),
     "baseline": CommandEntry("baseline", "Review proposals: review, diff, accept, reject, prune, list, migrate."),
     "allow": CommandEntry("allow", "Permit changes of acceptance criteria, in baselines/allow.yaml, for a reason."),
     "hook": CommandEntry("hook", "Check cases before a push: install, uninstall, run."),
@@ -64,11 +68,7 @@ COMMANDS = {
         "report", "Compare two runs: cases that fail now, or are significantly worse."
     ),
     "history": CommandEntry("history", "Store runs over time: add, list, export, import, prune."),
-    "quantization": CommandEntry("quantization", "Show what each quantized layer of a model costs."),
     "drift": CommandEntry("drift", "Find metrics that drift from their baselines, an anchor, or recent runs."),
-    "divergence": CommandEntry(
-        "divergence", "Line up two runs of one training step by step: is it chaos or a loss of precision?"
-    ),
     "power": CommandEntry("report", "Show the smallest loss that each case would detect, from its baseline."),
     "faults": CommandEntry("quality", "Plant known faults in some cases, and show which of them the gate detects."),
     "selftest": CommandEntry("quality", "Plant known faults in all cases: detection and false-alarm rates per tier."),
