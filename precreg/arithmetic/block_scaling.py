@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precreg.arithmetic.block_operand import LEAST_SCALE, MOST_SCALE, BlockOperand, ScaleRule
+from precreg.arithmetic.block_operand import LEAST_SCALE, MOST_SCALE, WHOLE, BlockOperand, ScaleRule
 from precreg.arithmetic.formats import Format, Rounding
 from precreg.arithmetic.operations import divide
 from precreg.arithmetic.rounding import native_backend, round_to
@@ -46,18 +46,62 @@ def scale_blocks(values: Array, operand: BlockOperand, rounding: Rounding, seed:
     """
     with np.errstate(all="ignore"):
         values = np.ascontiguousarray(values, np.float32)
+        if operand.has_zero_point:
+            return _scale_from_zero_points(values, operand, rounding, seed)
         scales, tensor = _choose_scales(values, operand)
         divisors, ones = _divisors(scales, tensor), np.ones(scales.shape, np.float32)
         elements = _round_quotients(values, divisors, ones, operand, rounding)
         if elements is None:
             finite = np.where(np.isfinite(values), values, np.float32(0))
-            by = np.repeat(divisors, operand.length, axis=-1)[..., : values.shape[-1]]
+            by = _of_elements(divisors, values, operand)
             elements = divide(finite, by, operand.element, rounding, seed=seed).astype(np.float32)
         return ScaledBlocks(elements, scales, tensor)
 
 
+def _of_elements(of_blocks: Array, values: Array, operand: BlockOperand) -> Array:
+    """Return the number of its block for each of the values."""
+    found: Array = np.repeat(of_blocks, operand.run_of(values.shape[-1]), axis=-1)[..., : values.shape[-1]]
+    return found
+
+
+def _scale_from_zero_points(values: Array, operand: BlockOperand, rounding: Rounding, seed: int) -> ScaledBlocks:
+    """Return blocks whose elements are codes less the zero point of their block."""
+    largest = _extremes_of_blocks(values, operand)
+    least = -_extremes_of_blocks(-values, operand)
+    most = np.float32(operand.element.largest)
+    ratios = round_to((largest - least) / most, operand.scale).astype(np.float32)
+    scales = np.where(ratios > 0, ratios, np.float32(1))
+    zero_points = np.clip(divide(-least, scales, WHOLE), 0, most)
+    divisors = np.where(np.isfinite(scales), scales, np.float32(np.inf))
+    finite = np.where(np.isfinite(values), values, np.float32(0))
+    whole = divide(finite, _of_elements(divisors, values, operand), WHOLE, rounding, seed=seed)
+    below = _of_elements(np.where(np.isfinite(zero_points), zero_points, 0), values, operand)
+    elements = np.clip(whole, -below, most - below).astype(np.float32)
+    return ScaledBlocks(elements, np.where(np.isfinite(scales), scales, np.nan).astype(np.float64), 1.0)
+
+
+def _extremes_of_blocks(values: Array, operand: BlockOperand) -> Array:
+    """Return the largest value of each block, at least 0; NaN and infinities of either sign win."""
+    if not values.shape[-1]:
+        return np.zeros((*values.shape[:-1], 0), np.float32)
+    starts = np.arange(0, values.shape[-1], operand.run_of(values.shape[-1]))
+    bad = np.where(np.isfinite(values), values, np.float32(np.inf))
+    return _share_rows(np.maximum(np.maximum.reduceat(bad, starts, axis=-1), 0), operand.rows)
+
+
+def _share_rows(largest: Array, rows: int | None) -> Array:
+    """Return the largest number among the rows that share a scale, for each row."""
+    if rows == 1 or largest.ndim < 2 or not largest.size:
+        return largest
+    count = largest.shape[-2]
+    size = count if rows is None else rows
+    shared = np.maximum.reduceat(largest, np.arange(0, count, size), axis=-2)
+    repeated: Array = np.repeat(shared, size, axis=-2)[..., :count, :]
+    return repeated
+
+
 def _choose_scales(values: Array, operand: BlockOperand) -> tuple[Array, float]:
-    largest = _largest_of_blocks(values, operand.length)
+    largest = _share_rows(_largest_of_blocks(values, operand.run_of(values.shape[-1])), operand.rows)
     tensor = _tensor_scale(largest, operand)
     return np.where(np.isfinite(largest), _scales(largest, operand, tensor), np.nan), tensor
 
@@ -76,7 +120,7 @@ def _round_quotients(
     if native is None or not values.ndim:
         return None
     rounded: Array | None = native.round_quotients_native(
-        values, divisors, factors, operand.element, rounding, operand.length
+        values, divisors, factors, operand.element, rounding, operand.run_of(values.shape[-1])
     )
     return rounded
 
@@ -102,18 +146,19 @@ def round_blocks(
     values = np.asarray(values, np.float32)
     native = native_backend()
     plan = None
-    if native is not None and values.ndim and operand.rule is not ScaleRule.RATIO:
+    length = operand.run_of(values.shape[-1] if values.ndim else 1)
+    if native is not None and values.ndim and operand.rule is not ScaleRule.RATIO and operand.rows == 1:
         exponents = (LEAST_SCALE, MOST_SCALE)
-        plan = native.block_plan(operand.element, rounding, operand.rule.value, exponents, operand.length)
+        plan = native.block_plan(operand.element, rounding, operand.rule.value, exponents, length)
     if native is not None and plan is not None:
         rounded: Array
         rounded, left_out = native.round_blocks_native(values, plan)
         if left_out:
             # A block with NaN or an infinity is NaN as a whole.
-            is_lost = ~np.isfinite(_largest_of_blocks(values, operand.length))
-            rounded[np.repeat(is_lost, operand.length, axis=-1)[..., : values.shape[-1]]] = np.nan
+            is_lost = ~np.isfinite(_largest_of_blocks(values, length))
+            rounded[_of_elements(is_lost, values, operand)] = np.nan
         return rounded
-    if native is not None and values.ndim and operand.rule is ScaleRule.RATIO:
+    if native is not None and values.ndim and operand.rule is ScaleRule.RATIO and not operand.has_zero_point:
         with np.errstate(all="ignore"):
             scales, tensor = _choose_scales(values, operand)
             divisors, factors = _divisors(scales, tensor), _factors(scales, tensor)
@@ -121,7 +166,7 @@ def round_blocks(
         if quotients is not None:
             return quotients
     with np.errstate(over="ignore"):
-        return scale_blocks(values, operand, rounding, seed).values(operand.length)
+        return scale_blocks(values, operand, rounding, seed).values(length)
 
 
 def _largest_of_blocks(values: Array, length: int) -> Array:

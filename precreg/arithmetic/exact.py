@@ -96,6 +96,12 @@ def run_seed(seed: int, run: int) -> int:
     return (seed * 0xD1342543DE82EF95 + run + 1) % 2**64
 
 
+def unit_of_run(unit: Unit, run: int) -> Unit:
+    """Return the unit that adds the products of one run: elements alone, without scales, with the inner total."""
+    inner = None if unit.promotion is None else unit.promotion.inner
+    return replace(unit, blocks=None, column_blocks=None, promotion=inner, seed=run_seed(unit.seed, run))
+
+
 def _binade(value: Fraction) -> int:
     """Return e with 2**e <= |value| < 2**(e + 1), for a value other than zero."""
     # The bit lengths give e or e + 1, since numerator and denominator each lie within their own power of two.
@@ -224,12 +230,14 @@ def exact_promoted_dot(
     """
     if unit.promotion is None:
         return exact_dot(x, y, unit, element)
-    length, format = unit.promotion.length, unit.promotion.format
+    length, format = unit.promotion.length or max(1, len(x)), unit.promotion.format
     starts = range(0, len(x), length)
     total = 0.0
     for run, start in enumerate(starts):
-        of_run = replace(unit, blocks=None, promotion=unit.promotion.inner, seed=run_seed(unit.seed, run))
+        of_run = unit_of_run(unit, run)
         partial = exact_promoted_dot(x[start : start + length], y[start : start + length], of_run, element)
+        if factors is not None and unit.sum_format.precision > FORMATS["float32"].precision:
+            partial = exact_round(partial, format)
         draw = exact_random_bits(unit.seed, element * len(starts) + run)
         factor = 1.0 if factors is None else factors[run]
         total = exact_fma(partial, factor, total, format, unit.promotion.rounding, draw)

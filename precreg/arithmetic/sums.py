@@ -17,11 +17,11 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from precreg.arithmetic.block_operand import BlockOperand
 from precreg.arithmetic.block_scaling import block_factors, scale_blocks
-from precreg.arithmetic.exact import run_seed
+from precreg.arithmetic.exact import unit_of_run
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.operations import add, carrier_dtype, fma, multiply, operand_slice, tiles, widen_operand
 from precreg.arithmetic.rounding import native_backend, round_to
@@ -95,6 +95,8 @@ def _multiply(a: Array, b: Array, unit: Unit) -> Array:
     _check_width(unit)
     if unit.blocks is not None:
         return _multiply_blocks(a, b, unit)
+    if unit.column_blocks is not None:
+        b = _read_values(b, unit.column_blocks, unit)
     if unit.split is None:
         rows, columns = _read_operand(a, unit, _FIRST_OPERAND), _read_operand(b, unit, _SECOND_OPERAND)
     else:
@@ -107,19 +109,35 @@ def _multiply(a: Array, b: Array, unit: Unit) -> Array:
     return _sum_products(rows, columns, unit) if unit.promotion is None else _promote(rows, columns, unit)
 
 
+def _read_values(b: Array, operand: BlockOperand, unit: Unit) -> Array:
+    """Return the numbers that the blocks along the columns of `b` stand for."""
+    columns = scale_blocks(np.swapaxes(widen_operand(b), -1, -2), operand, unit.conversion, unit.seed + _SECOND_OPERAND)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.swapaxes(columns.values(operand.run_of(b.shape[-2])), -1, -2)
+
+
 def _multiply_blocks(a: Array, b: Array, unit: Unit) -> Array:
     """Return the product of operands in blocks; the blocks of `b` are along its columns."""
     operand, promotion = unit.blocks, unit.promotion
     assert operand is not None
     assert promotion is not None
+    other = unit.column_blocks or operand
+    terms, run = a.shape[-1], promotion.length or max(1, a.shape[-1])
     rows = scale_blocks(widen_operand(a), operand, unit.conversion, unit.seed + _FIRST_OPERAND)
     transposed = np.swapaxes(widen_operand(b), -1, -2)
-    columns = scale_blocks(transposed, operand, unit.conversion, unit.seed + _SECOND_OPERAND)
-    total = _promote(rows.elements, np.swapaxes(columns.elements, -1, -2), unit, (rows.scales, columns.scales))
+    columns = scale_blocks(transposed, other, unit.conversion, unit.seed + _SECOND_OPERAND)
+    scales = _of_runs(rows.scales, operand, terms, run), _of_runs(columns.scales, other, terms, run)
+    total = _promote(rows.elements, np.swapaxes(columns.elements, -1, -2), unit, scales)
     if not operand.has_tensor_scale:
         return total
     of_tensors = multiply(np.float32(rows.tensor), np.float32(columns.tensor), FORMATS["float32"])
     return multiply(total, of_tensors, promotion.format, promotion.rounding, seed=unit.seed + 1)
+
+
+def _of_runs(scales: Array, operand: BlockOperand, terms: int, run: int) -> Array:
+    """Return the scale of each run of terms: blocks of the other operand may be shorter."""
+    found: Array = np.repeat(scales, max(1, operand.run_of(terms) // run), axis=-1)[..., : -(-terms // run)]
+    return found
 
 
 def _promote(a: Array, b: Array, unit: Unit, scales: tuple[Array, Array] | None = None) -> Array:
@@ -128,17 +146,20 @@ def _promote(a: Array, b: Array, unit: Unit, scales: tuple[Array, Array] | None 
     `scales` has the scales (..., m, runs) and (..., n, runs) by which each sum is multiplied first.
     """
     assert unit.promotion is not None
-    length, format, rounding = unit.promotion.length, unit.promotion.format, unit.promotion.rounding
+    format, rounding = unit.promotion.format, unit.promotion.rounding
+    length = unit.promotion.length or max(1, a.shape[-1])
     starts = range(0, a.shape[-1], length)
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     total = np.zeros(shape, carrier_dtype(format))
     firsts = _Draws.for_outputs(shape, len(starts), rounding).firsts
     for run, start in enumerate(starts):
-        of_run = replace(unit, blocks=None, promotion=unit.promotion.inner, seed=run_seed(unit.seed, run))
+        of_run = unit_of_run(unit, run)
         left, right = a[..., start : start + length], b[..., start : start + length, :]
         partial = _sum_products(left, right, of_run) if of_run.promotion is None else _promote(left, right, of_run)
         if scales is not None:
-            # float64 has the product of a sum and a factor, each of 24 bits at most; see Unit.
+            # float64 has the product of a sum and a factor, each of 24 bits at most; see Unit and Promotion.
+            if unit.sum_format.precision > FORMATS["float32"].precision:
+                partial = round_to(partial, format)
             partial = partial * block_factors(scales[0][..., run], scales[1][..., run], format)
         draws = 0 if firsts is None else firsts + np.uint64(run)
         total = add(total, partial, format, rounding, seed=unit.seed, start=draws)

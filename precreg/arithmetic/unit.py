@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from precreg.arithmetic.block_operand import BlockOperand
+from precreg.arithmetic.block_operand import BlockOperand, common_run
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, rounding_named
 from precreg.errors import UserError, nearest
 
@@ -56,10 +56,12 @@ class Promotion(Struct, frozen=True):
     """Describe the total that a unit keeps beside its accumulator.
 
     The sum of each run of `length` terms begins at zero in the accumulator. Then it is multiplied by the scales of its
-    blocks, if the operands have scales, and added to the total. This product and its addition are rounded once.
+    blocks, if the operands have scales, and added to the total. This product and its addition are rounded once. A sum
+    of more than 24 bits, such as an int32, is rounded to the total's format before it is multiplied.
     """
 
-    length: int
+    # None means all terms: the total then holds their sum, once it is scaled.
+    length: int | None
     format: Format
     rounding: Rounding = Rounding.NEAREST_EVEN
     # The sum of a run may have a total of its own, of shorter runs: an instruction within a block.
@@ -97,8 +99,11 @@ class Unit(Struct, frozen=True):
     # Products alone: the total of the sums of runs. `order` and `width` then apply within the shortest run.
     promotion: Promotion | None = None
     # Products alone: both operands are read in blocks with scales, in place of `input`. Needs a promotion of the length
-    # of a block, and neither a split nor formats wider than float32.
+    # of a block, and neither a split nor a total wider than float32.
     blocks: BlockOperand | None = None
+    # The blocks of the second operand, if they differ. Without `blocks`, only this operand has scales: the unit rounds
+    # the values of its blocks to `input`, as kernels of quantized weights do.
+    column_blocks: BlockOperand | None = None
 
     def __post_init__(self) -> None:
         # The struct is frozen, so that it can be a key of caches; only this hook may replace names by enum members.
@@ -108,24 +113,30 @@ class Unit(Struct, frozen=True):
         if self.blocks is not None:
             self._check_blocks(self.blocks)
 
+    @property
+    def sum_format(self) -> Format:
+        """Return the format in which the sum of a run reaches the total."""
+        inner = None if self.promotion is None else self.promotion.inner
+        return self.accumulator if inner is None else inner.format
+
     def _check_blocks(self, blocks: BlockOperand) -> None:
-        if self.promotion is None or self.promotion.length != blocks.length or self.split is not None:
-            came = "none" if self.promotion is None else f"length={self.promotion.length}"
+        length = common_run(blocks, self.column_blocks or blocks)
+        if self.promotion is None or self.promotion.length != length or self.split is not None:
+            shown = "all" if length is None else length
+            came = "none" if self.promotion is None else f"length={self.promotion.length or 'all'}"
             came = "a split" if self.split is not None else came
             raise UserError(
                 "bad-value",
-                f"expected a promotion of length={blocks.length}, as the blocks of {blocks.name} have, but got {came}",
-                hint=f"write promotion: {{length: {blocks.length}, accumulator: float32}}, and no split",
+                f"expected a promotion of length={shown}, as the blocks of {blocks.name} have, but got {came}",
+                hint=f"write promotion: {{length: {shown}, accumulator: float32}}, and no split",
             )
         # The product of a sum and two scales must be a float64.
-        inner = self.promotion.inner
-        formats = [self.accumulator, self.promotion.format, *([] if inner is None else [inner.format])]
-        widest = max(format.precision for format in formats)
-        if widest > FORMATS["float32"].precision:
+        if self.promotion.format.precision > FORMATS["float32"].precision:
             raise UserError(
                 "bad-value",
-                f"expected accumulators of at most 24 bits for operands in blocks but got {widest} bits",
-                hint="write a narrower format: accumulator: float32",
+                "expected a total of at most 24 bits for operands in blocks but got "
+                f"{self.promotion.format.precision} bits",
+                hint=f"write promotion: {{length: {'all' if length is None else length}, accumulator: float32}}",
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from precreg.arithmetic.block_operand import BLOCK_OPERANDS, BlockOperand
+from precreg.arithmetic.block_operand import SCALED_OPERANDS, ScaledOperands, common_run
 from precreg.arithmetic.devices.table import DeviceTable, holding_format, parse_seed, with_location
 from precreg.arithmetic.formats import FORMATS, Format
 from precreg.arithmetic.unit import Order, Promotion, Split, Unit, order_named, product_counts, split_products
@@ -52,11 +52,13 @@ def _parse_unit(table: DeviceTable, dtype: str, section: str, name: str) -> Unit
     table.keys(known, needed, *here)
     given = table.at(*here)
     order, width = _parse_order(table, *here)
-    input, blocks = _parse_input(table, dtype, section, name)
+    input, scaled = _parse_input(table, dtype, section, name)
+    rows, columns = (None, None) if scaled is None else scaled
     promotion = _parse_promotion(table, *here, "promotion") if "promotion" in given else None
-    if blocks is not None and promotion is None:
+    if rows is not None and columns is not None and promotion is None:
         # The total of a unit without one of its own is in its accumulator.
-        promotion = Promotion(blocks.length, table.format(*here, "accumulator"), table.rounding(*here, "rounding"))
+        accumulator = table.format(*here, "accumulator")
+        promotion = Promotion(common_run(rows, columns), accumulator, table.rounding(*here, "rounding"))
     unit = Unit(
         input=input,
         accumulator=table.format(*here, "accumulator"),
@@ -70,26 +72,33 @@ def _parse_unit(table: DeviceTable, dtype: str, section: str, name: str) -> Unit
         split=_parse_split(table, dtype, *here, "split") if "split" in given else None,
         promotion=promotion,
     )
-    return with_location(table.source, here, lambda: replace(unit, blocks=blocks))
+    # A second operand that has the blocks of the first one needs no description of its own.
+    columns = None if columns == rows else columns
+    return with_location(table.source, here, lambda: replace(unit, blocks=rows, column_blocks=columns))
 
 
-def _parse_input(table: DeviceTable, dtype: str, section: str, name: str) -> tuple[Format, BlockOperand | None]:
-    """Return the format of operands, and how they are in blocks, if `input` names a format of blocks."""
+def _parse_input(table: DeviceTable, dtype: str, section: str, name: str) -> tuple[Format, ScaledOperands | None]:
+    """Return the format of operands, and the blocks that they have, if `input` or the entry's name means some."""
     here = (section, name, "input")
-    if "input" in table.at(section, name):
-        given = table.text(*here)
-        found = BLOCK_OPERANDS.get(given)
-        if found is None:
-            return table.format(*here, others=BLOCK_OPERANDS), None
-    elif section == "operands":
-        found = BLOCK_OPERANDS.get(name)
-        if found is None:
-            return table.format_called(name, section, name, others=BLOCK_OPERANDS), None
-    else:
+    has_input = "input" in table.at(section, name)
+    called = SCALED_OPERANDS.get(name) if section == "operands" else None
+    if called is not None and called.rows is None:
+        if not has_input:
+            message = f"expected a format for the operand without scales, such as input: bfloat16, but got {name} alone"
+            raise table.bad(message, section, name)
+        return table.format(*here), called
+    if not has_input and section != "operands":
         return FORMATS[dtype], None
+    given, place = (table.text(*here), here) if has_input else (name, (section, name))
+    found = SCALED_OPERANDS.get(given)
+    if found is None:
+        return table.format_called(given, *place, others=SCALED_OPERANDS), None
     if section == "reductions":
-        raise table.bad(f"expected a format whose numbers have no blocks but got input={found.name}", *here)
-    return found.element, found
+        raise table.bad(f"expected a format whose numbers have no blocks but got input={given}", *here)
+    if found.rows is None:
+        message = f"expected {given} as the name of an entry of operands, beside input: bfloat16, but got input={given}"
+        raise table.bad(message, *here)
+    return found.rows.element, found
 
 
 def _parse_split(table: DeviceTable, dtype: str, *here: str) -> Split:
@@ -116,13 +125,14 @@ def _parse_split(table: DeviceTable, dtype: str, *here: str) -> Split:
 def _parse_promotion(table: DeviceTable, *here: str) -> Promotion:
     """Return the total that {length: 128, accumulator: float32, rounding: nearest_even, inner: {...}} describes.
 
-    Its `inner` has the same keys without `inner`, and a shorter length.
+    The length may be `all`. Its `inner` has the same keys without `inner`, and a shorter length.
     """
-    keys = _PROMOTION_KEYS if here[-1] == "promotion" else _PROMOTION_KEYS[:-1]
+    is_outer = here[-1] == "promotion"
+    keys = _PROMOTION_KEYS if is_outer else _PROMOTION_KEYS[:-1]
     table.keys(keys, ("length", "accumulator"), *here)
-    length = table.count(*here, "length")
+    length = None if is_outer and table.at(*here, "length") == "all" else table.count(*here, "length")
     inner = _parse_promotion(table, *here, "inner") if "inner" in table.at(*here) else None
-    if inner is not None and inner.length >= length:
+    if inner is not None and length is not None and (inner.length or 0) >= length:
         message = f"expected an inner length below {length} but got length={inner.length}"
         raise table.bad(message, *here, "inner", "length")
     return Promotion(length, table.format(*here, "accumulator"), table.rounding(*here, "rounding"), inner)
