@@ -76,7 +76,8 @@ def _scale_from_zero_points(values: Array, operand: BlockOperand, rounding: Roun
     finite = np.where(np.isfinite(values), values, np.float32(0))
     whole = divide(finite, _of_elements(divisors, values, operand), WHOLE, rounding, seed=seed)
     below = _of_elements(np.where(np.isfinite(zero_points), zero_points, 0), values, operand)
-    elements = np.clip(whole, -below, most - below).astype(np.float32)
+    # An integer has no negative zero, and -0 + 0 is +0.
+    elements = (np.clip(whole, -below, most - below) + 0).astype(np.float32)
     return ScaledBlocks(elements, np.where(np.isfinite(scales), scales, np.nan).astype(np.float64), 1.0)
 
 

@@ -136,7 +136,7 @@ def _multiply_blocks(a: Array, b: Array, unit: Unit) -> Array:
 
 def _of_runs(scales: Array, operand: BlockOperand, terms: int, run: int) -> Array:
     """Return the scale of each run of terms: blocks of the other operand may be shorter."""
-    found: Array = np.repeat(scales, max(1, operand.run_of(terms) // run), axis=-1)[..., : -(-terms // run)]
+    found: Array = np.repeat(scales, -(-operand.run_of(terms) // run), axis=-1)[..., : -(-terms // run)]
     return found
 
 

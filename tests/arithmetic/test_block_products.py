@@ -207,7 +207,10 @@ MX = BLOCK_OPERANDS["mxfp4"]
         ({}, "expected a promotion of length=32, as the blocks of mxfp4 have, but got none"),
         ({"promotion": Promotion(16, SINGLE)}, "but got length=16"),
         ({"promotion": Promotion(32, SINGLE), "split": Split(2, split_products(2, 3))}, "but got a split"),
-        ({"promotion": Promotion(32, FORMATS["float64"])}, "at most 24 bits for operands in blocks but got 53 bits"),
+        (
+            {"promotion": Promotion(32, FORMATS["float64"])},
+            "of at most 24 bits for operands in blocks but got 53 bits",
+        ),
     ],
 )
 def test_units_that_blocks_do_not_fit(fields, said):

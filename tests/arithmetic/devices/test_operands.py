@@ -8,7 +8,7 @@ from precreg.arithmetic.devices.array import WatchedArithmetic, simulate_array
 from precreg.arithmetic.devices.computation import DeviceArithmetic, multiply_as
 from precreg.arithmetic.devices.device import device_named, device_names
 from precreg.arithmetic.exact import exact_matmul
-from precreg.arithmetic.exact_blocks import exact_scaled_matmul
+from precreg.arithmetic.exact_blocks import exact_scaled_matmul, exact_weight_matmul
 from precreg.arithmetic.formats import FORMATS, Rounding, format_named
 from precreg.arithmetic.hifloat8 import decode_hifloat8
 from precreg.arithmetic.rounding import round_to
@@ -32,6 +32,7 @@ def test_products_of_shipped_devices_are_those_on_rationals(device, format):
     a, b = (each.astype(np.float32) for each in (a, b))
     unit = device_named(device).operand_unit(format)
     exact = exact_matmul if unit.blocks is None else exact_scaled_matmul
+    exact = exact_weight_matmul if unit.blocks is None and unit.column_blocks is not None else exact
     assert_same(multiply_as(a, b, format, device).astype(np.float64), np.array(exact(a.tolist(), b.tolist(), unit)))
 
 
@@ -196,7 +197,10 @@ def test_a_table_of_a_project(own):
         ("length: 128", "length: 64", 8, "bad-value", "expected a promotion of length=128"),
         ("length: 32", "length: 128", 11, "bad-device", "expected an inner length below 128 but got length=128"),
         ("length: 32, accumulator: short", "length: 32", 11, "missing-key", "expected accumulator:"),
-        ("accumulator: short}}", "accumulator: float64}}", 8, "bad-value", "at most 24 bits"),
+        ("accumulator: float32, inner", "accumulator: float64, inner", 8, "bad-value", "at most 24 bits"),
+        ("  fp8_1x128:", "  int4_g128:", 8, "bad-device", "expected a format for the operand without scales"),
+        ("input: bf16", "input: int4_g128", 7, "bad-device", "expected int4_g128 as the name of an entry"),
+        ("length: 128", "length: most", 11, "bad-device", "expected a whole number of 1 or more but got length=most"),
         ("input: bf16", "input: mxfp4", 7, "bad-value", "but got a split"),
         ("matmul:\n  float32:", "reductions:\n  float32:", 5, "unknown-key", "product=exact"),
     ],
