@@ -77,10 +77,11 @@ def _target(name: str, scale: str) -> Format | FixedPoint:
         from precreg.arithmetic import BLOCK_OPERANDS, format_named
 
         if name in BLOCK_OPERANDS:
+            elements = _element_option(BLOCK_OPERANDS[name])
             raise UserError(
                 "unknown-format",
                 f"expected a format of single numbers but got format={name}, whose numbers share a scale in blocks",
-                hint=f"name the format of its elements: precreg bits 1.5 --format {_element_option(BLOCK_OPERANDS[name])}",
+                hint=f"name the format of its elements: precreg bits 1.5 --format {elements}",
             )
         return format_named(name)
     from precreg.arithmetic import FORMATS, FixedPoint, exact_round, parse_number

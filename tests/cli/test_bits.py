@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 
 from precreg.arithmetic import BLOCK_OPERANDS
-
 from tests.e2e.command import precreg
 
 CHAIN = """\
