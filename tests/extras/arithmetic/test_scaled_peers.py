@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torchao.quantization import Int8Tensor, PerRow
 from torchao.quantization.quant_primitives import (
     MappingType,
     choose_qparams_affine,
@@ -253,16 +254,30 @@ def test_int4_groups_of_normal_numbers_have_the_values_of_torchao(length, shift)
     np.testing.assert_array_equal(round_blocks(values, operand), theirs.numpy())
 
 
-def test_torchao_has_a_least_scale_and_a_range_of_its_own():
-    """Its scales are at least 2**-23, the eps of float32, and 255 codes without limits have the scale amax / 127.5."""
-    values = np.ldexp(np.arange(-127, 128, dtype=np.float32)[None], -30)
-    operand = SCALED_OPERANDS["int8_row"].rows
-    arguments = (torch.from_numpy(values), MappingType.SYMMETRIC, (1, 255), torch.int8)
-    scale, zero_point = (each.numpy()[:, None] for each in choose_qparams_affine(*arguments, -127, 127))
-    codes, _ = quantized_by_torchao(values, scale, zero_point, 255, (-127, 127))
-    assert scale.tolist() == [[2.0**-23]]
-    assert codes.abs().max() == 1
-    np.testing.assert_array_equal(round_blocks(values, operand), values)
-    wide, _ = choose_qparams_affine(torch.from_numpy(values * 2.0**30), *arguments[1:])
-    assert wide.tolist() == [np.float32(127) / np.float32(127.5)]
-    assert scale_blocks(values * 2.0**30, operand, NEAREST).scales.tolist() == [[1]]
+def test_the_primitives_of_torchao_have_the_smallest_normal_scale():
+    """A row of zeros has the scale 2**-126 there and 1 here; smaller rows lose bits there alone."""
+    values = np.zeros((2, 255), np.float32)
+    values[1] = np.ldexp(np.arange(-127, 128, dtype=np.float32), -130)
+    ours = scale_blocks(values, SCALED_OPERANDS["int8_row"].rows, NEAREST)
+    scales, zero_points = choose_qparams_affine(
+        torch.from_numpy(values), MappingType.SYMMETRIC, (1, 255), torch.int8, -127, 127, keepdim=True
+    )
+    codes, theirs = quantized_by_torchao(values, scales.numpy(), zero_points.numpy(), 255, (-127, 127))
+    assert scales.tolist() == [[2.0**-126]] * 2
+    assert ours.scales.tolist() == [[1], [2.0**-130]]
+    assert codes.abs().amax(1).tolist() == [0, 8]
+    np.testing.assert_array_equal(ours.values(255), values)
+    assert not np.array_equal(theirs.numpy(), values)
+
+
+def test_int8_tensors_of_torchao_have_the_code_minus_128_and_a_least_scale():
+    """`Int8Tensor` has 255 steps, so its scale is amax / 127.5 and its largest value is not a code; least: 2**-23."""
+    values = normal(4, 256, seed=9)
+    values[3] *= np.float32(2.0**-20)
+    theirs = Int8Tensor.from_hp(torch.from_numpy(values), PerRow())
+    amax = np.abs(values).max(1, keepdims=True)
+    least = np.float32(2.0**-23)
+    np.testing.assert_array_equal(theirs.scale.numpy(), np.maximum(amax / np.float32(127.5), least))
+    assert theirs.scale[3] == least
+    ours = scale_blocks(values, SCALED_OPERANDS["int8_row"].rows, NEAREST)
+    np.testing.assert_array_equal(ours.scales.astype(np.float32), amax / np.float32(127))
