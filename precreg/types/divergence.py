@@ -172,6 +172,8 @@ class DivergenceOmissions(Struct, frozen=True, kw_only=True):
     first_non_finite: int | None = None
     # Twins that gave the bits of run A: their training did not go on with the changed weights.
     idle_twins: int = 0
+    # Parameters that differ where the runs part, and are not judged alone: fewer than two twins show noise of them.
+    parameters_without_noise: tuple[str, ...] = ()
 
 
 class DivergenceRecord(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, isfinite
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from precreg.training.divergence.alignment import MeasuredPair, MeasuredTwin
 from precreg.training.divergence.distance import StepDistance
 from precreg.training.divergence.evidence import (
@@ -28,7 +30,6 @@ from precreg.training.divergence.verdict import (
 from precreg.types import (
     DirectionBias,
     DivergenceGrowth,
-    DivergenceOmissions,
     DivergenceRecord,
     EpochLosses,
     ParameterCourse,
@@ -69,7 +70,11 @@ def conclude_divergence(
         growth=evidence.growth,
         biases=evidence.biases,
         epochs=_epochs(pair, epoch),
-        omissions=_with_idle(pair.omissions, len(twins) - len(able)),
+        omissions=replace(
+            pair.omissions,
+            idle_twins=len(twins) - len(able),
+            parameters_without_noise=found.parameters_without_noise(),
+        ),
         verdict=verdict,
         reason=reason,
     )
@@ -87,12 +92,6 @@ def _initial_distance(pair: MeasuredPair) -> float:
 
 def _is_finite(step: StepDistance, key: str) -> bool:
     return all(getattr(each, key) for each in step.parts.values())
-
-
-def _with_idle(omissions: DivergenceOmissions, idle: int) -> DivergenceOmissions:
-    from msgspec.structs import replace
-
-    return replace(omissions, idle_twins=idle)
 
 
 def _courses(pair: MeasuredPair, ratios: Mapping[str, _Ratios]) -> tuple[ParameterCourse, ...]:
@@ -215,6 +214,17 @@ class _Concluded:
             )
             for name in sorted(later)
         }
+
+    def parameters_without_noise(self) -> tuple[str, ...]:
+        """Return the parameters that differ where the runs part, and have no limit among the twins."""
+        if self.parted is None or not self.finite or not self.twins:
+            return ()
+        ratios, parts = self.parameter_ratios(), self.pair.steps[self.parted].parts
+        return tuple(
+            name
+            for name, part in parts.items()
+            if not part.has_same_bits and part.squares and (name not in ratios or ratios[name].start is None)
+        )
 
     def _excess(self, name: str, places: range, tests: int) -> float | None:
         steps = [self.pair.steps[place] for place in places]
