@@ -132,8 +132,8 @@ def test_another_order_of_batches_is_compared_with_twins_of_other_orders(tmp_pat
     # A loss of the size of rounding is hidden, and never a pass.
     hidden = compared(stored("a2"), stored("c", shuffle=1, truncate=True), recorded_twins=twins)
     assert (hidden.verdict, hidden.reason) == ("unclear", "order_noise")
-    # A rate 30 times as large moves the weights farther than any order.
-    coarse = compared(stored("a3"), stored("d", shuffle=1, lr=0.03 * 3), recorded_twins=twins)
+    # A far larger rate moves the weights farther than any order.
+    coarse = compared(stored("a3"), stored("d", shuffle=1, lr=0.09), recorded_twins=twins)
     assert coarse.verdict == "loss"
     # The same batches in A and B, and noisy twins: no pass.
     same = compared(stored("a4"), stored("e", reverse=True), recorded_twins=twins)
