@@ -16,7 +16,7 @@ DivergenceVerdict = Literal["identical", "chaos", "loss", "unclear"]
 
 # Of a loss:
 # - start: the runs part by more than a last-bit change explains;
-# - parameter: one parameter parts by more than its own noise, while that of others hides it in the whole;
+# - parameter: one parameter parts by more than its own noise, and the noise of others hides it in the sum;
 # - growth: the distance grows faster than the twins', and leaves their range;
 # - direction: the weights move in one direction, toward zero or away from it;
 # - loss_bias: the loss is higher or lower over the whole run;

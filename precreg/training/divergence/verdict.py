@@ -80,7 +80,7 @@ def _have_other_orders(evidence: DivergenceEvidence) -> bool:
 def _without_loss(evidence: DivergenceEvidence) -> tuple[DivergenceVerdict, DivergenceReason]:
     if evidence.steps < MIN_GROWTH_STEPS:
         return "unclear", "few_steps"
-    # Twins with other batches part by far more than rounding: a pair within their noise is no pass.
+    # Twins with other batches part by far more than rounding: a pair within their noise does not pass.
     return ("unclear", "order_noise") if any(evidence.twin_batches) else ("chaos", "none")
 
 
