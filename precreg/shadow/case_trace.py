@@ -72,6 +72,7 @@ from precreg.vcs import git_state
 _HINTS: dict[OpaqueForm, str] = {
     "program": "find the line of the change: precreg bisect CASE --good COMMIT --bad . (or --flags '-O3 -ffast-math')",
     "recorded": "trace the Python function that computed the arrays, or compare them: precreg compare y.npy golden.npy",
+    "figures": "measure its parts: precreg training MODULE:make --advise, or precreg quantization MODULE:make",
 }
 TRACEABLE_KINDS = ("python", "torch", "onnx", "onnx_test")
 
