@@ -97,7 +97,7 @@ def _expected(name: str, given: Any) -> str:
 
 
 def _parts_command(spec: Any, folder: str) -> tuple[str, ...]:
-    # The options of a suite have other names than those of the command, which measures its defaults.
+    # The command measures its defaults: the options of a suite have other names.
     return ("quantization", target_in_folder(spec["quantization"], folder))
 
 

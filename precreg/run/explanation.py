@@ -178,7 +178,7 @@ def explain_failures(
 
 
 def skipped_diagnosis(case: Case, seed: int) -> Diagnosis | None:
-    """Return the diagnosis of a case without a search, if its figures are those of a whole procedure.
+    """Return the diagnosis of a case without a search, if its outputs are figures of a whole run.
 
     No rewrite of one operation explains them, and each hypothesis would cost a training. Its `opaque` is unset.
     """

@@ -210,9 +210,17 @@ def test_a_baseline_gates_a_loss_without_a_bound(tmp_path):
         "def make():\n    model = network()\n",
         "def make():\n    return narrow()\n    model = network()\n",
     )
-    done = precreg(folder, "run", "--diagnose", 0)
+    done = precreg(folder, "run", "--diagnose", 300)
     assert done.returncode == 1, done.stdout
     assert "loss" in done.stdout
+    # No search for a cause, which would rerun the training for half a minute: the command that finds causes instead.
+    command = "precreg training suites/unit/train:make --advise --steps 20"
+    assert f"rewrite of one operation explains figures of a whole run: {command}\n" in done.stdout
+    assert "diagnosed" not in done.stdout
+    diagnosed = precreg(folder, "diagnose", "unit/trained")
+    assert (diagnosed.returncode, f"to do: measure the parts of the run: {command}\n" in diagnosed.stdout) == (1, True)
+    traced = precreg(folder, "trace", "unit/trained")
+    assert (traced.returncode, f"what to do: measure its parts: {command}\n" in traced.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
