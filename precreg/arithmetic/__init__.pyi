@@ -5,6 +5,7 @@ from .bits import bit_fields as bit_fields
 from .bits import parse_number as parse_number
 from .block_operand import BLOCK_OPERANDS as BLOCK_OPERANDS
 from .block_operand import LEAST_SCALE as LEAST_SCALE
+from .block_operand import BlockOperand as BlockOperand
 from .block_operand import block_operand_named as block_operand_named
 from .block_scaling import block_factors_of as block_factors_of
 from .block_scaling import round_blocks as round_blocks

@@ -12,7 +12,15 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
-    from precreg.arithmetic import Anatomy, ConversionChain, Expression, FixedPoint, Format, RoundingErrors
+    from precreg.arithmetic import (
+        Anatomy,
+        BlockOperand,
+        ConversionChain,
+        Expression,
+        FixedPoint,
+        Format,
+        RoundingErrors,
+    )
 
 # Widths in bits of the integer formats, which need a scale.
 FIXED_POINT_NAMES = {"int8": 8, "int16": 16, "int32": 32}
@@ -69,16 +77,28 @@ def _target(name: str, scale: str) -> Format | FixedPoint:
         from precreg.arithmetic import BLOCK_OPERANDS, format_named
 
         if name in BLOCK_OPERANDS:
+            elements = _element_option(BLOCK_OPERANDS[name])
             raise UserError(
                 "unknown-format",
                 f"expected a format of single numbers but got format={name}, whose numbers share a scale in blocks",
-                hint="name a format of elements, such as that of mxfp4: precreg bits 1.5 --format float4_e2m1fn",
+                hint=f"name the format of its elements: precreg bits 1.5 --format {elements}",
             )
         return format_named(name)
     from precreg.arithmetic import FORMATS, FixedPoint, exact_round, parse_number
 
     # Read exactly and rounded once, so that a scale such as 1/3 is the nearest float64.
     return FixedPoint(FIXED_POINT_NAMES[name], exact_round(parse_number(scale), FORMATS["float64"]))
+
+
+def _element_option(operand: BlockOperand) -> str:
+    """Return the value of --format for the elements of a format of blocks."""
+    from precreg.arithmetic import FORMATS
+
+    element = operand.element
+    if element.name.removesuffix("_sat") in FORMATS:
+        return element.name
+    # The elements of mxint8 are multiples of 2**-6: 8-bit integers, of which 64 stand for 1.
+    return f"int8 --scale {round(1 / element.smallest_subnormal)}"
 
 
 def _parse_expressions(words: tuple[str, ...]) -> Iterator[Expression]:

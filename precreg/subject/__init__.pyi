@@ -39,12 +39,14 @@ from .kind import is_recorded as is_recorded
 from .kind import kind_named as kind_named
 from .kind import kinds_among as kinds_among
 from .kind import opaque_form as opaque_form
+from .kind import parts_command as parts_command
 from .kind import prepare_computation as prepare_computation
 from .kind import read_spec as read_spec
 from .kind import reference_spec as reference_spec
 from .kind import requirements_of as requirements_of
 from .kind import subject_entry_point as subject_entry_point
 from .kind import subject_kind as subject_kind
+from .kind import target_in_folder as target_in_folder
 from .kind import target_of as target_of
 from .module_space import TreePair as TreePair
 from .module_space import enter_module_space as enter_module_space

@@ -1,5 +1,6 @@
 """Products of operands in blocks: bits of rational arithmetic, published scales, and the values of another library."""
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import gfloat
@@ -8,7 +9,9 @@ import pytest
 from gfloat import formats as gfloat_formats
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from precreg.arithmetic import operations, rounding_numpy, sums
 from precreg.arithmetic import rounding as forms
 from precreg.arithmetic.block_operand import BLOCK_OPERANDS, BlockOperand, ScaleRule, block_operand_named
 from precreg.arithmetic.block_scaling import round_blocks, scale_blocks
@@ -184,6 +187,41 @@ def test_batches_and_vectors():
     assert_same(found[1], matmul(a[1], b, unit))
     assert_same(found[0, 2, 1], dot(a[0, 2].astype(np.float32), b[:, 1].astype(np.float32), unit))
     assert matmul(a[..., :0], b[:0], unit).tolist() == np.zeros((2, 3, 4)).tolist()
+
+
+@by_operand
+def test_threads_change_no_bit(name):
+    """Rows are products of their own, apart from the scale of a tensor: 1, 2, 3 or 7 threads share them out."""
+    generator = np.random.default_rng(10)
+    operand = BLOCK_OPERANDS[name]
+    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((28, 300), (300, 9)))
+    # One tensor scale for all parts: each row has the same amax.
+    a[:, 0] = 8.0
+    unit = plain_unit(operand)
+    product, rounded = matmul(a, b, unit), round_blocks(a, operand)
+    for threads in (1, 2, 3, 7):
+        parts = np.array_split(a, threads)
+        with ThreadPoolExecutor(threads) as pool:
+            products = list(pool.map(lambda part: matmul(part, b, unit), parts))
+            values = list(pool.map(lambda part: round_blocks(part, operand), parts))
+        assert_same(np.concatenate(products), product)
+        assert_same(np.concatenate(values), rounded)
+
+
+@by_operand
+@pytest.mark.parametrize("rounding", [Rounding.NEAREST_EVEN, Rounding.STOCHASTIC])
+def test_chunks_change_no_bit(name, rounding, monkeypatch):
+    generator = np.random.default_rng(11)
+    operand = BLOCK_OPERANDS[name]
+    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((3, 150), (150, 4)))
+    unit = replace(plain_unit(operand), rounding=rounding, conversion=rounding, seed=5)
+    product, rounded = matmul(a, b, unit), round_blocks(a, operand, rounding, 5)
+    for chunk in (1, 7, 30):
+        monkeypatch.setattr(sums, "SUM_CHUNK", chunk)
+        monkeypatch.setattr(operations, "OPERATION_CHUNK", chunk)
+        monkeypatch.setattr(rounding_numpy, "BIT_ROUNDING_CHUNK", chunk)
+        assert_same(matmul(a, b, unit), product)
+        assert_same(round_blocks(a, operand, rounding, 5), rounded)
 
 
 def test_a_block_with_nan_is_nan_and_no_other():

@@ -1,9 +1,11 @@
 """`precreg bits`: what it prints, as JSON too, how values and options are told apart, and every mistake."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
+from precreg.arithmetic import BLOCK_OPERANDS
 from tests.e2e.command import precreg
 
 CHAIN = """\
@@ -212,3 +214,16 @@ def test_a_mistake_is_one_clear_error(arguments, said, tmp_path):
 )
 def test_an_error_outside_float64_is_not_printed_as_zero(arguments, said, tmp_path):
     assert said in precreg(tmp_path, "bits", *arguments).stdout
+
+
+@pytest.mark.parametrize("name", BLOCK_OPERANDS)
+def test_the_hint_for_a_format_of_blocks_shows_its_elements(name, tmp_path):
+    done = precreg(tmp_path, "bits", "1.5", "--format", name)
+    assert done.returncode == 2
+    command = done.stderr.split("the format of its elements: precreg ")[1].splitlines()[0]
+    found = precreg(tmp_path, *command.split(), "--json")
+    assert found.returncode == 0, found.stderr
+    (chain,) = json.loads(found.stdout)
+    # 1.5 is in the binade of 1, whose step shows the precision of the elements.
+    step = Fraction(chain["hops"][0]["above"]) - Fraction(3, 2)
+    assert step == Fraction(2) ** (1 - BLOCK_OPERANDS[name].element.precision)

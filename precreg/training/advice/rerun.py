@@ -17,7 +17,7 @@ from precreg.errors import UserError
 from precreg.subject.torch import widen_module, widened
 from precreg.training.advice.probe import Probe, RunCounts
 from precreg.training.advice.remedies import Prepared, apply_remedies
-from precreg.training.observing import check_recipe, train_recipe
+from precreg.training.observing import check_optimizer, check_recipe, train_recipe
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
 
@@ -52,6 +52,7 @@ class ShortRuns:
         random.seed(seed)
         recipe = self._make()
         check_recipe(recipe)
+        check_optimizer(recipe)
         recipe.data = _take(recipe.data, self.steps * _batches_of_step(recipe))
         return recipe
 
