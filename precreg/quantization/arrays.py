@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log10, sqrt
+from math import ldexp, log10, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,7 +160,8 @@ def quantize_array(
 
     Args:
         values: finite floating-point numbers, of any shape.
-        format: int2 to int8, int16, or a narrow floating format of docs/formats.md, such as float8_e4m3fn.
+        format: int2 to int8, int16, a narrow floating format of docs/formats.md such as float8_e4m3fn or hif8, or a
+            block format such as mxfp4, which has blocks and scales of its own.
         zero_point: shift integers, so that the smallest and the largest number use all of them.
         granularity: the elements that share a scale: tensor, channel, or group.
         group: the number of elements of a group, by default 128; the groups of a channel run along its other axes.
@@ -310,10 +311,11 @@ def _numbers_of(codes: Codes) -> list[float]:
     """Return the numbers of a narrow floating format, in order."""
     format = codes.floating
     assert format is not None
-    half, unit = 2 ** (format.precision - 1), format.smallest_subnormal
-    positive = []
-    for index in range(1, codes.size // 2 + 1):
-        binade, fraction = divmod(index, half)
-        significand = fraction if binade == 0 else half + fraction
-        positive.append(float(significand) * unit * 2.0 ** max(binade - 1, 0))
+    lowest = format.min_exponent
+    unit = format.smallest_subnormal
+    positive = [unit * each for each in range(1, 2 ** (format.precision_at(lowest) - 1))]
+    for exponent in range(lowest, format.max_exponent + 1):
+        bits = format.precision_at(exponent)
+        positive += [ldexp(each, exponent - bits + 1) for each in range(2 ** (bits - 1), 2**bits)]
+    positive = [each for each in positive if each <= format.largest]
     return [*(-each for each in reversed(positive)), 0.0, *positive]
