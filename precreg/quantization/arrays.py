@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from precreg.arithmetic import BLOCK_OPERANDS
 from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
 from precreg.quantization.calibration import find_thresholds
@@ -151,10 +152,10 @@ def quantize_array(
     format: str = "int8",
     *,
     zero_point: bool = False,
-    granularity: str = "tensor",
+    granularity: str | None = None,
     group: int | None = None,
     axis: int = 0,
-    calibration: str = "max",
+    calibration: str | None = None,
 ) -> ArrayQuantization:
     """Measure the errors of an array in a format of few bits, beside other granularities and calibrations.
 
@@ -163,18 +164,38 @@ def quantize_array(
         format: int2 to int8, int16, a narrow floating format of docs/formats.md such as float8_e4m3fn or hif8, or a
             block format such as mxfp4, which has blocks and scales of its own.
         zero_point: shift integers, so that the smallest and the largest number use all of them.
-        granularity: the elements that share a scale: tensor, channel, or group.
+        granularity: the elements that share a scale: tensor (the default), channel, or group.
         group: the number of elements of a group, by default 128; the groups of a channel run along its other axes.
         axis: the axis of the channels.
-        calibration: the choice of the largest magnitude that does not saturate: max, p99.9, p99.99, mse or entropy.
+        calibration: the choice of the largest magnitude that does not saturate: max (the default), p99.9, p99.99, mse
+            or entropy.
 
     Raises:
-        UserError: unknown-format; bad-value for other options, for no elements, and for NaN and infinities.
+        UserError: unknown-format; bad-value for other options, for options beside a block format, which has blocks and
+            scales of its own, for no elements, and for NaN and infinities.
     """
+    _require_no_choice(format, granularity=granularity, calibration=calibration)
     quantizer = make_quantizer(
-        format, zero_point=zero_point, granularity=granularity, group=group, axis=axis, calibration=calibration
+        format,
+        zero_point=zero_point,
+        granularity=granularity or "tensor",
+        group=group,
+        axis=axis,
+        calibration=calibration or "max",
     )
     return measure_array(np.asarray(values), quantizer)
+
+
+def _require_no_choice(format: str, **options: str | None) -> None:
+    """Refuse options that a block format would ignore. Raises UserError: bad-value."""
+    given = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
+    if given and format in BLOCK_OPERANDS:
+        size = BLOCK_OPERANDS[format].length
+        raise UserError(
+            "bad-value",
+            f"expected no granularity and no calibration beside {format}, which has blocks of {size}, but got {given}",
+            hint=f"write precreg.quantize_array(values, {format!r})",
+        )
 
 
 class StoredScales(NamedTuple):
