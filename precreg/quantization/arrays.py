@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ldexp, log10, sqrt
 from typing import Any, NamedTuple
 
@@ -98,6 +99,25 @@ def _quantized(rows: Rows, codes: Codes, quantizer: Quantizer, scales: Scales, t
         figures,
         bits_per_element(codes, quantizer, elements, len(scales.scale)),
     )
+
+
+def row_rounding(values: NDArray[Any], quantizer: Quantizer) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Return the function that quantizes rows of channels: with the scales of these values, or with those of a call.
+
+    Raises UserError: bad-value, as `quantize_values`.
+    """
+    if quantizer.dynamic:
+        return lambda rows: quantize_values(rows, quantizer).values
+    codes, scales = codes_named(quantizer.format), quantize_values(values, quantizer).scales
+
+    def apply(rows: NDArray[Any]) -> NDArray[Any]:
+        wide = rows.astype(np.float64)
+        # One scale for all, or one for each channel.
+        turned = wide.T if len(scales.scale) > 1 else wide.reshape(1, -1)
+        changed = decode(encode(codes, turned, scales).codes, scales)
+        return changed.T if len(scales.scale) > 1 else changed.reshape(wide.shape)
+
+    return apply
 
 
 def figures_of(exact: Floats, quantized: Floats, clipped: int, used: int, codes: int) -> QuantizationFigures:

@@ -46,7 +46,8 @@ class Codes(NamedTuple):
         full = sum(2 ** (format.precision_at(each) - 1) for each in range(lowest, format.max_exponent))
         significand = ldexp(format.largest, -format.max_exponent)
         last = int((significand - 1.0) * 2 ** (format.precision_at(format.max_exponent) - 1)) + 1
-        return 2 * (subnormals + full + last) + 1
+        number: int = 2 * (subnormals + full + last) + 1
+        return number
 
     @property
     def of_threshold(self) -> float:
