@@ -53,6 +53,7 @@ from .module_space import enter_module_space as enter_module_space
 from .module_space import leave_module_space as leave_module_space
 from .module_space import redirect_imports as redirect_imports
 from .module_space import shadowing_files as shadowing_files
+from .module_space import use_module_space as use_module_space
 from .opened import OpenedFiles as OpenedFiles
 from .opened import inside_project as inside_project
 from .opened import touches as touches
@@ -83,3 +84,8 @@ from .table import row_figures as row_figures
 from .tensors import array_to_tensor as array_to_tensor
 from .tensors import is_tensor as is_tensor
 from .tensors import tensor_to_array as tensor_to_array
+from .user_code import NO_ARGUMENTS as NO_ARGUMENTS
+from .user_code import report_failures as report_failures
+from .user_code import require_package as require_package
+from .user_code import run_alone as run_alone
+from .user_code import seed_generators as seed_generators
