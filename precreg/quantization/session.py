@@ -149,7 +149,7 @@ def _sensitivity(model: Any, cost: ModelCost) -> tuple[Sensitivity, list[Quantiz
     from precreg.quantization.torch import PROBES, estimate_first_order
 
     estimates = estimate_first_order(model)
-    found = measure_sensitivity(model, cost, estimates, PROBES)
+    found = measure_sensitivity(model, cost, estimates, probes=PROBES)
     return found, [QuantizationEvent("no_gradient", each.layer) for each in found.layers if each.first_order is None]
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
+from precreg.quantization.arrays import relative_norm
 from precreg.quantization.model import Array, LayerFacts, LayerSums, ModelResults
 from precreg.quantization.onnx.graph import Feeds, Graph, run_graph
 from precreg.subject.onnx import (
@@ -123,16 +124,27 @@ class OnnxModel:
         outputs = tuple(self._run_feed(number, choice, sums) for number in range(len(self._feeds)))
         return ModelResults(outputs, sums)
 
-    def moved(self, layer: str, weights: Set[str], activations: Set[str], part: float) -> tuple[Array, ...] | None:
-        """Return the model's results with those of one layer moved by a part of their error.
+    def first_order(self, layer: str, weights: Set[str], activations: Set[str]) -> float | None:
+        """Return the relative error of the results to first order in the error of one layer's own results.
 
-        None for a layer whose results are no floats, or have too few digits for a small part.
+        It is the norm of (f(y + s e) - f(y - s e)) / 2 s over that of f(y), with the part s = STEP of the error e.
+        `weights` and `activations` have the layers that these can be quantized of. None for a layer whose results are
+        no floats, or have too few digits for a small part.
         """
-        choice = _Choice(frozenset({layer}) & weights, frozenset({layer}) & activations, part)
+        own = frozenset({layer})
+        signal = noise = 0.0
         try:
-            return tuple(self._run_feed(number, choice, {}) for number in range(len(self._feeds)))
+            for number in range(len(self._feeds)):
+                ahead, behind = (
+                    self._run_feed(number, _Choice(own & weights, own & activations, part), {}).astype(np.float64)
+                    for part in (STEP, -STEP)
+                )
+                exact = self._run_feed(number, _EXACT, {}).astype(np.float64)
+                noise += float(np.square((ahead - behind) / (2 * STEP)).sum())
+                signal += float(np.square(exact).sum())
         except _CoarseResultsError:
             return None
+        return relative_norm(noise, signal)
 
     def _run_feed(self, number: int, choice: _Choice, sums: dict[str, LayerSums]) -> Array:
         values: dict[str, Any] = dict(self._feeds[number])
