@@ -80,7 +80,7 @@ def folder(tmp_path):
 
 
 def test_lost_updates_are_the_answer_and_the_table_has_the_worst_first(folder):
-    done = precreg(folder, "training", "train:narrow", "--steps", "30", "--json", "r.json", "--html", "r.html")
+    done = precreg(folder, "training", "train:narrow", "--steps", "30", "--json", "r.json", "--report", "r.html")
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "r.json").read_text())["record"]
     assert (record["begun"], [step["step"] for step in record["steps"]]) == (30, [0, 10, 20])

@@ -121,7 +121,7 @@ def training(folder, *arguments):
 
 
 def test_the_page_has_the_advice_and_the_observed_steps(folder):
-    options = ("--advise", "--steps", "20", "--seeds", "1", "--html", "t.html", "--json", "t.json")
+    options = ("--advise", "--steps", "20", "--seeds", "1", "--report", "t.html", "--json", "t.json")
     done = training(folder, "train:narrow", *options)
     assert done.returncode == 0, done.stderr
     page, advice = (folder / "t.html").read_text(), json.loads((folder / "t.json").read_text())
@@ -142,8 +142,8 @@ def test_the_page_has_the_advice_and_the_observed_steps(folder):
             "expected a training to rerun beside --advise but got --gradients g.npz",
         ),
         (["--advise"], "expected a training or stored gradients but got none"),
-        (["train:make", "--advise", "--every", "2"], "expected --html beside --advise"),
-        (["train:make", "--advise", "--scales"], "expected --html beside --advise"),
+        (["train:make", "--advise", "--every", "2"], "expected --report beside --advise"),
+        (["train:make", "--advise", "--scales"], "expected --report beside --advise"),
         (["train:frozen", "--advise"], "error[no-gradients]: expected gradients but no parameter of the optimizer"),
         (["train:idle", "--advise"], "error[no-gradients]: expected gradients but no parameter of the optimizer"),
         (["train:too_large", "--advise"], "error[out-of-memory]: expected memory for the training of train:too_large"),
