@@ -233,8 +233,8 @@ class LayerSensitivity(Struct, frozen=True):
 class Sensitivity(Struct, frozen=True):
     """The sensitivity of a model to its layers. The coefficients are Spearman's, between two methods' ranks.
 
-    `probes` are the random signs for each input that the first order used. Without gradients, it used the differences of
-    results that were moved by `step` times the layer's error to both sides. `root_sum` is the root of the sum of the
+    `probes` are the random signs for each input that the first order used. Without gradients, it used the differences
+    of results that were moved by `step` times the layer's error to both sides. `root_sum` is the root of the sum of the
     squares of `alone`: the error of all layers together if their errors do not depend on each other.
     """
 
