@@ -120,6 +120,13 @@ def row_rounding(values: NDArray[Any], quantizer: Quantizer) -> Callable[[NDArra
     return apply
 
 
+def channel_rows(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    """Return an array as rows of channels: (elements / channels, channels). Fewer than 2 axes are one channel."""
+    if values.ndim < 2:
+        return values.reshape(-1, 1)
+    return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
+
+
 def figures_of(exact: Floats, quantized: Floats, clipped: int, used: int, codes: int) -> QuantizationFigures:
     """Return the figures of quantized values against the exact ones."""
     # Largest first, so that the squares of huge or tiny numbers stay in float64.

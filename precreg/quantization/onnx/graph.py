@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precreg.errors import UserError
+from precreg.quantization.arrays import channel_rows
 from precreg.quantization.model import Array
 from precreg.subject.onnx import (
     ModelFile,
@@ -166,13 +167,6 @@ def observe_tensors(graph: Graph, feeds: Sequence[Feeds], axes: Mapping[str, int
                 rows = rows[chosen]
             kept[name].append(rows)
     return {name: ObservedTensor(_joined(kept[name]), left_out[name], dtypes[name]) for name in names}
-
-
-def channel_rows(array: Array, axis: int) -> Array:
-    """Return an array as rows of channels; one channel for fewer than 2 axes."""
-    if array.ndim < 2:
-        return array.reshape(-1, 1)
-    return np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
 
 
 def from_rows(rows: Array, like: Array, axis: int) -> Array:

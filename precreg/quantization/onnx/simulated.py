@@ -11,14 +11,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values, row_rounding
+from precreg.quantization.arrays import channel_rows, measure_array, quantize_values, row_rounding
 from precreg.quantization.codes import change_format, short_group_events
 from precreg.quantization.model import Array, LayerFacts
 from precreg.quantization.onnx.graph import (
     Feeds,
     Graph,
     ObservedTensor,
-    channel_rows,
     from_rows,
     layer_name,
     observe_tensors,

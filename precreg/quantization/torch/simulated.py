@@ -14,11 +14,17 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values, row_rounding
+from precreg.quantization.arrays import (
+    channel_rows,
+    measure_array,
+    quantize_values,
+    require_finite_values,
+    row_rounding,
+)
 from precreg.quantization.codes import change_format, short_group_events
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
-from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
+from precreg.quantization.torch.observed import Observation, ObservedLayer, observe_layers
 from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
