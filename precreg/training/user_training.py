@@ -86,6 +86,13 @@ def _observed(
     with observer:
         for _ in train_recipe(recipe, steps, observer):
             pass
+    if not observer.record.begun and observer.is_updated:
+        raise UserError(
+            "no-gradients",
+            f"expected scaler.update() at the end of each step but {target} never calls it after an update",
+            hint="write recipe.scaler.scale(loss).backward(); recipe.scaler.step(recipe.optimizer); "
+            "recipe.scaler.update(), or return no scaler",
+        )
     _require_gradients(observer.record, target, steps)
     return observer.record
 
