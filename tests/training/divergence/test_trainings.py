@@ -9,7 +9,6 @@ import pytest
 from precreg import record_trajectory
 from precreg.errors import UserError
 from precreg.run import find_model
-from precreg.subject import enter_module_space, leave_module_space
 from precreg.training.divergence import DivergenceRequest, TrainingSource, compare_trainings, read_trajectory
 from precreg.training.divergence.runs import run_training
 
@@ -185,15 +184,6 @@ def test_every_nth_step_is_compared_and_twins_change_there(tmp_path):
     assert found.verdict == "chaos"
 
 
-@pytest.fixture
-def modules_of_tests():
-    """Bring back this repository's modules: another project in this process sets them aside, those of tests too."""
-    yield
-    enter_module_space(SUITES, SUITES.parent)
-    leave_module_space()
-
-
-@pytest.mark.usefixtures("modules_of_tests")
 def test_a_training_that_ignores_what_comes_back_has_idle_twins(tmp_path):
     (tmp_path / "deaf.py").write_text(
         "import numpy as np\n"
