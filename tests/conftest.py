@@ -43,7 +43,7 @@ def modules_of_tests():
     The test that runs next in this process may be any of them, and pickles what its module defines.
     """
     yield
-    if "tests" not in sys.modules:
+    if __name__ not in sys.modules:
         suites = Path(__file__).parents[1] / "suites"
         enter_module_space(suites, suites.parent)
         leave_module_space()
