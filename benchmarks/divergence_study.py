@@ -4,8 +4,8 @@
 trainings whose divergence is chaos by construction (another order of operations, a last-bit change) and pairs that lose
 precision, and counts the verdicts. Each seed has its own data and initial weights.
 
-The thresholds were chosen with the family `networks`: two layers in numpy. The family `transformer` needs
-torch, and no threshold has seen it.
+The thresholds were chosen with the family `networks`: two layers in numpy. The family `transformer` needs torch. Its
+seeds 0 to 5 led to the test by parameter, and seeds 6 to 8 showed that its factor needs no change.
 """
 
 from __future__ import annotations

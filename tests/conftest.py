@@ -4,12 +4,14 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from precreg.subject import enter_module_space, leave_module_space
 from tests.e2e.command import THREADS
 from tests.shipped import session_folder, shipped_run
 
@@ -32,6 +34,19 @@ def pytest_collection_finish():
     """Keep garbage collections off the twelve thousand tests, which live to the end: each took a third of a second."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def modules_of_tests():
+    """Bring back the modules of tests, which are this project's, where a test ran another project in this process.
+
+    The test that runs next in this process may be any of them, and pickles what its module defines.
+    """
+    yield
+    if __name__ not in sys.modules:
+        suites = Path(__file__).parents[1] / "suites"
+        enter_module_space(suites, suites.parent)
+        leave_module_space()
 
 
 @pytest.fixture(scope="session")

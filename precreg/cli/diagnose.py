@@ -70,7 +70,7 @@ def diagnose_command(
     """
     from precreg.diagnose import diagnose_case
     from precreg.environment import detect_environment, limit_blas_threads
-    from precreg.run import opaque_subject, with_opaque_subject
+    from precreg.run import opaque_subject, skipped_diagnosis, with_opaque_subject
 
     limit_blas_threads()
     project = project_of_option(given)
@@ -78,7 +78,9 @@ def diagnose_command(
     chain = detect_environment(environment).chain
     accepted = _commit_of(good, project) if good is not None else accepted_commit(case, project, chain)
     units = _affected_units(case, accepted, project)
-    diagnosis = diagnose_case(case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted, units=units)
+    diagnosis = skipped_diagnosis(case, seed) or diagnose_case(
+        case, project, seed=seed, chain=chain, seconds=seconds, accepted=accepted, units=units
+    )
     diagnosis = with_opaque_subject(diagnosis, opaque_subject(case, project, lambda: accepted))
     _show(diagnosis, json_file)
     sys.exit(_EXIT_CODES[diagnosis.status])

@@ -44,7 +44,7 @@ class _Sampling(NamedTuple):
 @click.option("--advise", is_flag=True, help="Find faults, and measure each remedy on short reruns.")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="The seeds of --advise; by default 3.")
 @click.option("--json", type=_PATH, metavar="FILE", help="Write all figures as JSON; - writes it to stdout.")
-@click.option("--html", type=_PATH, metavar="FILE", help="Write a page of HTML.")
+@click.option("--report", "page", type=_PATH, metavar="FILE", help="Write a page of HTML with pictures.")
 @color_option
 @click.pass_obj
 def training_command(
@@ -59,7 +59,7 @@ def training_command(
     advise: bool,
     seeds: int | None,
     json: Path | None,
-    html: Path | None,
+    page: Path | None,
 ) -> None:
     """Measure the losses of a training: gradients, updates, loss scales and clipping.
 
@@ -71,11 +71,11 @@ def training_command(
 
     Exit code: 0, or 2 for a training that cannot be run or gradients that cannot be read.
     """
-    _require_files(json, html)
+    _require_files(json, page)
     _refuse_idle(advise, gradients, seeds)
     _require_one(target, gradients)
     if gradients is not None:
-        _show(_read(gradients, every or 1, elements or None, losses), json, html)
+        _show(_read(gradients, every or 1, elements or None, losses), json, page)
         return
     assert target is not None
     start = project or Path()
@@ -84,10 +84,10 @@ def training_command(
         return _run(target, start, _Sampling(steps, every or 10, elements), losses)
 
     if advise:
-        _require_page(html, every, elements, losses)
-        show_advice(target, start, AdviceFiles(json, html, observed), steps=steps, seeds=seeds or _SEEDS)
+        _require_page(page, every, elements, losses)
+        show_advice(target, start, AdviceFiles(json, page, observed), steps=steps, seeds=seeds or _SEEDS)
     else:
-        _show(observed(), json, html)
+        _show(observed(), json, page)
 
 
 def _require_one(target: str | None, gradients: Path | None) -> None:
@@ -117,14 +117,14 @@ def _refuse_idle(advise: bool, gradients: Path | None, seeds: int | None) -> Non
         )
 
 
-def _require_page(html: Path | None, every: int | None, elements: int | None, losses: LossOptions) -> None:
+def _require_page(page: Path | None, every: int | None, elements: int | None, losses: LossOptions) -> None:
     """Refuse options of the observed steps if no page shows these. Raises UserError: bad-value."""
-    if html is None and ((every, elements) != (None, None) or losses.is_chosen):
+    if page is None and ((every, elements) != (None, None) or losses.is_chosen):
         raise UserError(
             "bad-value",
-            "expected --html beside --advise and an option of the observed steps (--every, --elements, --scales, "
+            "expected --report beside --advise and an option of the observed steps (--every, --elements, --scales, "
             "--format, --tensor-format, --clip)",
-            hint="write the page: precreg training train:make --advise --html training.html",
+            hint="write the page: precreg training train:make --advise --report training.html",
         )
 
 
@@ -174,13 +174,13 @@ def _run(target: str, start: Path, sampling: _Sampling, losses: LossOptions) -> 
     return TrainingReport(record=record, losses=losses_of(gauges, record.scales, record.clips))
 
 
-def _show(report: TrainingReport, json: Path | None, html: Path | None) -> None:
+def _show(report: TrainingReport, json: Path | None, page: Path | None) -> None:
     from precreg.report import render_training_html, training_report_json, training_report_lines
     from precreg.storage import replace_file, report_write_errors
 
     contents = {json: training_report_json(report)}
-    if html is not None:
-        contents[html] = render_training_html(report.record, report.losses).encode()
+    if page is not None:
+        contents[page] = render_training_html(report.record, report.losses).encode()
     written = [path for path in contents if path is not None and path != _STDOUT]
     for path in written:
         with report_write_errors(str(path)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from math import log10, sqrt
+from collections.abc import Callable
+from math import ldexp, log10, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from precreg.arithmetic import BLOCK_OPERANDS
 from precreg.arithmetic.devices import is_floating
 from precreg.errors import UserError
 from precreg.quantization.calibration import find_thresholds
@@ -99,6 +101,32 @@ def _quantized(rows: Rows, codes: Codes, quantizer: Quantizer, scales: Scales, t
     )
 
 
+def row_rounding(values: NDArray[Any], quantizer: Quantizer) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Return the function that quantizes rows of channels: with the scales of these values, or with those of a call.
+
+    Raises UserError: bad-value, as `quantize_values`.
+    """
+    if quantizer.dynamic:
+        return lambda rows: quantize_values(rows, quantizer).values
+    codes, scales = codes_named(quantizer.format), quantize_values(values, quantizer).scales
+
+    def apply(rows: NDArray[Any]) -> NDArray[Any]:
+        wide = rows.astype(np.float64)
+        # One scale for all, or one for each channel.
+        turned = wide.T if len(scales.scale) > 1 else wide.reshape(1, -1)
+        changed = decode(encode(codes, turned, scales).codes, scales)
+        return changed.T if len(scales.scale) > 1 else changed.reshape(wide.shape)
+
+    return apply
+
+
+def channel_rows(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    """Return an array as rows of channels: (elements / channels, channels). Fewer than 2 axes are one channel."""
+    if values.ndim < 2:
+        return values.reshape(-1, 1)
+    return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
+
+
 def figures_of(exact: Floats, quantized: Floats, clipped: int, used: int, codes: int) -> QuantizationFigures:
     """Return the figures of quantized values against the exact ones."""
     # Largest first, so that the squares of huge or tiny numbers stay in float64.
@@ -151,29 +179,50 @@ def quantize_array(
     format: str = "int8",
     *,
     zero_point: bool = False,
-    granularity: str = "tensor",
+    granularity: str | None = None,
     group: int | None = None,
     axis: int = 0,
-    calibration: str = "max",
+    calibration: str | None = None,
 ) -> ArrayQuantization:
     """Measure the errors of an array in a format of few bits, beside other granularities and calibrations.
 
     Args:
         values: finite floating-point numbers, of any shape.
-        format: int2 to int8, int16, or a narrow floating format of docs/formats.md, such as float8_e4m3fn.
+        format: int2 to int8, int16, a narrow floating format of docs/formats.md such as float8_e4m3fn or hif8, or a
+            block format such as mxfp4, which has blocks and scales of its own.
         zero_point: shift integers, so that the smallest and the largest number use all of them.
-        granularity: the elements that share a scale: tensor, channel, or group.
+        granularity: the elements that share a scale: tensor (the default), channel, or group.
         group: the number of elements of a group, by default 128; the groups of a channel run along its other axes.
         axis: the axis of the channels.
-        calibration: the choice of the largest magnitude that does not saturate: max, p99.9, p99.99, mse or entropy.
+        calibration: the choice of the largest magnitude that does not saturate: max (the default), p99.9, p99.99, mse
+            or entropy.
 
     Raises:
-        UserError: unknown-format; bad-value for other options, for no elements, and for NaN and infinities.
+        UserError: unknown-format; bad-value for other options, for options beside a block format, which has blocks and
+            scales of its own, for no elements, and for NaN and infinities.
     """
+    _require_no_choice(format, granularity=granularity, calibration=calibration)
     quantizer = make_quantizer(
-        format, zero_point=zero_point, granularity=granularity, group=group, axis=axis, calibration=calibration
+        format,
+        zero_point=zero_point,
+        granularity=granularity or "tensor",
+        group=group,
+        axis=axis,
+        calibration=calibration or "max",
     )
     return measure_array(np.asarray(values), quantizer)
+
+
+def _require_no_choice(format: str, **options: str | None) -> None:
+    """Refuse options that a block format would ignore. Raises UserError: bad-value."""
+    given = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
+    if given and format in BLOCK_OPERANDS:
+        size = BLOCK_OPERANDS[format].length
+        raise UserError(
+            "bad-value",
+            f"expected no granularity and no calibration beside {format}, which has blocks of {size}, but got {given}",
+            hint=f"write precreg.quantize_array(values, {format!r})",
+        )
 
 
 class StoredScales(NamedTuple):
@@ -310,10 +359,11 @@ def _numbers_of(codes: Codes) -> list[float]:
     """Return the numbers of a narrow floating format, in order."""
     format = codes.floating
     assert format is not None
-    half, unit = 2 ** (format.precision - 1), format.smallest_subnormal
-    positive = []
-    for index in range(1, codes.size // 2 + 1):
-        binade, fraction = divmod(index, half)
-        significand = fraction if binade == 0 else half + fraction
-        positive.append(float(significand) * unit * 2.0 ** max(binade - 1, 0))
+    lowest = format.min_exponent
+    unit = format.smallest_subnormal
+    positive = [unit * each for each in range(1, 2 ** (format.precision_at(lowest) - 1))]
+    for exponent in range(lowest, format.max_exponent + 1):
+        bits = format.precision_at(exponent)
+        positive += [ldexp(each, exponent - bits + 1) for each in range(2 ** (bits - 1), 2**bits)]
+    positive = [each for each in positive if each <= format.largest]
     return [*(-each for each in reversed(positive)), 0.0, *positive]

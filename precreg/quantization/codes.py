@@ -6,7 +6,7 @@ A quantized value is `scale * (code - zero_point)`. Codes are integers, or the n
 from __future__ import annotations
 
 import re
-from math import frexp, inf, ldexp, prod
+from math import inf, ldexp, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +39,27 @@ class Codes(NamedTuple):
         """Return the number of codes; the two zeros of a floating format are one."""
         if self.floating is None:
             return int(self.highest - self.lowest) + 1
-        # The number of positive values is the index of the largest one, where 1 is the smallest subnormal.
+        # Below the binade of the smallest normal numbers are the subnormals, one number less than in that binade.
         format = self.floating
-        significand, exponent = frexp(format.largest)
-        index = int(ldexp(significand, format.precision))
-        number: int = 2 * (index + (exponent - 1 - format.min_exponent) * 2 ** (format.precision - 1)) + 1
+        lowest = format.min_exponent
+        subnormals = 2 ** (format.precision_at(lowest) - 1) - 1
+        full = sum(2 ** (format.precision_at(each) - 1) for each in range(lowest, format.max_exponent))
+        significand = ldexp(format.largest, -format.max_exponent)
+        last = int((significand - 1.0) * 2 ** (format.precision_at(format.max_exponent) - 1)) + 1
+        number: int = 2 * (subnormals + full + last) + 1
         return number
+
+    @property
+    def of_threshold(self) -> float:
+        """Return the code of the largest magnitude that a calibration keeps.
+
+        It is the largest code. A tapered format has its most bits in the binades around 1, so it is the largest number
+        of these.
+        """
+        if self.floating is None or not self.floating.taper:
+            return self.highest
+        exponent, bits = self.floating.taper[0]
+        return ldexp(2**bits - 1, exponent - bits + 1)
 
     @property
     def bits(self) -> int:
@@ -233,7 +248,7 @@ class Scales(NamedTuple):
 
 
 def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Floats, dtype: np.dtype[Any]) -> Scales:
-    """Return the scales with which magnitudes up to the thresholds do not saturate.
+    """Return the scales with which magnitudes up to the thresholds do not saturate, and keep the most bits.
 
     A scale is a float32, or a float64 for an array of float64. A row of zeros has scale 1. Block formats have their
     own rule, by which the largest elements of a block may saturate.
@@ -247,7 +262,7 @@ def choose_scales(codes: Codes, quantizer: Quantizer, rows: Rows, thresholds: Fl
         scale = _stored_scale((high - low) / (codes.highest - codes.lowest), dtype)
         zero = np.clip(np.rint(codes.lowest - low / scale), codes.lowest, codes.highest)
         return Scales(scale, zero)
-    return Scales(_stored_scale(thresholds / codes.highest, dtype), np.zeros(len(thresholds)))
+    return Scales(_stored_scale(thresholds / codes.of_threshold, dtype), np.zeros(len(thresholds)))
 
 
 def _stored_scale(scale: Floats, dtype: np.dtype[Any]) -> Floats:

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.quantization.model import MetricFunction, QuantizableModel, compare_outputs, measure_model
+from precreg.quantization.model import MetricFunction, ModelCost, QuantizableModel, compare_outputs, measure_model
 from precreg.quantization.proposal import propose_widths
 from precreg.quantization.sensitivity import measure_sensitivity
 from precreg.quantization.session import UNUSED_FLOAT_FORM, QuantizationOptions, record_of
-from precreg.types import CalibrationData, QuantizationEvent, QuantizationRecord
-
-_NO_GRADIENT = QuantizationEvent("no_gradient", "", detail="ONNX Runtime computes no gradients")
+from precreg.types import CalibrationData, QuantizationEvent, QuantizationRecord, Sensitivity
 
 
 class GivenGraph(NamedTuple):
@@ -44,7 +42,6 @@ def quantize_graph(
             f"expected a float model beside a budget of bits but got {name}, which is quantized already",
             hint="give the float model: precreg quantization float.onnx --data inputs.npz --max-bits 6",
         )
-    model: QuantizableModel
     if is_own:
         model = read_qdq(given.graph, calibration.batches, data.batches, given.twin)
     else:
@@ -52,8 +49,7 @@ def quantize_graph(
     cost = measure_model(model, given.metric)
     exact = model.run(frozenset(), frozenset()).outputs
     executed = compare_outputs(exact, run_whole(given.graph, data.batches), given.metric) if is_own else None
-    sensitivity = measure_sensitivity(model, cost, {}) if options.with_sensitivity else None
-    more = [_NO_GRADIENT] if sensitivity is not None else []
+    sensitivity, more = _sensitivity(model, cost) if options.with_sensitivity else (None, [])
     more += [UNUSED_FLOAT_FORM] if given.twin is not None and not is_own else []
     proposal = None
     if options.budget is not None:
@@ -70,6 +66,18 @@ def quantize_graph(
         proposal=proposal,
         events=(*record.events, *more),
     )
+
+
+def _sensitivity(model: Any, cost: ModelCost) -> tuple[Sensitivity, list[QuantizationEvent]]:
+    """Return the sensitivity of a graph's layers, and the events of layers without a derivative."""
+    from precreg.quantization.onnx import STEP
+
+    weights = frozenset(row.layer for row in cost.rows if row.weight_alone is not None)
+    activations = frozenset(row.layer for row in cost.rows if row.activation_alone is not None)
+    estimates = {name: model.first_order(name, weights, activations) for name in sorted(weights | activations)}
+    known = {name: value for name, value in estimates.items() if value is not None}
+    found = measure_sensitivity(model, cost, known, step=STEP)
+    return found, [QuantizationEvent("no_derivative", name) for name in estimates if name not in known]
 
 
 def _graph_builder(

@@ -11,11 +11,12 @@ from typing import Any
 from precreg.arithmetic import BLOCK_OPERANDS, FORMATS, SHORT
 from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
-from precreg.subject import Kind, SpecPlace
+from precreg.subject import Kind, SpecPlace, target_in_folder
 from precreg.types import CalibrationMethod, Granularity, UnusedReason
 
 INTEGER_FORMATS = (*(f"int{bits}" for bits in range(2, 9)), "int16")
-FLOAT_CODES = tuple(name for name, each in FORMATS.items() if each.precision <= 11 and name != "bfloat16")
+# HiFloat8 has no dtype in numpy, and needs none: precreg computes with its numbers.
+FLOAT_CODES = (*(name for name, each in FORMATS.items() if each.precision <= 11 and name != "bfloat16"), "hif8")
 GRANULARITIES: tuple[Granularity, ...] = ("tensor", "channel", "group")
 METHODS: tuple[CalibrationMethod, ...] = ("max", "p99.9", "p99.99", "mse", "entropy")
 FLOAT = "float"
@@ -96,11 +97,17 @@ def _expected(name: str, given: Any) -> str:
     return "" if fits else "a list of patterns of layers, such as ['blocks.*']"
 
 
+def _parts_command(spec: Any, folder: str) -> tuple[str, ...]:
+    # The command measures its defaults: the options of a suite have other names.
+    return ("quantization", target_in_folder(spec["quantization"], folder))
+
+
 QUANTIZATION = Kind(
     run="precreg.quantization.subject:run_quantization",
     read=read_quantization,
     target=lambda spec: spec["quantization"],
     requirements=lambda _: ("torch",),
     reference=lambda spec: spec | {EXACT: True},
+    parts_command=_parts_command,
     widest="float64",
 )

@@ -16,9 +16,17 @@ from precreg.types import LayerSensitivity, Sensitivity
 
 
 def measure_sensitivity(
-    model: QuantizableModel, cost: ModelCost, first_order: Mapping[str, float], probes: int = 0
+    model: QuantizableModel,
+    cost: ModelCost,
+    first_order: Mapping[str, float],
+    *,
+    probes: int = 0,
+    step: float | None = None,
 ) -> Sensitivity:
-    """Return the sensitivity of a measured model. `first_order` has the estimates by layer, and may lack some."""
+    """Return the sensitivity of a measured model. `first_order` has the estimates by layer, and may lack some.
+
+    `probes` or `step` say how they were made.
+    """
     exact = model.run(frozenset(), frozenset()).outputs
     measured = [(row.layer, row.both_alone.relative) for row in cost.rows if row.both_alone is not None]
     weights = frozenset(row.layer for row in cost.rows if row.weight_alone is not None)
@@ -36,6 +44,7 @@ def measure_sensitivity(
         total=cost.total.relative,
         root_sum=sqrt(sum(alone * alone for _, alone in measured)),
         probes=probes if estimated else 0,
+        step=step if estimated else None,
         first_order_alone=spearman(*zip(*estimated, strict=True)) if estimated else None,
         # A sensitive layer alone has a large error; without it, the error is small.
         alone_without=spearman([each.alone for each in layers], [-(each.without or 0.0) for each in layers]),

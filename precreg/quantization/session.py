@@ -118,7 +118,7 @@ def quantize_module(
     """
     model = open_model(given, calibration.batches, data.batches, options)
     cost = measure_model(model, given.metric)
-    is_own = _has_own_scales(given.model)
+    is_own = has_own_scales(given.model)
     if is_own and options.budget is not None:
         raise UserError(
             "bad-value",
@@ -149,7 +149,7 @@ def _sensitivity(model: Any, cost: ModelCost) -> tuple[Sensitivity, list[Quantiz
     from precreg.quantization.torch import PROBES, estimate_first_order
 
     estimates = estimate_first_order(model)
-    found = measure_sensitivity(model, cost, estimates, PROBES)
+    found = measure_sensitivity(model, cost, estimates, probes=PROBES)
     return found, [QuantizationEvent("no_gradient", each.layer) for each in found.layers if each.first_order is None]
 
 
@@ -191,7 +191,8 @@ def record_of(model: QuantizableModel, cost: ModelCost, name: str, source: str) 
     )
 
 
-def _has_own_scales(module: Any) -> bool:
+def has_own_scales(module: Any) -> bool:
+    """Return whether a module is quantized already, or has fake quantizers."""
     from precreg.quantization.torch import is_fake_quantized, is_quantized_module
 
     return hasattr(module, "modules") and (is_quantized_module(module) or is_fake_quantized(module))
@@ -209,7 +210,7 @@ def open_model(
         simulate_module,
     )
 
-    if not _has_own_scales(given.model):
+    if not has_own_scales(given.model):
         return simulate_module(given.model, calibration, batches, *options[:3])
     if is_quantized_module(given.model):
         twin = None if given.twin is None else own_copy(given.twin)

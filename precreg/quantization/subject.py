@@ -13,10 +13,11 @@ import numpy as np
 
 from precreg.errors import UserError
 from precreg.quantization.codes import make_quantizer
-from precreg.quantization.kind import EXACT, FLOAT
+from precreg.quantization.kind import EXACT, FLOAT, OPTIONS
 from precreg.quantization.model import QuantizableModel
-from precreg.quantization.session import QuantizationOptions, open_model, read_given_model
+from precreg.quantization.session import QuantizationOptions, has_own_scales, open_model, read_given_model
 from precreg.quantization.user_code import call_seeded
+from precreg.storage import format_value
 from precreg.subject import KIND_IMPORT, Call, Outputs, SurroundingsRestored, array_to_tensor, note_use, watch_import
 from precreg.types import Quantizer
 
@@ -77,6 +78,8 @@ def _model(spec: dict[str, Any], call: Call) -> QuantizableModel:
     from precreg.quantization.torch import as_model_dtype, read_batches
 
     given = read_given_model(call_seeded(spec["quantization"], call.directory, call.project), spec["quantization"])
+    if has_own_scales(given.model):
+        _require_no_options(spec)
     inputs = {name: array_to_tensor(array, f"input {name}") for name, array in call.inputs.items()}
     if spec.get(EXACT):
         # A reference gets float64, and its zeros need no more than the shape of the results.
@@ -90,6 +93,19 @@ def _model(spec: dict[str, Any], call: Call) -> QuantizableModel:
     measured = data.batches if not inputs and data is not None else [batch]
     calibration = measured if data is None else data.batches
     return open_model(given, calibration, measured, options_of(spec))
+
+
+def _require_no_options(spec: dict[str, Any]) -> None:
+    """Refuse the options of a simulation for a model with scales of its own. Raises UserError: bad-value."""
+    given = [name for name in OPTIONS if spec.get(name, False) is not False]
+    if given:
+        shown = ", ".join(f"{name}={format_value(spec[name])}" for name in given)
+        source = spec["quantization"]
+        raise UserError(
+            "bad-value",
+            f"expected no options beside {source}, which returns a model with scales of its own, but got {shown}",
+            hint=f"write subject: {{quantization: {source!r}}}, or return the float model from make",
+        )
 
 
 def _zeros(model: QuantizableModel) -> dict[str, Any]:

@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from precreg.errors import UserError
-from precreg.subject import call_function, describe_failure
-from precreg.types import Reason
+from precreg.subject import (
+    NO_ARGUMENTS,
+    call_function,
+    report_failures,
+    require_package,
+    run_alone,
+    seed_generators,
+)
 
 
 def require_torch() -> None:
     """Refuse a model if torch is not installed. Raises UserError: missing-extra."""
-    if find_spec("torch") is None:
-        raise UserError(
-            "missing-extra",
-            "expected torch, which runs the model, but it is not installed",
-            hint="install the extra: python -m pip install 'precreg[torch]'",
-        )
+    require_package("torch", "runs the model", extra="torch")
 
 
 def require_onnx() -> None:
     """Refuse an ONNX model if its packages are not installed. Raises UserError: missing-extra."""
     for package in ("onnx", "onnxruntime"):
-        if find_spec(package) is None:
-            raise UserError(
-                "missing-extra",
-                f"expected {package}, which the model needs, but it is not installed",
-                hint="install the extra: python -m pip install 'precreg[onnx]'",
-            )
+        require_package(package, "the model needs", extra="onnx")
 
 
 def call_seeded(target: str, directory: Path, project: Path, *arguments: Any) -> Any:
-    """Call a user's function with torch's generator at seed 0, so that a model has the same weights in each run.
+    """Call a user's function with the global generators at seed 0, so that a model has the same weights in each run.
 
-    Raises UserError: missing-module, missing-function, and model-failed for exceptions of the function.
+    Raises UserError: missing-module, missing-function, out-of-memory, and model-failed for other exceptions of the
+    function.
     """
     if find_spec("torch") is not None:
-        import torch
-
-        torch.manual_seed(0)
-    try:
+        # Only the generator of a loaded torch is seeded.
+        import_module("torch")
+    seed_generators(0)
+    hint, call_hint = (
+        (f"fix {target} at the end of its traceback", "take the outputs: def metric(outputs): ...")
+        if arguments
+        else (run_alone(target), NO_ARGUMENTS)
+    )
+    with report_failures(target, project, "to return a value", hint=hint, call_hint=call_hint):
         return call_function(target, directory, project, *arguments)
-    except (UserError, KeyboardInterrupt):
-        raise
-    # BaseException: a function that calls sys.exit() must not end the command without a message.
-    except BaseException as error:
-        failure = describe_failure(error, Reason.SUBJECT_ERROR)
-        lines = "".join(f"\n  {line}" for line in failure.detail.splitlines())
-        message = f"expected {target} to return a value but it failed: {failure.message}{lines}"
-        raise UserError(
-            "model-failed", message, hint=f"run it alone: python -c 'from {target.replace(':', ' import ')}'"
-        ) from None

@@ -22,6 +22,7 @@ from .escalation import paired_output as paired_output
 from .explanation import count_diagnoses as count_diagnoses
 from .explanation import is_explainable as is_explainable
 from .explanation import opaque_subject as opaque_subject
+from .explanation import skipped_diagnosis as skipped_diagnosis
 from .explanation import with_opaque_subject as with_opaque_subject
 from .first_measurement import FirstMeasurement as FirstMeasurement
 from .first_measurement import measure_first as measure_first

@@ -7,8 +7,8 @@ passes a `CaseComputation` of its own, which changes inputs, the call or the ari
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, lru_cache
 from os.path import realpath
 from pathlib import Path
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from precreg.errors import UserError
 from precreg.storage import find_project
-from precreg.subject import Call, describe_failure, leave_module_space, run_python
+from precreg.subject import Call, leave_module_space, report_failures, run_python
 from precreg.subject.torch import is_torch_module, run_torch, run_torch_layers
 from precreg.suite import locate_target
-from precreg.types import Case, Failure, Location, Reason
+from precreg.types import Case, Location
 
 if TYPE_CHECKING:
     # Only a case that names a device loads the simulator of devices (tests/run/test_main_road.py).
@@ -202,7 +202,7 @@ def call_model(model: Model, inputs: Arrays, device: str | None, *, with_torch: 
 
     A module of torch gets tensors, and so does a function `with_torch`. Overflow and the like raise no warnings, as in
     a case. Raises UserError: unknown-device and the other errors of reading a device, idle-device, missing-module,
-    missing-function, bad-outputs; model-failed for any exception of the model.
+    missing-function, bad-outputs; out-of-memory, and model-failed for other exceptions of the model.
     """
     arithmetic = None if device is None else _device_arithmetic(device, model.project)
     call = Call(inputs, {}, model.directory, model.project, arithmetic)
@@ -224,20 +224,5 @@ def call_layers(model: Model, inputs: Arrays, layers: Sequence[str]) -> tuple[Ar
         return run_torch_layers({"torch": model.target}, Call(inputs, {}, model.directory, model.project), layers)
 
 
-@contextmanager
-def _model_failures(model: Model) -> Iterator[None]:
-    try:
-        yield
-    except (UserError, KeyboardInterrupt):
-        raise
-    # BaseException: a model that calls sys.exit() must not end the command without a message.
-    except BaseException as error:
-        failure = describe_failure(error, Reason.SUBJECT_ERROR)
-        message = f"expected {model.target} to return arrays but it failed: {failure.message}{_traceback(failure)}"
-        raise UserError("model-failed", message) from None
-
-
-def _traceback(failure: Failure) -> str:
-    """Return the lines of the traceback that lie in the model; none where the call itself was wrong."""
-    lines = failure.detail.splitlines()
-    return "".join(f"\n  {line}" for line in lines) if len(lines) > 1 else ""
+def _model_failures(model: Model) -> AbstractContextManager[None]:
+    return report_failures(model.target, model.project, "to return arrays")

@@ -22,7 +22,7 @@ from precreg.run.accepted_version import find_accepted_commit
 from precreg.run.case_run import suite_folder
 from precreg.run.escalation import Announce, DiagnosisAnnouncement
 from precreg.run.pipeline import IN_PROCESS
-from precreg.subject import declared_dependencies, opaque_form
+from precreg.subject import declared_dependencies, opaque_form, parts_command
 from precreg.types import (
     Baseline,
     Case,
@@ -133,10 +133,14 @@ def is_explainable(result: CaseResult) -> bool:
 
 
 def count_diagnoses(results: Sequence[CaseResult]) -> tuple[int, int]:
-    """Count the cases that were diagnosed, and those that failed and were not."""
-    failed = [result for result in results if is_explainable(result)]
+    """Count the cases that were diagnosed, and those that failed and were not; without those that need no search."""
+    failed = [result for result in results if is_explainable(result) and not _has_figures(result)]
     reached = sum(result.diagnosis is not None for result in failed)
     return reached, len(failed) - reached
+
+
+def _has_figures(result: CaseResult) -> bool:
+    return result.opaque is not UNSET and result.opaque.form == "figures"
 
 
 def explain_failures(
@@ -148,9 +152,12 @@ def explain_failures(
 ) -> Explained:
     """Diagnose the failed cases of a run, the largest loss first, until the time is up.
 
-    Nothing is lost: a failure of the diagnoses themselves is in the counts, and the results stay.
+    Figures of whole procedures get the command that measures their parts, and cost no time. Nothing is lost: a failure
+    of the diagnoses themselves is in the counts, and the results stay.
     """
     results = _with_opaque_subjects(cases, results, plan)
+    if plan.seconds > 0:
+        results = _with_skipped(cases, results)
     failed = _failed_cases(cases, results, plan) if plan.seconds > 0 else []
     if not failed:
         return tuple(results), None
@@ -165,13 +172,32 @@ def explain_failures(
     except UserError as error:
         # The run has its results, and no cause is worth losing them.
         problem = error.message
-    explained = tuple(_with_diagnosis(each, found[each.id]) if each.id in found else each for each in results)
+    explained = _with_diagnoses(results, found)
     used = round(monotonic() - began, 3)
     return explained, RunDiagnoses(plan.seconds, used, *count_diagnoses(explained), problem)
 
 
-def _with_diagnosis(result: CaseResult, found: Diagnosis) -> CaseResult:
-    return replace(result, diagnosis=with_opaque_subject(found, result.opaque))
+def skipped_diagnosis(case: Case, seed: int) -> Diagnosis | None:
+    """Return the diagnosis of a case without a search, if its outputs are figures of a whole run.
+
+    No rewrite of one operation explains them, and each hypothesis would cost a training. Its `opaque` is unset.
+    """
+    has_figures = opaque_form(case.subject) == "figures"
+    return Diagnosis(case=case.id, seed=seed, status="unknown") if has_figures else None
+
+
+def _with_skipped(cases: Sequence[Case], results: Sequence[CaseResult]) -> tuple[CaseResult, ...]:
+    """Add the diagnoses that need no search."""
+    items = [_failed_case(case, result, False) for case, result in _diagnosis_order(cases, results)]
+    found = {item.case.id: skipped_diagnosis(item.case, item.seed) for item in items}
+    return _with_diagnoses(results, {id: each for id, each in found.items() if each is not None})
+
+
+def _with_diagnoses(results: Sequence[CaseResult], found: Mapping[str, Diagnosis]) -> tuple[CaseResult, ...]:
+    return tuple(
+        replace(each, diagnosis=with_opaque_subject(found[each.id], each.opaque)) if each.id in found else each
+        for each in results
+    )
 
 
 def with_opaque_subject(found: Diagnosis, opaque: OpaqueSubject | UnsetType) -> Diagnosis:
@@ -208,6 +234,9 @@ def opaque_subject(case: Case, project: Path, find_accepted: Callable[[], str | 
     form = opaque_form(case.subject)
     if form is None:
         return UNSET
+    if form == "figures":
+        # The accepted version of a figure says little: the command measures the parts of the present one.
+        return OpaqueSubject(form, arguments=parts_command(case.subject, case.directory))
     has_sources = form == "program" and _has_sources(case, project)
     return OpaqueSubject(form, (find_accepted() if has_sources else None) or "")
 
@@ -230,7 +259,7 @@ def _diagnosis_order(cases: Sequence[Case], results: Sequence[CaseResult]) -> li
 def _failed_cases(cases: Sequence[Case], results: Sequence[CaseResult], plan: DiagnosisPlan) -> list[FailedCase]:
     """Return the cases to diagnose, in their order."""
     by_id: Mapping[str, Case] = {case.id: case for case in cases}
-    failed = _diagnosis_order(cases, results)
+    failed = [(case, result) for case, result in _diagnosis_order(cases, results) if not _has_figures(result)]
     last = len(failed) - max(1, plan.jobs)
     units = tuple(by_id[result.id] for result in _changed_units(results) if result.id in by_id)
     opaque = sum(result.opaque is not UNSET for _, result in failed)

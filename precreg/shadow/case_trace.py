@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
+from shlex import join
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ from precreg.subject import (
     Outputs,
     blame_failures,
     opaque_form,
+    parts_command,
     watch_case_in_process,
 )
 from precreg.tolerance import resolve_tolerance
@@ -72,6 +74,7 @@ from precreg.vcs import git_state
 _HINTS: dict[OpaqueForm, str] = {
     "program": "find the line of the change: precreg bisect CASE --good COMMIT --bad . (or --flags '-O3 -ffast-math')",
     "recorded": "trace the Python function that computed the arrays, or compare them: precreg compare y.npy golden.npy",
+    "figures": "measure the parts of its run, as the documentation of its kind describes",
 }
 TRACEABLE_KINDS = ("python", "torch", "onnx", "onnx_test")
 
@@ -174,7 +177,9 @@ def require_traceable(case: Case, chain: tuple[str, ...]) -> None:
     form = opaque_form(case.subject)
     if form is not None:
         expected = f"a subject of the kinds {', '.join(TRACEABLE_KINDS)}"
-        raise UserError("untraceable", f"expected {expected} but {case.id} has the kind {kind}", hint=_HINTS[form])
+        command = parts_command(case.subject, case.directory)
+        hint = f"measure its parts: precreg {join(command)}" if command else _HINTS[form]
+        raise UserError("untraceable", f"expected {expected} but {case.id} has the kind {kind}", hint=hint)
     absent = [reason for needed in case.requires if (reason := missing_requirement(needed, chain))]
     if absent:
         raise UserError("untraceable", f"expected a case that can run here but {case.id} {'; '.join(absent)}")

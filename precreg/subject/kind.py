@@ -126,6 +126,10 @@ class Kind(Struct, frozen=True, kw_only=True):
     # Prepares a specification before the first case of a run, (spec, folder of the suite, project), as a build does. A
     # UserError of it is also the error of the cases. A text names it, as in `run`.
     prepare: Callable[[Any, Path, Path], object] | str | None = None
+    # For outputs that are figures of a whole procedure, such as the losses of a training: the arguments of the precreg
+    # command that measures its parts, (spec, folder of the suite in the project). No rewrite of one operation explains
+    # such figures, so a run searches for no cause.
+    parts_command: Callable[[Any, str], Sequence[str]] | None = None
     # The widest dtype of inputs: a reference gets float64 inputs as longdouble otherwise.
     widest: str = "longdouble"
 
@@ -353,7 +357,28 @@ def opaque_form(computation: Computation) -> OpaqueForm | None:
     # A row of a table has figures, and no arrays.
     if computation.kind == "table" or is_recorded(computation):
         return "recorded"
+    if kind_named(computation.kind).parts_command is not None:
+        return "figures"
     return "program" if computation.kind == "command" else None
+
+
+def parts_command(computation: Computation, folder: str) -> tuple[str, ...]:
+    """Return the arguments of the precreg command that measures the parts of a procedure; empty for other kinds.
+
+    `folder` is the suite's, relative to the project. Raises UserError: bad-kind.
+    """
+    find = kind_named(computation.kind).parts_command
+    if find is None:
+        return ()
+    found = _ask(computation.kind, find, computation.spec, folder)
+    if not _are_texts(found):
+        raise _bad_kind(computation.kind, f"returned {ascii(found)[:100]} as arguments of precreg")
+    return tuple(found)
+
+
+def target_in_folder(target: str, folder: str) -> str:
+    """Return [FOLDER/]module:function, as commands of precreg take a target of a suite in that folder."""
+    return target if folder in ("", ".") else f"{folder}/{target}"
 
 
 def requirements_of(computation: Computation) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
@@ -113,6 +114,16 @@ def leave_module_space() -> None:
             if folder in sys.path:
                 sys.path.remove(folder)
     _on_path = False
+
+
+@contextmanager
+def use_module_space(directory: Path, project: Path) -> Iterator[None]:
+    """Make imports inside use the modules of a project's folder, and take the folder off sys.path afterwards."""
+    enter_module_space(directory, project)
+    try:
+        yield
+    finally:
+        leave_module_space()
 
 
 def path_of_others() -> list[str]:

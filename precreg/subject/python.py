@@ -148,7 +148,8 @@ def _find_attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
         found = getattr(found, name)
     if not callable(found):
         kind = type(found).__name__
-        raise UserError("missing-function", f"expected a function but got {module.__name__}:{dotted} of type {kind}")
+        message = f"expected a function but got {module.__name__}:{dotted} of type {kind}"
+        raise UserError("missing-function", message, file=module.__file__)
     function: Callable[..., Any] = found
     return function
 

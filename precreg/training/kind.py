@@ -10,7 +10,7 @@ from typing import Any
 
 from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
-from precreg.subject import Kind, SpecPlace
+from precreg.subject import Kind, SpecPlace, target_in_folder
 
 DEFAULT_STEPS = 50
 # torch's generators take seeds of 64 bits, and numpy's older one 32.
@@ -44,11 +44,16 @@ def read_training(value: Any, options: Mapping[str, Any], place: SpecPlace) -> d
     return spec
 
 
+def _parts_command(spec: Any, folder: str) -> tuple[str, ...]:
+    return ("training", target_in_folder(spec["training"], folder), "--advise", "--steps", str(spec["steps"]))
+
+
 TRAINING = Kind(
     run="precreg.training.advice.subject:run_training_subject",
     read=read_training,
     target=lambda spec: spec["training"],
     requirements=lambda _: ("torch",),
     reference=lambda spec: spec | {EXACT: True},
+    parts_command=_parts_command,
     widest="float64",
 )

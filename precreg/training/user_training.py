@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 from precreg.errors import UserError
-from precreg.subject import call_function, describe_failure, enter_module_space, leave_module_space
+from precreg.subject import (
+    NO_ARGUMENTS,
+    call_function,
+    enter_module_space,
+    report_failures,
+    require_package,
+    run_alone,
+    seed_generators,
+    use_module_space,
+)
 from precreg.training.gradients import StepGradients
 from precreg.training.recipe import read_recipe
-from precreg.types import Reason, TrainingRecord
+from precreg.types import TrainingRecord
 
 # The training of the same project gives the same numbers in each run.
 _SEED = 0
@@ -39,34 +48,18 @@ def observe_target(
 
     Raises:
         UserError: missing-extra without torch; missing-module, missing-function, bad-outputs; bad-value for a model
-            that cannot be observed; no-gradients; and model-failed for other exceptions of the user's code.
+            that cannot be observed; no-gradients; out-of-memory, and model-failed for other exceptions of the user's
+            code.
     """
-    _refuse_without_torch()
+    require_package("torch", "runs the training", extra="torch")
     # A training may import modules of its project in the middle of a step.
-    enter_module_space(directory, project)
-    try:
+    with (
+        use_module_space(directory, project),
+        report_failures(
+            target, project, "to return a training that runs", hint=run_alone(target), call_hint=NO_ARGUMENTS
+        ),
+    ):
         return _observed(target, directory, project, listener, (steps, every, elements))
-    except (UserError, KeyboardInterrupt):
-        raise
-    # BaseException: a function that calls sys.exit() must not end the command without a message.
-    except BaseException as error:
-        failure = describe_failure(error, Reason.SUBJECT_ERROR)
-        lines = "".join(f"\n  {line}" for line in failure.detail.splitlines())
-        message = f"expected {target} to return a training that runs but it failed: {failure.message}{lines}"
-        module, _, function = target.partition(":")
-        hint = f"run it alone: python -c 'from {module} import {function}; {function}()'"
-        raise UserError("model-failed", message, hint=hint) from None
-    finally:
-        leave_module_space()
-
-
-def _refuse_without_torch() -> None:
-    if find_spec("torch") is None:
-        raise UserError(
-            "missing-extra",
-            "expected torch, which runs the training, but it is not installed",
-            hint="install the extra: python -m pip install 'precreg[torch]'",
-        )
 
 
 def _observed(
@@ -76,18 +69,11 @@ def _observed(
     listener: Callable[[StepGradients], None] | None,
     counts: tuple[int, int, int | None],
 ) -> TrainingRecord:
-    import random
-
-    import numpy as np
-    import torch
-
+    import_module("torch")
     from precreg.training.observing import check_optimizer, check_recipe, start_observer, train_recipe
 
     steps, every, elements = counts
-    torch.manual_seed(_SEED)
-    # The user's function may draw from each of these.
-    np.random.seed(_SEED)
-    random.seed(_SEED)
+    seed_generators(_SEED)
     recipe = read_recipe(call_function(target, directory, project), target)
     check_recipe(recipe)
     check_optimizer(recipe)
@@ -100,6 +86,13 @@ def _observed(
     with observer:
         for _ in train_recipe(recipe, steps, observer):
             pass
+    if not observer.record.begun and observer.is_updated:
+        raise UserError(
+            "no-gradients",
+            f"expected scaler.update() at the end of each step but {target} never calls it after an update",
+            hint="write recipe.scaler.scale(loss).backward(); recipe.scaler.step(recipe.optimizer); "
+            "recipe.scaler.update(), or return no scaler",
+        )
     _require_gradients(observer.record, target, steps)
     return observer.record
 

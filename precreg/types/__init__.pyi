@@ -76,6 +76,7 @@ from .diagnosis import RewriteTarget as RewriteTarget
 from .diagnosis import RewrittenPlace as RewrittenPlace
 from .diagnosis import TriedBase as TriedBase
 from .diagnosis import UnitExplanation as UnitExplanation
+from .divergence import BatchDifference as BatchDifference
 from .divergence import ConfidenceInterval as ConfidenceInterval
 from .divergence import DirectionBias as DirectionBias
 from .divergence import DivergenceGrowth as DivergenceGrowth

@@ -75,18 +75,20 @@ FingerprintKind = Literal[
 ]
 
 
-# A program, or arrays that precreg reads from files.
-OpaqueForm = Literal["program", "recorded"]
+# A program, arrays that precreg reads from files, or figures of a whole procedure, such as the losses of a training.
+OpaqueForm = Literal["program", "recorded", "figures"]
 
 
 class OpaqueSubject(Struct, frozen=True):
     """A subject whose operations precreg cannot see.
 
     `accepted` is the commit of the accepted version of a program with sources in the project; empty if git knows none.
+    `arguments` are those of the precreg command that measures the parts of a procedure, for figures.
     """
 
     form: OpaqueForm
     accepted: str = ""
+    arguments: tuple[str, ...] = ()
 
 
 class Fingerprint(Struct, frozen=True):

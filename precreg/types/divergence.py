@@ -16,6 +16,7 @@ DivergenceVerdict = Literal["identical", "chaos", "loss", "unclear"]
 
 # Of a loss:
 # - start: the runs part by more than a last-bit change explains;
+# - parameter: one parameter parts by more than its own noise, and the noise of others hides it in the sum;
 # - growth: the distance grows faster than the twins', and leaves their range;
 # - direction: the weights move in one direction, toward zero or away from it;
 # - loss_bias: the loss is higher or lower over the whole run;
@@ -25,13 +26,16 @@ DivergenceVerdict = Literal["identical", "chaos", "loss", "unclear"]
 # - batch_order: the runs see the same batches in another order;
 # - different_data: the runs see other batches;
 # - no_twins, few_twins: no noise to compare with, or too little of it;
+# - order_noise: the runs part as twins with other orders of batches do, which hides smaller losses;
 # - few_steps: too few steps after the runs part;
 # - jump: the distance leaves the range of the twins at one late step, which a flip of one value explains, too;
+# - parameter_jump: one parameter leaves its own noise within the first steps, which a flip explains, too;
 # - no_updates: equal bits, but no update changed a weight of run A in the compared steps;
 # - reference_non_finite: run A itself has NaN or infinities at its first compared step.
 DivergenceReason = Literal[
     "none",
     "start",
+    "parameter",
     "growth",
     "direction",
     "loss_bias",
@@ -42,10 +46,16 @@ DivergenceReason = Literal[
     "no_twins",
     "few_twins",
     "few_steps",
+    "order_noise",
     "jump",
+    "parameter_jump",
     "no_updates",
     "reference_non_finite",
 ]
+
+
+# Whether two runs saw the same batches in another order, or others.
+BatchDifference = Literal["batch_order", "different_data"]
 
 
 class TrainingRun(Struct, frozen=True, kw_only=True):
@@ -84,12 +94,16 @@ class ConfidenceInterval(Struct, frozen=True):
 class ParameterCourse(Struct, frozen=True):
     """The distances of one parameter at the compared steps: relative to its norm in run A, and to its ULPs.
 
-    None where a value is not finite, or where the norm is 0.
+    None where a value is not finite, or where the norm is 0. `start_ratio` is the distance where the runs part over the
+    limit of this parameter among the twins, `early_ratio` the same over the first eight steps, by geometric means. They
+    are None if the parameter has no distance there, or fewer than two twins have one.
     """
 
     parameter: str
     distances: tuple[float | None, ...]
     ulps: tuple[float | None, ...]
+    start_ratio: float | None = None
+    early_ratio: float | None = None
 
 
 class TwinCourse(Struct, frozen=True):
@@ -123,12 +137,15 @@ class DirectionBias(Struct, frozen=True):
     - toward: the change of |weight| over the whole change: -1 if all changes shrink weights, 1 if all let them grow;
     - direction: the change of the weights over the whole change: -1 or 1 if all have one sign;
     - loss: the mean relative change of the loss.
+
+    A smaller difference from the twins than `visible` is not significant.
     """
 
     kind: Literal["toward", "direction", "loss"]
     pair: float
     twins: float | None
     p_value: float | None
+    visible: float | None = None
 
 
 class EpochLosses(Struct, frozen=True):
@@ -155,6 +172,8 @@ class DivergenceOmissions(Struct, frozen=True, kw_only=True):
     first_non_finite: int | None = None
     # Twins that gave the bits of run A: their training did not go on with the changed weights.
     idle_twins: int = 0
+    # Parameters that differ where the runs part, and are not judged alone: fewer than two twins show noise of them.
+    parameters_without_noise: tuple[str, ...] = ()
 
 
 class DivergenceRecord(Struct, frozen=True, kw_only=True):
@@ -174,6 +193,8 @@ class DivergenceRecord(Struct, frozen=True, kw_only=True):
     losses_a: tuple[float | None, ...] = ()
     losses_b: tuple[float | None, ...] = ()
     twins: tuple[TwinCourse, ...] = ()
+    # Twins that saw the batches of run A in another order, or other batches.
+    twins_with_other_batches: int = 0
     noise: tuple[float | None, ...] = ()
     # The first difference of bits, and the first distance that stays beyond noise to the end.
     parted: TrainingParting | None = None

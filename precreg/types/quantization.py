@@ -32,6 +32,7 @@ QuantizedRole = Literal["weight", "input", "output"]
 # - no_float_twin: the weights before the quantization are not known, so that no error of weights is measured;
 # - simulation_differs: the quantized model itself gives other results than the simulation of its scales;
 # - no_gradient: the layer's results have no gradient, so its sensitivity has no first-order estimate;
+# - no_derivative: the layer's results are no floats, or have too few digits for small differences;
 # - relu_restored: a pair of QuantizeLinear has no negative codes, and stands for a Relu that the float form has again;
 # - float_differs: the given float model gives other results than the quantized one without its quantization;
 # - not_covered: a quantized part of the model stays as it is, in every measurement.
@@ -49,6 +50,7 @@ QuantizationEventKind = Literal[
     "no_float_twin",
     "simulation_differs",
     "no_gradient",
+    "no_derivative",
     "relu_restored",
     "float_differs",
     "not_covered",
@@ -218,7 +220,7 @@ class LayerQuantization(Struct, frozen=True, kw_only=True):
 class LayerSensitivity(Struct, frozen=True):
     """How far one layer's quantization moves the model's results: their relative error, by three methods.
 
-    `first_order` is an estimate from gradients; None without a gradient. `alone` is measured with all others float.
+    `first_order` is an estimate from derivatives; None without one. `alone` is measured with all others float.
     `without` is measured with all layers quantized apart from this one.
     """
 
@@ -231,7 +233,8 @@ class LayerSensitivity(Struct, frozen=True):
 class Sensitivity(Struct, frozen=True):
     """The sensitivity of a model to its layers. The coefficients are Spearman's, between two methods' ranks.
 
-    `probes` are the random signs for each input that the first order used. `root_sum` is the root of the sum of the
+    `probes` are the random signs for each input that the first order used. Without gradients, it used the differences
+    of results that were moved by `step` times the layer's error to both sides. `root_sum` is the root of the sum of the
     squares of `alone`: the error of all layers together if their errors do not depend on each other.
     """
 
@@ -239,6 +242,7 @@ class Sensitivity(Struct, frozen=True):
     total: float
     root_sum: float
     probes: int = 0
+    step: float | None = None
     # None with fewer than two layers, or equal values.
     first_order_alone: float | None = None
     alone_without: float | None = None

@@ -4,6 +4,7 @@ import pytest
 
 from precreg.comparison.html import render_comparison_html
 from precreg.report import html
+from precreg.report.divergence.page import render_divergence_html
 from precreg.report.drift.files import render_drift_html
 from precreg.report.history_page import render_history_html
 from precreg.report.quantization.page import render_quantization_html
@@ -18,6 +19,7 @@ from tests.browser.test_case_panel import with_map
 from tests.browser.test_history_page import made as history_made
 from tests.browser.test_html_report import many_causes
 from tests.comparison.made import everything as everything_compared
+from tests.report.divergence.test_page import RECORD as DIVERGED
 from tests.report.drift.made import everything as everything_drifts
 from tests.report.made import road, run_of
 from tests.report.quantization.made import drawn, full_record, full_steps, of_arrays
@@ -40,6 +42,7 @@ PAGES = {
     "quantization of arrays": lambda: render_quantization_html(of_arrays(**{"encoder.layers.11.dense": drawn(8, 40)})),
     "quantization steps": lambda: render_quantization_steps_html(full_steps()),
     "observed training": lambda: render_training_html(observed_training()),
+    "divergence": lambda: render_divergence_html(DIVERGED),
     "drift": lambda: render_drift_html(everything_drifts()),
     "comparison": lambda: render_comparison_html(everything_compared()),
     "history": lambda: render_history_html(history_made()),

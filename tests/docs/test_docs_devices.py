@@ -79,7 +79,7 @@ def test_the_keys_of_entries():
         for part in PAGE.split("An entry of `matmul` or")
     )
     assert set(elementwise) == set(Elementwise.__struct_fields__)
-    assert set(unit) == {*Unit.__struct_fields__} - {"blocks"}, "input names blocks"
+    assert set(unit) == {*Unit.__struct_fields__} - {"blocks", "column_blocks"}, "input names blocks"
     assert elementwise["rounding"] == unit["rounding"] == unit["conversion"] == "nearest_even"
     assert set(names(PAGE.partition("the order of the additions:")[2].partition("|")[0])) == set(Order)
 

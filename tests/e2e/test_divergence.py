@@ -100,6 +100,66 @@ def test_nan_in_one_run_is_named_with_its_step(project):
     assert "from step 5 on: 4 steps of A and 0 of B" in other.stdout, other.stdout
 
 
+def stored(project, name, steps, names=("w",)):
+    """Store a run whose weights at each step are the given value."""
+    (project / name).mkdir()
+    for step, value in steps.items():
+        arrays = {each: np.full(4, value, np.float32) for each in names}
+        np.savez(project / name / f"step-{step:06}.npz", **arrays)
+
+
+BAD_RUNS = [
+    ("other", "expected weights of the same names and shapes but got w and v", "give both runs of one model"),
+    ("odd", "expected steps that both runs have but got 3 and 2 steps, none of them in both", "every=10"),
+    ("gone", "error[missing-file]", "step-000012.npz"),
+    ("empty", "expected weights by step but got no file or name", "step-000012.npz"),
+    (
+        "notes.txt",
+        "expected a folder, .npz, .safetensors or .pt of weights by step but got notes.txt",
+        "step-000012.npz",
+    ),
+    ("damaged", "damaged", "what to do"),
+    (None, "expected a second run to compare with a but got none", "precreg divergence a run-b"),
+]
+
+
+@pytest.mark.parametrize(("second", "message", "next_step"), BAD_RUNS)
+def test_bad_stored_runs_are_named_with_a_next_step(project, second, message, next_step):
+    stored(project, "a", {0: 1.0, 1: 0.9, 2: 0.8})
+    stored(project, "other", {0: 1.0, 1: 0.9}, names=("v",))
+    stored(project, "odd", {7: 1.0, 9: 0.9})
+    (project / "empty").mkdir()
+    (project / "notes.txt").write_text("loss 3")
+    (project / "damaged").mkdir()
+    (project / "damaged" / "step-000001.npz").write_bytes(b"PK but no archive")
+    done = precreg(project, "divergence", "a", *([second] if second else []))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert next_step in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_missing_steps_are_counted_on_both_sides(project):
+    stored(project, "a", {step: 1 - step / 9 for step in (0, 1, 2, 3, 5)})
+    stored(project, "b", {step: 1 - step / 9 for step in (0, 2, 3, 4)})
+    done = precreg(project, "divergence", "a", "b")
+    assert done.stdout.startswith("identical: all 3 compared steps")
+    assert "2 steps of run A alone" in done.stdout
+    assert "1 step of run B alone" in done.stdout
+
+
+def test_nan_from_the_first_step_is_no_verdict_on_b(project):
+    stored(project, "bad", dict.fromkeys(range(3), np.nan))
+    stored(project, "good", {0: 1.0, 1: 0.9, 2: 0.8})
+    first = precreg(project, "divergence", "bad", "good")
+    assert (first.returncode, "run A has NaN or infinities at step 0" in first.stdout) == (2, True), first.stdout
+    assert "what to do: give a run A that is finite" in first.stdout
+    same = precreg(project, "divergence", "bad", "bad")
+    assert (same.returncode, same.stdout.partition(":")[0]) == (2, "unclear")
+    second = precreg(project, "divergence", "good", "bad")
+    assert (second.returncode, "run B has NaN or infinities from step 0 on" in second.stdout) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

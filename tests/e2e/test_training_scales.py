@@ -25,7 +25,7 @@ def folder(tmp_path):
 def test_scales_tensor_scales_and_clipping_are_shown_and_written(folder):
     done = precreg(
         folder, "training", "--gradients", "gradients", "--scales", "--tensor-format", "e5m2", "--clip", "0.25",
-        "--json", "found.json", "--html", "found.html",
+        "--json", "found.json", "--report", "found.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads((folder / "found.json").read_text())["losses"]
@@ -54,7 +54,7 @@ def test_json_on_stdout_leaves_the_table_to_stderr(folder):
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
-        (["--gradients", "none", "--html", "no/x.html"], "no/x.html: error[not-writable]"),
+        (["--gradients", "none", "--report", "no/x.html"], "no/x.html: error[not-writable]"),
         (["--gradients", "none"], "expected stored gradients but none is not there"),
         (["--gradients", "gradients", "--format", "float61"], "expected the name of a format but got format=float61"),
         (["--gradients", "gradients", "--tensor-format", "e9"], "expected the name of a format but got format=e9"),

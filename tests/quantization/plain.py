@@ -10,7 +10,10 @@ import numpy as np
 def code_values(name):
     """Return all numbers of a narrow floating format as rationals, from every pattern of its dtype."""
     from precreg.arithmetic import numpy_dtype
+    from precreg.arithmetic.hifloat8 import decode_hifloat8
 
+    if name == "hif8":
+        return sorted({Fraction(each) for each in map(decode_hifloat8, range(256)) if np.isfinite(each)})
     dtype = numpy_dtype(name)
     patterns = np.arange(256, dtype=np.uint8) if dtype.itemsize == 1 else np.arange(2**16, dtype=np.uint16)
     numbers = patterns.view(dtype).astype(np.float64)
@@ -18,12 +21,12 @@ def code_values(name):
 
 
 def nearest_code(value, codes):
-    """Return the nearest of sorted codes; of two, the one with the even place counted from zero."""
+    """Return the nearest of sorted codes; of two, the even multiple of their distance."""
     if codes[-1] - codes[0] == len(codes) - 1:
         return Fraction(min(max(round(value), codes[0]), codes[-1]))
-    zero = codes.index(Fraction(0))
-    best = min(range(len(codes)), key=lambda at: (abs(codes[at] - value), (at - zero) % 2))
-    return codes[best]
+    least = min(abs(each - value) for each in codes)
+    found = [each for each in codes if abs(each - value) == least]
+    return found[0] if len(found) == 1 else next(each for each in found if not each / (found[1] - found[0]) % 2)
 
 
 def plain_quantize(row, threshold, codes, largest, *, low=None, high=None, size=None):

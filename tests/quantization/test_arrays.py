@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays_of
 
 import precreg
 from precreg.errors import UserError
-from precreg.quantization.arrays import OUTLIER_RATIO, measure_array, quantize_values
-from precreg.quantization.codes import FLOAT_CODES, INTEGER_FORMATS, codes_named, make_quantizer
+from precreg.quantization.arrays import OUTLIER_RATIO, code_places, measure_array, quantize_values
+from precreg.quantization.codes import FLOAT_CODES, INTEGER_FORMATS, Scales, codes_named, make_quantizer
 from tests.quantization.plain import code_values, figures, nearest_code, plain_quantize
 
 NARROW = [name for name in FLOAT_CODES if name != "float16"]
@@ -64,7 +64,9 @@ def test_zero_points_are_those_of_rationals(name, values):
 @given(values=arrays_of.arrays(np.float32, 5, elements=SMALL))
 def test_floating_codes_with_a_scale_are_those_of_rationals(name, values):
     codes = code_values(name)
-    plain, _ = plain_quantize(values, float(np.abs(values).max()), codes, float(codes[-1]))
+    # The precision of HiFloat8 tapers: 15 is the largest number of the binades with 4 bits.
+    largest = 15.0 if name == "hif8" else float(codes[-1])
+    plain, _ = plain_quantize(values, float(np.abs(values).max()), codes, largest)
     found = quantize_values(values, make_quantizer(name))
     assert [Fraction(each) for each in found.values] == plain
 
@@ -72,6 +74,27 @@ def test_floating_codes_with_a_scale_are_those_of_rationals(name, values):
 @pytest.mark.parametrize("name", FLOAT_CODES)
 def test_a_floating_format_has_as_many_codes_as_finite_patterns(name):
     assert codes_named(name).size == len(code_values(name))
+
+
+def test_every_number_of_hifloat8_is_its_own_code():
+    codes = np.array([float(each) for each in code_values("hif8")])
+    # A threshold of 15 has scale 1.
+    found = quantize_values(codes, make_quantizer("hif8"), np.array([15.0]))
+    assert np.array_equal(found.values, codes)
+    assert (found.figures.codes_used, found.figures.codes, found.figures.clipped) == (253, 253, 0)
+
+
+def test_hifloat8_has_its_most_precise_binades_at_the_maximum_and_clips_beyond_its_largest_number():
+    values = matrix(64, 128)
+    found = quantize_values(values, make_quantizer("hif8"))
+    largest = float(np.abs(values).max())
+    assert found.scales.scale[0] == float(np.float32(largest / 15))
+    assert (
+        found.figures.sqnr_db > quantize_values(values, make_quantizer("hif8"), np.array([largest / 8])).figures.sqnr_db
+    )
+    beyond = quantize_values(np.array([1.0, 1.2, 1.3, -1.3]) * 2.0**15, make_quantizer("hif8"), np.array([15.0]))
+    assert (beyond.values / 2**15).tolist() == [1.0, 1.0, 1.0, -1.0]
+    assert beyond.figures.clipped == 2
 
 
 def test_channels_and_groups_have_scales_of_their_own():
@@ -230,3 +253,10 @@ def test_codes_of_a_floating_format_are_drawn_where_its_numbers_are():
     expected = [float(each) for each in code_values("float4_e2m1fn")]
     assert all(min(abs(place / scale - each) for each in expected) < 1e-9 for place in places)
     assert nearest_code(Fraction(1), code_values("float4_e2m1fn")) == 1
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn", "float8_e4m3fn", "hif8"])
+def test_all_codes_of_a_floating_format_are_places(name):
+    numbers = [float(each) for each in code_values(name)]
+    places = code_places(make_quantizer(name), Scales(np.array([0.5]), np.array([0.0])))
+    assert places == [each / 2 for each in numbers]

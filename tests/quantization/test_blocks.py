@@ -118,3 +118,10 @@ def test_a_block_format_has_no_other_granularity_or_calibration():
 def test_a_block_format_has_its_own_blocks(options):
     with pytest.raises(UserError, match="expected blocks of 32 without zero points, as mxfp4 has them"):
         make_quantizer("mxfp4", **options)
+
+
+@pytest.mark.parametrize("options", [{"granularity": "channel"}, {"calibration": "mse"}, {"granularity": "tensor"}])
+def test_options_that_a_block_format_ignores_are_refused(options):
+    (given,) = (f"{name}={value}" for name, value in options.items())
+    with pytest.raises(UserError, match=f"beside mxfp4, which has blocks of 32, but got {given}"):
+        precreg.quantize_array(np.ones((2, 32), np.float32), "mxfp4", **options)

@@ -48,15 +48,23 @@ def test_a_finding_on_a_run_has_the_numbers_of_its_english_sentence(fact, text):
     check(describe_run_finding(found), chinese_run_finding(found))
 
 
-@pytest.mark.parametrize("opaque", [OpaqueSubject("program", "c0ffee00deadbeef"), OpaqueSubject("recorded")])
+OPAQUE = [
+    OpaqueSubject("program", "c0ffee00deadbeef"),
+    OpaqueSubject("recorded"),
+    OpaqueSubject("figures", arguments=("training", "train:make", "--advise")),
+]
+
+
+@pytest.mark.parametrize("opaque", OPAQUE)
 def test_a_program_has_the_command_of_its_english_diagnosis(opaque):
     found = Diagnosis(case="unit/sums/length=3", status="unknown", opaque=opaque)
     english, chinese = diagnosis_rows(found), list(chinese_diagnosis_rows(found, {}))
     assert len(english) == len(chinese)
     for (_, text), (_, translated) in zip(english, chinese, strict=True):
         check(text, translated)
-        assert text.partition("precreg bisect")[2] == translated.partition("precreg bisect")[2]
+        assert text.partition(": precreg ")[2] == translated.partition("：precreg ")[2]
     assert ("precreg bisect" in chinese[0][1]) == (opaque.form == "program")
+    assert ("precreg training train:make --advise" in chinese[0][1]) == (opaque.form == "figures")
 
 
 def test_the_sentences_hold_no_english():

@@ -303,6 +303,9 @@ def test_the_commands_that_search_a_loss_fit_the_case():
     ]
     assert look_command(program) == "precreg bisect 'unit/row_sum/x[1]' --good c0ffee00 --bad ."
     assert look_command(case) == "precreg diagnose 'unit/row_sum/x[1]'"
+    training = regressed("x", opaque=OpaqueSubject("figures", arguments=("training", "a/train:make", "--advise")))
+    assert search_commands(training, folder) == ["precreg --project 'a b' training a/train:make --advise"]
+    assert look_command(training) == "precreg training a/train:make --advise"
     for unknown in (OpaqueSubject("program"), OpaqueSubject("recorded")):
         assert (search_commands(regressed(opaque=unknown), folder), look_command(regressed(opaque=unknown))) == ([], "")
     assert look_command(passed()) == look_command(crashed()) == ""

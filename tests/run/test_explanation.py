@@ -112,6 +112,30 @@ def test_programs_and_recorded_files_share_a_third_of_the_time(case, project):
     assert [result.opaque for result in without_time] == subjects, "reports name the command without a diagnosis, too"
 
 
+def test_figures_of_a_whole_training_cost_no_search(case, project):
+    def never(one, project, **rest):
+        assert one.subject.kind == "python", one
+        return found(one, project, **rest)
+
+    results = [failed("trained", 90.0), failed("python", 1.5), failed("quantized", 80.0)]
+    cases = cases_of(case, *results)
+    cases[0] = replace(cases[0], subject=Computation("training", {"training": "train:make", "steps": 7, "seed": 0}))
+    cases[2] = replace(cases[2], directory=".", subject=Computation("quantization", {"quantization": "net:make"}))
+    plan = DiagnosisPlan(project, CHAIN, 900.0, 0, None)
+    explained, counts = explain_failures(cases, results, plan, never, None)
+    folder = cases[0].directory
+    commands = ("training", f"{folder}/train:make", "--advise", "--steps", "7"), ("quantization", "net:make")
+    subjects = OpaqueSubject("figures", arguments=commands[0]), UNSET, OpaqueSubject("figures", arguments=commands[1])
+    assert tuple(result.opaque for result in explained) == subjects
+    assert [result.diagnosis.status for result in explained] == ["unknown", "found", "unknown"]
+    assert tuple(result.diagnosis.opaque for result in explained) == subjects
+    assert (counts.diagnosed, counts.not_reached) == (1, 0)
+    # The case of a Python function has all of the time.
+    assert float(explained[1].diagnosis.causes[0].options["seconds"]) > 0.75 * 899
+    alone, none = explain_failures(cases[:1], results[:1], plan, never, None)
+    assert (alone, none) == (explained[:1], None)
+
+
 def test_a_program_without_sources_has_no_version_to_search(case, project):
     installed = replace(case(name="x"), subject=Computation("command", {"command": ["kernel", "{inputs.x}"]}))
     assert opaque_subject(installed, project, lambda: "c0ffee") == OpaqueSubject("program")

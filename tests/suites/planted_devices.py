@@ -30,8 +30,8 @@ PLANTS = (
     Plant(
         "unit/operand_formats",
         "unit/kernels/operand_formats.py",
-        "return multiply_as(a, b, format)",
-        "return multiply_as(a.astype(np.float16).astype(a.dtype), b, format)",
+        "result = multiply_as(a, b, format)",
+        "result = multiply_as(a.astype(np.float16).astype(a.dtype), b, format)",
         "an operand passes through float16 before it is split into parts",
         ("cpu-amx-bfloat16x3-*", "*-tf32x3_nearest-*"),
     ),

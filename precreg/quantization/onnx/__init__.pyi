@@ -5,4 +5,5 @@ from .graph import load_graph as load_graph
 from .graph import run_whole as run_whole
 from .qdq import has_qdq as has_qdq
 from .qdq import read_qdq as read_qdq
+from .segments import STEP as STEP
 from .simulated import simulate_graph as simulate_graph

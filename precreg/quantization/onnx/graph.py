@@ -1,15 +1,16 @@
-"""How does an ONNX model run with some of its layers quantized?"""
+"""How is an ONNX model loaded, run, and observed?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.quantization.model import Array, LayerFacts, LayerSums, ModelResults
+from precreg.quantization.arrays import channel_rows
+from precreg.quantization.model import Array
 from precreg.subject.onnx import (
     ModelFile,
     make_session,
@@ -19,7 +20,6 @@ from precreg.subject.onnx import (
     run_feeds,
     runtime_message,
 )
-from precreg.types import QuantizationEvent, QuantizedRole
 
 Feeds = Mapping[str, Any]
 # Values of a tensor that are kept over all batches; histograms need no more.
@@ -52,17 +52,6 @@ class Graph(NamedTuple):
         return {name: node for node in self.graph.node for name in node.output if name}
 
 
-class Edge(NamedTuple):
-    """Hold one input of a node, with the tensors that it reads in float and in quantized form."""
-
-    layer: str
-    node: Any
-    place: int
-    role: QuantizedRole
-    exact: str
-    quantized: str
-
-
 def load_graph(path: Path) -> Graph:
     """Read a model with its weights. Raises UserError: missing-file, bad-model, bad-value for 2 GiB and more."""
     folder = path.parent.absolute()
@@ -82,65 +71,6 @@ def load_graph(path: Path) -> Graph:
 def layer_name(node: Any) -> str:
     """Return the name of a node; without a name, its operator and its first result."""
     return node.name or f"{node.op_type}:{node.output[0]}"
-
-
-class OnnxModel:
-    """Run a graph on feeds with some layers quantized. The graph is precreg's own, and has both forms of tensors."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        layers: Sequence[LayerFacts],
-        edges: Sequence[Edge],
-        feeds: Sequence[Feeds],
-        events: Sequence[QuantizationEvent],
-    ) -> None:
-        """Take the layers in the order of the graph, and the inputs of nodes that a run connects."""
-        self._graph, self._layers, self._edges = graph, layers, edges
-        self._feeds, self._events = feeds, events
-        self._exact: dict[str, list[Array]] = {}
-
-    @property
-    def layers(self) -> Sequence[LayerFacts]:
-        """Return the layers in the order in which they run."""
-        return self._layers
-
-    @property
-    def events(self) -> Sequence[QuantizationEvent]:
-        """Return the facts that weaken the figures."""
-        return self._events
-
-    def run(self, weights: Set[str], activations: Set[str]) -> ModelResults:
-        """Return the results with the weights and the activations of the named layers quantized."""
-        self._connect(weights, activations)
-        names = weights | activations
-        if len(names) != 1:
-            return ModelResults(tuple(run_graph(self._graph, self._feeds)), {})
-        # One layer alone has the inputs of the float model, so its results compare with the float ones.
-        name = next(iter(names))
-        tensor = next(each.node.output[0] for each in self._edges if each.layer == name)
-        found = run_graph(self._graph, self._feeds, [tensor])
-        if tensor not in self._exact:
-            self._connect(frozenset(), frozenset())
-            self._exact[tensor] = [each[1] for each in run_graph(self._graph, self._feeds, [tensor])]
-        sums = _sums(self._exact[tensor], [each[1] for each in found])
-        return ModelResults(tuple(each[0] for each in found), {} if sums is None else {name: sums})
-
-    def _connect(self, weights: Set[str], activations: Set[str]) -> None:
-        for edge in self._edges:
-            chosen = weights if edge.role == "weight" else activations
-            edge.node.input[edge.place] = edge.quantized if edge.layer in chosen else edge.exact
-
-
-def _sums(exact: Sequence[Array], quantized: Sequence[Array]) -> LayerSums | None:
-    if any(each.dtype.kind != "f" for each in exact):
-        return None
-    signal = noise = 0.0
-    for e, q in zip(exact, quantized, strict=True):
-        wide = e.astype(np.float64)
-        signal += float(np.square(wide).sum())
-        noise += float(np.square(q.astype(np.float64) - wide).sum())
-    return LayerSums(signal, noise)
 
 
 def run_graph(graph: Graph, feeds: Sequence[Feeds], more: Sequence[str] = ()) -> list[Any]:
@@ -226,7 +156,7 @@ def observe_tensors(graph: Graph, feeds: Sequence[Feeds], axes: Mapping[str, int
         values = run_graph(graph, feeds[number : number + 1], names)[0][1:]
         for name, array in zip(names, values, strict=True):
             _require_finite_tensor(array, name, graph.name)
-            rows = _rows(array, axes[name])
+            rows = channel_rows(array, axes[name])
             step = -(-rows.size // share)
             dtypes[name] = array.dtype
             if step > 1:
@@ -239,10 +169,13 @@ def observe_tensors(graph: Graph, feeds: Sequence[Feeds], axes: Mapping[str, int
     return {name: ObservedTensor(_joined(kept[name]), left_out[name], dtypes[name]) for name in names}
 
 
-def _rows(array: Array, axis: int) -> Array:
-    if array.ndim < 2:
-        return array.reshape(-1, 1)
-    return np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
+def from_rows(rows: Array, like: Array, axis: int) -> Array:
+    """Return rows of channels in the shape and dtype of the array from which they come."""
+    if like.ndim >= 2:
+        axis %= like.ndim
+        moved = (*like.shape[:axis], *like.shape[axis + 1 :], like.shape[axis])
+        rows = np.moveaxis(rows.reshape(moved), -1, axis)
+    return np.ascontiguousarray(rows.reshape(like.shape)).astype(like.dtype)
 
 
 def _joined(rows: Sequence[Array]) -> Array:

@@ -16,16 +16,8 @@ from msgspec.structs import replace
 from precreg.errors import UserError
 from precreg.quantization.arrays import channel_spread, code_histogram, figures_of, quantize_values
 from precreg.quantization.model import Array, LayerFacts, compare_outputs
-from precreg.quantization.onnx.graph import (
-    Edge,
-    Feeds,
-    Graph,
-    ObservedTensor,
-    OnnxModel,
-    layer_name,
-    observe_tensors,
-    run_graph,
-)
+from precreg.quantization.onnx.graph import Feeds, Graph, ObservedTensor, layer_name, observe_tensors, run_graph
+from precreg.quantization.onnx.segments import Edge, OnnxModel
 from precreg.subject.onnx import onnx_package
 from precreg.types import ArrayQuantization, Granularity, QuantizationEvent, QuantizedRole, Quantizer
 
@@ -108,7 +100,7 @@ def read_qdq(
     for name in dict.fromkeys(edge.layer for edge in edges):
         own = [edge for edge in edges if edge.layer == name]
         layers.append(_facts(name, own, pairs, observed, arrays, events))
-    return OnnxModel(graph, layers, edges, feeds, events)
+    return OnnxModel(graph, layers, edges, feeds, events, given)
 
 
 def _compare_twin(graph: Graph, twin: Graph, feeds: Sequence[Feeds]) -> list[QuantizationEvent]:
@@ -224,7 +216,7 @@ def _facts(
     weight = activation = None
     parameters = 0
     for edge in edges:
-        pair = pairs[edge.quantized]
+        pair = pairs[str(edge.quantized)]
         if edge.role == "weight":
             found = _weight_figures(name, edge, pair, arrays, events)
             parameters += found.figures.elements

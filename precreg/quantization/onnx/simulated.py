@@ -11,16 +11,22 @@ import numpy as np
 from msgspec.structs import replace
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values
-from precreg.quantization.codes import Codes, Scales, change_format, codes_named, short_group_events
+from precreg.quantization.arrays import channel_rows, measure_array, quantize_values, row_rounding
+from precreg.quantization.codes import change_format, short_group_events
 from precreg.quantization.model import Array, LayerFacts
-from precreg.quantization.onnx.graph import Edge, Feeds, Graph, ObservedTensor, OnnxModel, layer_name, observe_tensors
+from precreg.quantization.onnx.graph import (
+    Feeds,
+    Graph,
+    ObservedTensor,
+    from_rows,
+    layer_name,
+    observe_tensors,
+)
+from precreg.quantization.onnx.segments import Edge, Form, OnnxModel
 from precreg.subject.onnx import onnx_package
 from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
 
 _KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# Round came with opset 11, and Clip with bounds as inputs, too.
-_MIN_OPSET = 11
 
 
 def simulate_graph(
@@ -38,10 +44,8 @@ def simulate_graph(
 
     `format_of` and `details` are those of `simulate_module`.
 
-    Raises UserError: unknown-node for a pattern without a layer; bad-value for a graph without such layers, and for
-    activations in a floating format or with scales that follow each call; unsupported-model for an opset below 11.
+    Raises UserError: unknown-node for a pattern without a layer; bad-value for a graph without such layers.
     """
-    _require_simulated(given, activations)
     graph = given._replace(model=deepcopy(given.model))
     chosen = _choose_nodes(graph, patterns)
     arrays = graph.arrays()
@@ -58,28 +62,10 @@ def simulate_graph(
         if (layer_name(node), place) in read
     }
     observed = observe_tensors(graph, calibration, axes) if activations is not None else {}
-    maker = _Maker(graph, weights, activations, observed, details=details)
+    maker = _Maker(weights, activations, observed, details=details)
     for node in chosen:
         maker.add(node, arrays, format_of)
-    return OnnxModel(graph, maker.layers, maker.edges, feeds, maker.events)
-
-
-def _require_simulated(graph: Graph, activations: Quantizer | None) -> None:
-    if activations is not None and (activations.dynamic or codes_named(activations.format).floating is not None):
-        got = "scales that follow each call" if activations.dynamic else activations.format
-        raise UserError(
-            "bad-value",
-            f"expected integers with fixed scales for the activations of an ONNX model but got {got}",
-            hint="write --activations int8, or --activations float to leave them as they are",
-        )
-    opset = next((each.version for each in graph.model.opset_import if each.domain in ("", "ai.onnx")), 0)
-    if opset < _MIN_OPSET:
-        raise UserError(
-            "unsupported-model",
-            f"expected opset {_MIN_OPSET} or later, which has Round, but got opset {opset}",
-            file=graph.name,
-            hint="convert it: onnx.version_converter.convert_version(model, 17)",
-        )
+    return OnnxModel(graph, maker.layers, maker.edges, feeds, maker.events, given)
 
 
 def _choose_nodes(graph: Graph, patterns: Sequence[str]) -> list[Any]:
@@ -109,20 +95,19 @@ def _weight_axis(node: Any) -> int:
 
 
 class _Maker:
-    """Adds the quantized forms of tensors to a graph, and collects layers, edges and events."""
+    """Makes the quantized forms of tensors, and collects layers, edges and events."""
 
     def __init__(
         self,
-        graph: Graph,
         weights: Quantizer | None,
         activations: Quantizer | None,
         observed: dict[str, ObservedTensor],
         *,
         details: bool,
     ) -> None:
-        self._graph, self._weights, self._activations = graph, weights, activations
+        self._weights, self._activations = weights, activations
         self._observed, self._details = observed, details
-        self._rounded: dict[str, tuple[ArrayQuantization, str] | None] = {}
+        self._rounded: dict[str, tuple[ArrayQuantization, Form] | None] = {}
         self.layers: list[LayerFacts] = []
         self.edges: list[Edge] = []
         self.events: list[QuantizationEvent] = []
@@ -146,57 +131,38 @@ class _Maker:
                     weight, quantized = self._quantize_weight(name, array, replace(weights, axis=_weight_axis(node)))
                     self.edges.append(Edge(name, node, place, "weight", tensor, quantized))
             elif self._activations is not None:
-                rounded = self._round(tensor, name)
+                rounded = self._round(tensor, name, _channel_axis(node))
                 if rounded is not None:
                     activation = activation or rounded[0]
                     self.edges.append(Edge(name, node, place, "input", tensor, rounded[1]))
         if weight is not None or activation is not None:
             self.layers.append(LayerFacts(name, node.op_type, parameters, weight, activation))
 
-    def _quantize_weight(self, name: str, array: Array, quantizer: Quantizer) -> tuple[ArrayQuantization, str]:
+    def _quantize_weight(self, name: str, array: Array, quantizer: Quantizer) -> tuple[ArrayQuantization, Form]:
         found = measure_array(array, quantizer, details=self._details)
         self.events += short_group_events(name, array.shape, quantizer)
         values = quantize_values(array, quantizer).values.reshape(array.shape).astype(array.dtype)
-        return found, self._constant(f"{name}__weight", values)
+        return found, lambda _: values
 
-    def _round(self, tensor: str, name: str) -> tuple[ArrayQuantization, str] | None:
-        """Return the figures and the rounded form of an activation, which is made once; None for zeros alone."""
+    def _round(self, tensor: str, name: str, axis: int) -> tuple[ArrayQuantization, Form] | None:
+        """Return the figures and the rounding of an activation, which is made once; None for zeros alone."""
         if tensor not in self._rounded:
             assert self._activations is not None
-            seen, of_rows = self._observed[tensor], replace(self._activations, axis=1)
+            # The observed rows have their channels last. Blocks run along the channels of each row.
+            of_rows = replace(self._activations, axis=0 if self._activations.calibration == "block" else 1)
+            seen = self._observed[tensor]
             if seen.left_out:
                 self.events.append(QuantizationEvent("sampled", name, seen.left_out))
             if not np.any(seen.values):
                 self.events.append(QuantizationEvent("all_zero", name))
                 self._rounded[tensor] = None
             else:
-                found = measure_array(seen.values, of_rows, details=self._details)
-                scales = quantize_values(seen.values, of_rows).scales
-                rounded = self._round_nodes(tensor, codes_named(of_rows.format), scales, seen.dtype)
-                self._rounded[tensor] = (found, rounded)
+                found = measure_array(seen.values, of_rows, details=self._details, channel_axis=1)
+                change = row_rounding(seen.values, of_rows)
+                self._rounded[tensor] = (found, _on_channels(change, axis))
         return self._rounded[tensor]
 
-    def _round_nodes(self, tensor: str, codes: Codes, scales: Scales, dtype: np.dtype[Any]) -> str:
-        """Add clip(round(x / scale) + zero, lowest, highest) - zero, times scale. Round goes to the even code."""
-        scale, zero = scales.scale[0], scales.zero_point[0]
-        constants = {"scale": scale, "low": codes.lowest - zero, "high": codes.highest - zero}
-        names = {key: self._constant(f"{tensor}__{key}", np.asarray(each, dtype)) for key, each in constants.items()}
-        steps = (
-            ("Div", [tensor, names["scale"]], "quotient"),
-            ("Round", [f"{tensor}__quotient"], "code"),
-            ("Clip", [f"{tensor}__code", names["low"], names["high"]], "kept"),
-            ("Mul", [f"{tensor}__kept", names["scale"]], "rounded"),
-        )
-        nodes = [onnx_package().helper.make_node(kind, inputs, [f"{tensor}__{end}"]) for kind, inputs, end in steps]
-        places = [at for at, node in enumerate(self._graph.graph.node) if tensor in node.output]
-        # Nodes are in topological order, so these come after the one that computes the tensor.
-        at = places[0] + 1 if places else 0
-        for node in reversed(nodes):
-            self._graph.graph.node.insert(at, node)
-        return f"{tensor}__rounded"
 
-    def _constant(self, name: str, array: Array) -> str:
-        made = onnx_package().numpy_helper.from_array(np.ascontiguousarray(array), name)
-        if name not in self._graph.arrays():
-            self._graph.graph.initializer.append(made)
-        return name
+def _on_channels(change: Callable[[Array], Array], axis: int) -> Callable[[Array], Array]:
+    """Return the function of an array whose rows of channels another function changes."""
+    return lambda array: from_rows(change(channel_rows(array, axis)), array, axis)

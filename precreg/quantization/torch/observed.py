@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from precreg.errors import UserError
+from precreg.quantization.arrays import channel_rows
 from precreg.quantization.torch.layers import inputs_of, run_batches, to_array
 from precreg.types import QuantizedRole
 
@@ -49,13 +50,6 @@ class Observation:
         """Return the kept rows of all calls. Calls with other numbers of channels are kept as one column."""
         widths = {rows.shape[1] for rows in self._rows}
         return np.concatenate(self._rows if len(widths) == 1 else [rows.reshape(-1, 1) for rows in self._rows])
-
-
-def channel_rows(values: Any, axis: int) -> Any:
-    """Return an array as rows of channels: (elements / channels, channels)."""
-    if values.ndim < 2:
-        return values.reshape(-1, 1)
-    return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
 
 
 class ObservedLayer(NamedTuple):

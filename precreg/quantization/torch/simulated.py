@@ -14,11 +14,17 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
 from precreg.errors import UserError, nearest
-from precreg.quantization.arrays import measure_array, quantize_values, require_finite_values
-from precreg.quantization.codes import Codes, Scales, change_format, codes_named, decode, encode, short_group_events
+from precreg.quantization.arrays import (
+    channel_rows,
+    measure_array,
+    quantize_values,
+    require_finite_values,
+    row_rounding,
+)
+from precreg.quantization.codes import change_format, short_group_events
 from precreg.quantization.model import LayerFacts
 from precreg.quantization.torch.layers import QuantizedLayer, TorchModel, to_array
-from precreg.quantization.torch.observed import Observation, ObservedLayer, channel_rows, observe_layers
+from precreg.quantization.torch.observed import Observation, ObservedLayer, observe_layers
 from precreg.types import ArrayQuantization, QuantizationEvent, Quantizer
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -240,27 +246,12 @@ def activation_function(
         figures = measure_array(values, of_rows, details=details, channel_axis=1)
     except UserError as problem:
         raise UserError(problem.slug, f"inputs of {name}: {problem.message}", hint=problem.hint) from None
-    codes = codes_named(quantizer.format)
-    scales = quantize_values(values, of_rows).scales
+    change = row_rounding(values, of_rows)
 
     def apply(tensor: Any) -> Any:
-        array = to_array(tensor)
-        if quantizer.dynamic:
-            rows = channel_rows(array, axis)
-            changed = quantize_values(rows, of_rows).values
-        else:
-            changed = _with_scales(codes, channel_rows(array, axis), scales)
-        return like(tensor, changed, axis)
+        return like(tensor, change(channel_rows(to_array(tensor), axis)), axis)
 
     return figures, apply
-
-
-def _with_scales(codes: Codes, rows: Any, scales: Scales) -> Any:
-    """Return rows of channels with the nearest values of codes, with one scale for all or for each channel."""
-    wide = rows.astype(np.float64)
-    turned = wide.T if len(scales.scale) > 1 else wide.reshape(1, -1)
-    changed = decode(encode(codes, turned, scales).codes, scales)
-    return changed.T if len(scales.scale) > 1 else changed.reshape(wide.shape)
 
 
 def like(tensor: Any, rows: Any, axis: int) -> Any:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import PurePosixPath
-from shlex import quote
+from shlex import join, quote
 
 from msgspec import UNSET, UnsetType
 
@@ -84,10 +84,12 @@ _SHAPES: dict[FingerprintKind, str] = {
 
 
 def change_command(case: str, opaque: OpaqueSubject | UnsetType, program: str = "precreg") -> str:
-    """Return the command that finds the change of a program; empty without an accepted version in git.
+    """Return the command that finds the change of a program, or measures the parts of a procedure; or an empty text.
 
     `case` is quoted for the shell. The bad end is the working tree, which a run judges.
     """
+    if opaque is not UNSET and opaque.arguments:
+        return f"{program} {join(opaque.arguments)}"
     if opaque is UNSET or not opaque.accepted:
         return ""
     return f"{program} bisect {case} --good {opaque.accepted[:_COMMIT_DIGITS]} --bad ."
@@ -184,7 +186,16 @@ _REMARKS = {
 }
 
 
-_OPAQUE: dict[OpaqueForm, str] = {"program": "a program", "recorded": "recorded files"}
+_OPAQUE: dict[OpaqueForm, str] = {
+    "program": "precreg cannot look into a program",
+    "recorded": "precreg cannot look into recorded files",
+    "figures": "not searched, because no rewrite of one operation explains figures of a whole run",
+}
+_PURPOSES: dict[OpaqueForm, str] = {
+    "program": "find the line of the change",
+    "recorded": "find the line of the change",
+    "figures": "measure the parts of the run",
+}
 
 
 def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
@@ -192,7 +203,7 @@ def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
     command = change_command(quote(diagnosis.case), opaque)
     # The end of a line is the end of a command that is pasted.
     rest = f": {command}" if command else _shape_clause(diagnosis)
-    return f"precreg cannot look into {_OPAQUE[opaque.form]}{rest}"
+    return f"{_OPAQUE[opaque.form]}{rest}"
 
 
 def _answer(diagnosis: Diagnosis, most: int | None) -> tuple[str, str]:
@@ -369,8 +380,8 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (family.to_do for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"or accept the new bits, if they are as accurate: precreg baseline accept {case} --reason WHY"
-    elif command := change_command(case, diagnosis.opaque):
-        yield f"find the line of the change: {command}"
+    elif diagnosis.opaque is not UNSET and (command := change_command(case, diagnosis.opaque)):
+        yield f"{_PURPOSES[diagnosis.opaque.form]}: {command}"
     elif diagnosis.status == "unknown" and diagnosis.opaque is UNSET:
         yield f"see where the errors begin: precreg trace {case}"
     if diagnosis.out_of_time and diagnosis.opaque is UNSET:

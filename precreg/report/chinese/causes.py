@@ -112,12 +112,21 @@ def chinese_diagnosis_rows(diagnosis: Diagnosis, known: Mapping[str, Diagnosis])
     yield from (("已尝试", _tried(base)) for base in diagnosis.bases)
 
 
-_OPAQUE: dict[OpaqueForm, str] = {"program": "程序", "recorded": "已记录的文件"}
+_OPAQUE: dict[OpaqueForm, str] = {
+    "program": "precreg 看不到程序内部",
+    "recorded": "precreg 看不到已记录的文件内部",
+    "figures": "未搜索：改写单个运算无法解释整个过程的数值",
+}
+_PURPOSES: dict[OpaqueForm, str] = {
+    "program": "找到修改的那一行",
+    "recorded": "找到修改的那一行",
+    "figures": "测量该过程的各个部分",
+}
 
 
 def _unseen(diagnosis: Diagnosis, opaque: OpaqueSubject) -> str:
     command = change_command(quote(diagnosis.case), opaque)
-    return f"precreg 看不到{_OPAQUE[opaque.form]}内部{f'：{command}' if command else _shape_clause(diagnosis)}"
+    return f"{_OPAQUE[opaque.form]}{f'：{command}' if command else _shape_clause(diagnosis)}"
 
 
 def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
@@ -238,8 +247,8 @@ def _next_steps(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (_to_do(family.name, family.to_do) for family in families)
         if all(family.may_be_accepted for family in families):
             yield f"若新比特同样准确，也可以接受：precreg baseline accept {case} --reason WHY"
-    elif command := change_command(case, diagnosis.opaque):
-        yield f"找到修改的那一行：{command}"
+    elif diagnosis.opaque is not UNSET and (command := change_command(case, diagnosis.opaque)):
+        yield f"{_PURPOSES[diagnosis.opaque.form]}：{command}"
     elif diagnosis.status == "unknown" and diagnosis.opaque is UNSET:
         yield f"查看误差从哪里开始：precreg trace {case}"
     if diagnosis.out_of_time and diagnosis.opaque is UNSET:

@@ -58,10 +58,18 @@ def _parameters(record: DivergenceRecord, width: int | None) -> Iterator[str]:
         return
     ranked = sorted(differing, key=lambda each: -(each.distances[-1] or 0.0))
     rows = [
-        [each.parameter, _first_step(record, each), _cell(each.distances[-1]), _cell(each.ulps[-1])] for each in ranked
+        [
+            each.parameter,
+            _first_step(record, each),
+            _cell(each.start_ratio),
+            *map(_cell, (each.distances[-1], each.ulps[-1])),
+        ]
+        for each in ranked
     ]
     yield ""
-    yield from format_columns(["parameter", "parts at step", "distance", "ULP"], rows, MAX_SHOWN_PARAMETERS, width)
+    yield from format_columns(
+        ["parameter", "parts at step", "start/limit", "distance", "ULP"], rows, MAX_SHOWN_PARAMETERS, width
+    )
 
 
 def _first_step(record: DivergenceRecord, course: ParameterCourse) -> str:

@@ -44,10 +44,16 @@ def sensitivity_table(found: Sensitivity) -> WordedTable:
 def _sensitivity_lines(found: Sensitivity) -> list[str]:
     parts = [f"all layers: {format_number(found.total, 3)}, root sum of squares of alone {_number(found.root_sum)}"]
     if found.first_order_alone is not None:
-        parts.append(f"Spearman first order to alone {found.first_order_alone:.3f} ({found.probes} probes)")
+        parts.append(f"Spearman first order to alone {found.first_order_alone:.3f} ({_method(found)})")
     if found.alone_without is not None:
         parts.append(f"alone to all but {found.alone_without:.3f}")
     return parts
+
+
+def _method(found: Sensitivity) -> str:
+    if found.step is None:
+        return f"{found.probes} probes"
+    return f"differences at +-{found.step:g} of each error"
 
 
 def _ranks(values: list[float | None]) -> list[int | None]:

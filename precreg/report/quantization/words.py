@@ -174,7 +174,8 @@ def describe_quantization_events(events: Sequence[QuantizationEvent]) -> list[st
                 " (--float)",
                 "simulation_differs": "the quantized model itself differs from the simulation of its scales by"
                 f" {detail or names} relative: it quantizes other operations, too",
-                "no_gradient": f"{detail or f'{names}{more}: no gradient of the results'}: no first-order estimate",
+                "no_gradient": f"{names}{more}: no gradient of the results: no first-order estimate",
+                "no_derivative": f"{names}{more}: results too coarse for differences: no first-order estimate",
                 "relu_restored": f"{names}{more}: the codes cut negative values, so the float form has a Relu",
                 "float_differs": f"the given float model differs by {detail} relative from the float form",
                 "not_covered": f"{names}{more} ({detail}) stays quantized in every measurement",

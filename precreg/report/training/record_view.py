@@ -79,7 +79,10 @@ def view_of_training(
 def answer_training(record: TrainingRecord, losses: GradientLosses) -> str:
     """Write the first thing to know: NaN, clipping before unscaling, or the parameter with the largest loss."""
     if not record.steps:
-        return "no step was sampled: observe a step of the optimizer between start() and stop()"
+        return (
+            "no step was sampled: observe a step of the optimizer between start() and stop(); with a scaler, a step "
+            "ends at scaler.update()"
+        )
     nonfinite = [event for event in record.events if event.kind == "nonfinite"]
     if nonfinite:
         return describe_training_event(min(nonfinite, key=lambda event: event.step))

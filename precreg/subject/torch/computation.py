@@ -21,7 +21,7 @@ from precreg.subject.torch.gradients import backward
 from precreg.subject.torch.hardware import describe_hardware, find_device, wait_for
 from precreg.subject.torch.module import Built, built_module, rounded_weights
 from precreg.subject.torch.monitored import layer_outputs
-from precreg.subject.torch.settings import seed_generators, settings_of
+from precreg.subject.torch.settings import seed_as_specified, settings_of
 from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.widening import widened
 
@@ -48,7 +48,7 @@ def _layers(spec: dict[str, Any], call: Call, built: Built, device: Any, outputs
     """Return the outputs of the monitored layers from a call of its own, so that the measured time has no hooks."""
     with _modes(spec, built, device) as autocast:
         module, inputs, params = _prepared(spec, built, device), _inputs(spec, call, device), deepcopy(call.params)
-        seed_generators(spec)
+        seed_as_specified(spec)
         with advised(spec, module, inputs, params), autocast():
             found = layer_outputs(spec, module, lambda: module(**inputs, **params))
     _require_own_names(outputs.arrays, found)
@@ -103,7 +103,7 @@ def _timed(
         function, inputs, params = prepare(), _inputs(spec, call, device), deepcopy(call.params)
         if call.observer is not None and (rounded := rounded_weights(built))[0]:
             call.observer.note_rounded_weights(spec["torch"], spec["dtype"], *rounded)
-        seed_generators(spec)
+        seed_as_specified(spec)
         wait_for(device)
         started = perf_counter_ns()
         if call.observer is None:

@@ -24,7 +24,7 @@ from precreg.subject.module_space import ModuleSpace
 from precreg.subject.python import find_function
 from precreg.subject.torch.gradients import Group, gradient_groups
 from precreg.subject.torch.kept import keep_modules
-from precreg.subject.torch.settings import seed_generators, settings_of
+from precreg.subject.torch.settings import seed_as_specified, settings_of
 from precreg.subject.torch.specification import WIDENED
 from precreg.subject.torch.weights import load_weights
 from precreg.subject.torch.widening import widen_module
@@ -98,7 +98,7 @@ def _state(weights: Path | None) -> list[int]:
 def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
     # A module that is made on import has the weights of this seed in every process.
     with settings_of({}):
-        seed_generators(spec, 0)
+        seed_as_specified(spec, 0)
         found = find_function(spec["torch"], space)
     if not isinstance(found, torch.nn.Module) and not _is_factory(found, spec, call):
         _require_no_options(spec)
@@ -106,7 +106,7 @@ def _build(spec: dict[str, Any], call: Call, space: ModuleSpace) -> Built:
 
     def unrounded() -> Any:
         with settings_of(spec):
-            seed_generators(spec)
+            seed_as_specified(spec)
             return _finish(_make(found, spec), spec, call)
 
     def build() -> Any:

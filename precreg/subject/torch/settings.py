@@ -94,7 +94,7 @@ def _apply(spec: dict[str, Any]) -> None:
         torch.backends.cudnn.allow_tf32 = spec["tf32"]
 
 
-def seed_generators(spec: dict[str, Any], seed: int | None = None) -> None:
+def seed_as_specified(spec: dict[str, Any], seed: int | None = None) -> None:
     """Seed the generators of torch, Python and numpy, which modules use for weights.
 
     The seed comes from the specification, or is the given one.

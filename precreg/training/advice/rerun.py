@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import cycle, islice
 from math import isfinite
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
 from precreg.errors import UserError
+from precreg.subject import seed_generators
 from precreg.subject.torch import widen_module, widened
 from precreg.training.advice.probe import Probe, RunCounts
 from precreg.training.advice.remedies import Prepared, apply_remedies
-from precreg.training.observing import check_recipe, train_recipe
+from precreg.training.observing import check_optimizer, check_recipe, train_recipe
 from precreg.training.recipe import Recipe
 from precreg.types import Remedy, RerunFigures
 
@@ -46,12 +45,10 @@ class ShortRuns:
 
     def make(self, seed: int) -> Recipe:
         """Return a fresh recipe, with torch's, numpy's and Python's generators at a seed."""
-        torch.manual_seed(seed)
-        # The user's function may draw from it.
-        np.random.seed(seed)
-        random.seed(seed)
+        seed_generators(seed)
         recipe = self._make()
         check_recipe(recipe)
+        check_optimizer(recipe)
         recipe.data = _take(recipe.data, self.steps * _batches_of_step(recipe))
         return recipe
 

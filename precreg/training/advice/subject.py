@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.subject import KIND_IMPORT, Call, Outputs, SurroundingsRestored, note_use, watch_import
-from precreg.training.advice.user_recipe import make_of_target, with_failures, with_modules
+from precreg.subject import (
+    KIND_IMPORT,
+    Call,
+    Outputs,
+    SurroundingsRestored,
+    note_use,
+    use_module_space,
+    watch_import,
+)
+from precreg.training.advice.user_recipe import make_of_target, report_training
 from precreg.training.kind import EXACT
 
 if TYPE_CHECKING:
@@ -27,7 +35,8 @@ _IMPORT = (KIND_IMPORT, "training")
 def run_training_subject(spec: dict[str, Any], call: Call) -> Outputs:
     """Return the losses of a training by step, and its shares, in float32; for a reference in float64.
 
-    Raises UserError: bad-value for a case with inputs, missing-function, bad-outputs, no-gradients, model-failed.
+    Raises UserError: bad-value for a case with inputs, missing-function, bad-outputs, no-gradients, out-of-memory,
+    model-failed.
     """
     if call.inputs:
         raise UserError(
@@ -40,10 +49,11 @@ def run_training_subject(spec: dict[str, Any], call: Call) -> Outputs:
         from precreg.training.advice.rerun import ShortRuns
     note_use(_IMPORT)
     target = spec["training"]
-    with SurroundingsRestored(), settings_of({}), with_modules(call.directory, call.project):
+    with SurroundingsRestored(), settings_of({}), use_module_space(call.directory, call.project):
         started = perf_counter_ns()
         runs = ShortRuns(make_of_target(target, call.directory, call.project), spec["steps"])
-        found = with_failures(target, lambda: _outputs(runs, spec))
+        with report_training(target, call.project):
+            found = _outputs(runs, spec)
         return Outputs(found, (perf_counter_ns() - started) / 1e9)
 
 

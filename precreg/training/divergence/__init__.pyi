@@ -6,4 +6,5 @@ from .session import record_run as record_run
 from .trajectory import StoredTrajectory as StoredTrajectory
 from .trajectory import TrainingSource as TrainingSource
 from .trajectory import read_trajectory as read_trajectory
+from .verdict import MIN_GROWTH_STEPS as MIN_GROWTH_STEPS
 from .verdict import NOISE_FACTOR as NOISE_FACTOR

@@ -1,205 +1,41 @@
-"""How do two runs of one training diverge: distances, noise of twins, growth, bias, and the verdict?
-
-Steps are read one at a time, so that runs may be larger than the memory.
-"""
+"""How do two runs of one training diverge: noise of twins, growth, bias, parameters, and the verdict?"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, isfinite
 from typing import NamedTuple
 
-from precreg.errors import UserError
-from precreg.training.divergence.distance import StepDistance, measure_step
+from msgspec.structs import replace
+
+from precreg.training.divergence.alignment import MeasuredPair, MeasuredTwin
+from precreg.training.divergence.distance import StepDistance
 from precreg.training.divergence.evidence import (
+    excess_over_twins,
     farther_twin_p,
     growth_rate,
     interval_of_mean,
     interval_of_pair,
     lasting_excess,
     noise_limits,
+    significant_difference,
 )
-from precreg.training.divergence.trajectory import TrajectoryStep
-from precreg.training.divergence.verdict import DIFFERENT_START, NOISE_FACTOR, DivergenceEvidence, judge_divergence
+from precreg.training.divergence.verdict import (
+    DIFFERENT_START,
+    MIN_GROWTH_STEPS,
+    NOISE_FACTOR,
+    DivergenceEvidence,
+    judge_divergence,
+)
 from precreg.types import (
     DirectionBias,
     DivergenceGrowth,
-    DivergenceOmissions,
-    DivergenceReason,
     DivergenceRecord,
     EpochLosses,
     ParameterCourse,
     TrainingParting,
-    TrainingRun,
     TwinCourse,
 )
-
-
-class MeasuredPair(NamedTuple):
-    """Two runs, measured at the steps that both have."""
-
-    a: TrainingRun
-    b: TrainingRun
-    steps: tuple[StepDistance, ...]
-    losses_a: tuple[float | None, ...]
-    losses_b: tuple[float | None, ...]
-    batches_a: tuple[str | None, ...]
-    batches_b: tuple[str | None, ...]
-    omissions: DivergenceOmissions
-    # Whether an update changed a weight of run A in the compared steps, or before the only one.
-    has_updates: bool = True
-
-    @property
-    def parted(self) -> int | None:
-        """Return the place of the first compared step with different bits; None if all are equal."""
-        return next((place for place, each in enumerate(self.steps) if not each.has_same_bits), None)
-
-
-class MeasuredTwin(NamedTuple):
-    """A twin, measured against run A at the compared steps: its distances by parameter, and its losses."""
-
-    name: str
-    steps: tuple[StepDistance, ...]
-    losses: tuple[float | None, ...]
-
-
-def measure_pair_of_runs(
-    name_a: str, a: Iterable[TrajectoryStep], name_b: str, b: Iterable[TrajectoryStep]
-) -> MeasuredPair:
-    """Measure two runs at the steps that both have. Raises UserError: not-comparable without any, or no parameter."""
-    runs = _Runs(name_a, name_b)
-    for one, other in _aligned(a, b):
-        runs.add(one, other)
-    return runs.measured()
-
-
-def measure_twin(name: str, a: Iterable[TrajectoryStep], twin: Iterable[TrajectoryStep]) -> MeasuredTwin:
-    """Measure a twin of run A at the steps that both have."""
-    steps, losses = [], []
-    for one, other in _aligned(a, twin):
-        if one is not None and other is not None:
-            steps.append(measure_step(one.step, one.weights, other.weights, with_ulps=False))
-            losses.append(other.loss)
-    return MeasuredTwin(name, tuple(steps), tuple(losses))
-
-
-def _aligned(
-    a: Iterable[TrajectoryStep], b: Iterable[TrajectoryStep]
-) -> Iterator[tuple[TrajectoryStep | None, TrajectoryStep | None]]:
-    """Yield the steps of two runs in order; None for the run that lacks one."""
-    first, second = iter(a), iter(b)
-    one, other = next(first, None), next(second, None)
-    while one is not None or other is not None:
-        if other is None or (one is not None and one.step < other.step):
-            yield one, None
-            one = next(first, None)
-        elif one is None or other.step < one.step:
-            yield None, other
-            other = next(second, None)
-        else:
-            yield one, other
-            one, other = next(first, None), next(second, None)
-
-
-class _Runs:
-    """Gather the distances of two runs while their steps pass."""
-
-    def __init__(self, name_a: str, name_b: str) -> None:
-        self._names = (name_a, name_b)
-        self._steps: list[StepDistance] = []
-        self._losses: tuple[list[float | None], list[float | None]] = ([], [])
-        self._batches: tuple[list[str | None], list[str | None]] = ([], [])
-        self._counts, self._alone = [0, 0], [0, 0]
-        self._first: list[TrajectoryStep | None] = [None, None]
-        self._initial: bytes | None = None
-        self._has_updates = False
-
-    def add(self, one: TrajectoryStep | None, other: TrajectoryStep | None) -> None:
-        for place, step in enumerate((one, other)):
-            if step is not None:
-                self._counts[place] += 1
-                self._first[place] = self._first[place] or step
-        if one is None or other is None:
-            self._alone[one is None] += 1
-            return
-        self._steps.append(measure_step(one.step, one.weights, other.weights))
-        self._look_for_updates(one)
-        for place, step in enumerate((one, other)):
-            self._losses[place].append(step.loss)
-            self._batches[place].append(step.batch)
-
-    def _look_for_updates(self, one: TrajectoryStep) -> None:
-        if self._has_updates:
-            return
-        # A digest, because a training may change its arrays in place.
-        digest = _digest_of(one)
-        if self._initial is None:
-            self._initial = digest
-        self._has_updates = digest != self._initial
-
-    def measured(self) -> MeasuredPair:
-        a, b = self._first
-        if a is None or b is None or not self._steps:
-            got = f"{self._counts[0]} and {self._counts[1]} steps, none of them in both"
-            message = f"expected steps that both runs have but got {got}: {self._names[0]}, {self._names[1]}"
-            raise UserError("not-comparable", message, hint="record both with the same steps: every=10")
-        if not self._steps[0].parts:
-            names = ", ".join([*a.weights][:3]), ", ".join([*b.weights][:3])
-            message = f"expected weights of the same names and shapes but got {names[0]} and {names[1]}"
-            raise UserError("not-comparable", message, hint="give both runs of one model")
-        losses, batches = self._losses, self._batches
-        return MeasuredPair(
-            _describe_run(self._names[0], self._counts[0], a),
-            _describe_run(self._names[1], self._counts[1], b),
-            tuple(self._steps),
-            tuple(losses[0]),
-            tuple(losses[1]),
-            tuple(batches[0]),
-            tuple(batches[1]),
-            self._omissions(a, b),
-            # One checkpoint of a later step has updates behind it.
-            self._has_updates or (len(self._steps) == 1 and self._steps[0].step > 0),
-        )
-
-    def _omissions(self, a: TrajectoryStep, b: TrajectoryStep) -> DivergenceOmissions:
-        finite_a, finite_b = (
-            [all(getattr(part, key) for part in step.parts.values()) for step in self._steps]
-            for key in ("is_reference_finite", "is_other_finite")
-        )
-        broken = [
-            step.step for step, one, other in zip(self._steps, finite_a, finite_b, strict=True) if not (one and other)
-        ]
-        return DivergenceOmissions(
-            steps_a=self._alone[0],
-            steps_b=self._alone[1],
-            parameters_a=tuple(name for name in a.weights if name not in b.weights),
-            parameters_b=tuple(name for name in b.weights if name not in a.weights),
-            shapes=tuple(
-                name for name, each in a.weights.items() if name in b.weights and each.shape != b.weights[name].shape
-            ),
-            non_finite_a=finite_a.count(False),
-            non_finite_b=finite_b.count(False),
-            first_non_finite=broken[0] if broken else None,
-        )
-
-
-def _digest_of(step: TrajectoryStep) -> bytes:
-    digest = blake2b(digest_size=16)
-    for name, weights in sorted(step.weights.items()):
-        digest.update(f"{name}:{weights.dtype}:{weights.shape}:".encode() + weights.tobytes())
-    return digest.digest()
-
-
-def _describe_run(name: str, steps: int, first: TrajectoryStep) -> TrainingRun:
-    return TrainingRun(
-        name=name,
-        steps=steps,
-        parameters=len(first.weights),
-        elements=sum(each.size for each in first.weights.values()),
-        dtypes=tuple(sorted({each.dtype.name for each in first.weights.values()})),
-    )
 
 
 def conclude_divergence(
@@ -220,10 +56,11 @@ def conclude_divergence(
         b=pair.b,
         steps=tuple(each.step for each in pair.steps),
         distances=tuple(each.relative for each in pair.steps),
-        courses=_courses(pair),
+        courses=_courses(pair, found.parameter_ratios()),
         losses_a=pair.losses_a,
         losses_b=pair.losses_b,
         twins=tuple(found.twin_course(each) for each in able),
+        twins_with_other_batches=sum(each.batches is not None for each in able),
         noise=found.noise,
         parted=None if parted is None else _parting(pair.steps[parted], pair.steps[parted].parts),
         beyond=found.beyond(),
@@ -233,7 +70,11 @@ def conclude_divergence(
         growth=evidence.growth,
         biases=evidence.biases,
         epochs=_epochs(pair, epoch),
-        omissions=_with_idle(pair.omissions, len(twins) - len(able)),
+        omissions=replace(
+            pair.omissions,
+            idle_twins=len(twins) - len(able),
+            parameters_without_noise=found.parameters_without_noise(),
+        ),
         verdict=verdict,
         reason=reason,
     )
@@ -241,7 +82,7 @@ def conclude_divergence(
 
 def are_comparable(pair: MeasuredPair) -> bool:
     """Return whether two runs begin with related weights and see the same batches, so that twins show their noise."""
-    return _initial_distance(pair) <= DIFFERENT_START and _compare_batches(pair) is None
+    return _initial_distance(pair) <= DIFFERENT_START and pair.batches is None
 
 
 def _initial_distance(pair: MeasuredPair) -> float:
@@ -253,13 +94,7 @@ def _is_finite(step: StepDistance, key: str) -> bool:
     return all(getattr(each, key) for each in step.parts.values())
 
 
-def _with_idle(omissions: DivergenceOmissions, idle: int) -> DivergenceOmissions:
-    from msgspec.structs import replace
-
-    return replace(omissions, idle_twins=idle)
-
-
-def _courses(pair: MeasuredPair) -> tuple[ParameterCourse, ...]:
+def _courses(pair: MeasuredPair, ratios: Mapping[str, _Ratios]) -> tuple[ParameterCourse, ...]:
     # The shape of a parameter may change between steps; then the later ones have no distance.
     names = list(pair.steps[0].parts)
     return tuple(
@@ -267,6 +102,7 @@ def _courses(pair: MeasuredPair) -> tuple[ParameterCourse, ...]:
             name,
             tuple(step.parts[name].relative if name in step.parts else None for step in pair.steps),
             tuple(step.parts[name].ulps if name in step.parts else None for step in pair.steps),
+            *ratios.get(name, (None, None)),
         )
         for name in names
     )
@@ -277,19 +113,6 @@ def _parting(step: StepDistance, names: Iterable[str]) -> TrainingParting:
     differing = [name for name in names if not step.parts[name].has_same_bits]
     first = step.parts[differing[0]]
     return TrainingParting(step.step, differing[0], first.relative, first.ulps, len(differing) - 1)
-
-
-def _compare_batches(pair: MeasuredPair) -> DivergenceReason | None:
-    """Return whether the runs saw the same batches in another order, or others; None for the same, or not known."""
-    both = zip(pair.batches_a, pair.batches_b, strict=True)
-    # Digests begin with the dtypes, and digests of other dtypes say nothing.
-    known = [(a, b) for a, b in both if a and b and a.partition(":")[0] == b.partition(":")[0]]
-    if all(a == b for a, b in known):
-        return None
-    first, second = (Counter(each) for each in zip(*known, strict=True))
-    # Runs of unequal length, or stopped within an epoch, share most batches, not all.
-    shared = sum((first & second).values())
-    return "batch_order" if 2 * shared >= len(known) or set(first) & set(second) else "different_data"
 
 
 def _epochs(pair: MeasuredPair, epoch: int | None) -> tuple[EpochLosses, ...]:
@@ -304,6 +127,13 @@ def _epochs(pair: MeasuredPair, epoch: int | None) -> tuple[EpochLosses, ...]:
         EpochLosses(number, len(both), fsum(a for a, _ in both) / len(both), fsum(b for _, b in both) / len(both))
         for number, both in grouped.items()
     )
+
+
+class _Ratios(NamedTuple):
+    """The distance of a parameter over its limit among the twins; None where they show no noise of it."""
+
+    start: float | None
+    early: float | None
 
 
 class _Concluded:
@@ -322,17 +152,21 @@ class _Concluded:
 
     def evidence(self) -> DivergenceEvidence:
         """Return the facts from which the verdict follows."""
+        ratios = self.parameter_ratios().values()
         return DivergenceEvidence(
             has_same_bits=self.parted is None,
             has_updates=self.pair.has_updates,
             initial=_initial_distance(self.pair),
-            batches=_compare_batches(self.pair),
+            batches=self.pair.batches,
+            twin_batches=tuple(each.batches for each in self.twins),
             is_reference_finite=_is_finite(self.pair.steps[0], "is_reference_finite"),
             is_other_non_finite=self.is_other_non_finite(),
             twins=len(self.twins),
             steps=0 if self.parted is None else len(self.finite),
             start_ratio=self.start_ratio(),
             level_ratio=self.level_ratio(),
+            parameter_start=max((each.start for each in ratios if each.start is not None), default=None),
+            parameter_early=max((each.early for each in ratios if each.early is not None), default=None),
             growth=self.growth(),
             biases=self.biases(),
         )
@@ -362,6 +196,46 @@ class _Concluded:
         limits = [self.noise[place] or 0.0 for place in self.finite] if self.noise else []
         distances = [self.pair.steps[place].relative or 0.0 for place in self.finite]
         return max(distances) / max(limits) if limits and max(limits) > 0.0 else None
+
+    def parameter_ratios(self) -> dict[str, _Ratios]:
+        """Return how far each parameter parts, over its own limit: where the runs part, and over the first steps.
+
+        Noise of one parameter, such as a bias whose exact gradient is zero, does not hide another one's change.
+        """
+        if self.parted is None or not self.finite or not self.twins:
+            return {}
+        start, early = self.finite[:1], self.finite[:MIN_GROWTH_STEPS]
+        names = [name for name, part in self.pair.steps[start[0]].parts.items() if not part.has_same_bits]
+        later = {name for place in early for name, part in self.pair.steps[place].parts.items() if part.squares}
+        return {
+            name: _Ratios(
+                self._excess(name, start, len(names)) if name in names else None,
+                self._excess(name, early, len(later)) if len(early) == MIN_GROWTH_STEPS else None,
+            )
+            for name in sorted(later)
+        }
+
+    def parameters_without_noise(self) -> tuple[str, ...]:
+        """Return the parameters that differ where the runs part, and have no limit among the twins."""
+        if self.parted is None or not self.finite or not self.twins:
+            return ()
+        ratios, parts = self.parameter_ratios(), self.pair.steps[self.parted].parts
+        return tuple(
+            name
+            for name, part in parts.items()
+            if not part.has_same_bits and part.squares and (name not in ratios or ratios[name].start is None)
+        )
+
+    def _excess(self, name: str, places: range, tests: int) -> float | None:
+        steps = [self.pair.steps[place] for place in places]
+        own = [_distance_of(step, name) for step in steps]
+        twins = [[_distance_of(twin.get(step.step), name) for step in steps] for twin in self.by_twin]
+        ratio = excess_over_twins(own, twins, tests)
+        ulps = [step.parts[name].ulps for step in steps if name in step.parts]
+        if ratio is None or any(each is None for each in ulps):
+            return None
+        # Rounding a result moves each weight by up to one ULP. Stored twins may have changed only one weight.
+        return min(ratio, NOISE_FACTOR * max(each for each in ulps if each is not None))
 
     def growth(self) -> DivergenceGrowth:
         """Return the growth rates of the pair and the twins over the same steps."""
@@ -441,9 +315,14 @@ class _Concluded:
         return float("inf") if own is None or not largest else own / largest
 
 
+def _distance_of(step: StepDistance | None, name: str) -> float | None:
+    return step.parts[name].relative if step is not None and name in step.parts else None
+
+
 def _bias(kind: str, pair: float, twins: Sequence[float]) -> DirectionBias:
     mean = fsum(twins) / len(twins) if twins else None
-    return DirectionBias(kind, pair, mean, farther_twin_p(pair, twins))  # type: ignore[arg-type]
+    p_value, visible = farther_twin_p(pair, twins), significant_difference(twins)
+    return DirectionBias(kind, pair, mean, p_value, visible)  # type: ignore[arg-type]
 
 
 def _mean_share(steps: Sequence[StepDistance], figure: str) -> float:

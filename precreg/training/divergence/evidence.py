@@ -2,22 +2,24 @@
 
 Each twin gives one value of each statistic. A pair is compared with them as a further value of the same normal
 distribution, by Student's t; distances by their logarithms. So the number of twins, not of steps or weights, decides
-the degrees of freedom: weights and steps of one run are correlated.
+the degrees of freedom: weights and steps of one run are correlated. Many parameters share one significance level
+(Bonferroni): among n of them, each has TEST_ALPHA / n.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from math import exp, inf, isfinite, log, sqrt
+from math import exp, fsum, inf, isfinite, log, sqrt
 from statistics import median
 
 from precreg.types import ConfidenceInterval
 from precreg.verdict.statistics import mean_with_error, t_quantile, t_sf
 
-# The significance level of a verdict, shared by its tests: start, growth, two directions, and the loss.
+# The significance level of a verdict, shared by its tests: start of all weights, start by parameter, growth, two
+# directions, and the loss.
 DIVERGENCE_ALPHA = 0.01
-TESTS_PER_PAIR = 5
+TESTS_PER_PAIR = 6
 TEST_ALPHA = DIVERGENCE_ALPHA / TESTS_PER_PAIR
 _INTERVAL_ALPHA = 0.05
 
@@ -38,10 +40,42 @@ def noise_limits(twins: Sequence[Distances]) -> tuple[float | None, ...]:
 def _limit(distances: Sequence[float]) -> float | None:
     if len(distances) < 2:
         return distances[0] if distances else None
-    mean, error = mean_with_error([log(each) for each in distances])
-    count = len(distances)
-    logarithm = mean + t_quantile(TEST_ALPHA, count - 1) * error * sqrt(count + 1)
-    return exp(min(logarithm, 700.0))
+    return exp(min(_upper_limit([log(each) for each in distances], TEST_ALPHA), 700.0))
+
+
+def _upper_limit(values: Sequence[float], alpha: float) -> float:
+    """Return the value that a further one of the same normal distribution exceeds with probability `alpha`."""
+    mean, error = mean_with_error(values)
+    return mean + t_quantile(alpha, len(values) - 1) * error * sqrt(len(values) + 1)
+
+
+def excess_over_twins(pair: Distances, twins: Sequence[Distances], tests: int) -> float | None:
+    """Return the distance of a pair over the limit of its twins: the geometric means of the places where it is above 0.
+
+    A further twin exceeds the limit with probability TEST_ALPHA / `tests`. None if the pair has no distance, or if
+    fewer than two twins have one at each of these places.
+    """
+    places = [place for place, value in enumerate(pair) if value]
+    logs = [_mean_log([twin[place] for place in places]) for twin in twins]
+    known = [each for each in logs if each is not None]
+    own = _mean_log([pair[place] for place in places])
+    if own is None or len(known) < 2:
+        return None
+    return exp(min(own - _upper_limit(known, TEST_ALPHA / tests), 700.0))
+
+
+def _mean_log(values: Distances) -> float | None:
+    """Return the mean logarithm; None without values, or if one is 0 or not finite."""
+    if not values or not all(value and isfinite(value) for value in values):
+        return None
+    return fsum(log(value) for value in values if value) / len(values)
+
+
+def significant_difference(twins: Sequence[float]) -> float | None:
+    """Return the smallest distance from the twins' mean that is significant at TEST_ALPHA, on two sides."""
+    if len(twins) < 2:
+        return None
+    return t_quantile(TEST_ALPHA / 2, len(twins) - 1) * mean_with_error(twins)[1] * sqrt(len(twins) + 1)
 
 
 def farther_twin_p(value: float, twins: Sequence[float], *, two_sided: bool = True) -> float | None:

@@ -7,10 +7,9 @@ returns a model, an optimizer, data and a loss, the loop of precreg runs it.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.subject import call_function, describe_failure
+from precreg.subject import call_function, report_failures, seed_generators
 from precreg.training.divergence.perturbation import Twin
 from precreg.training.divergence.trajectory import (
     TrainingSource,
@@ -27,7 +26,6 @@ from precreg.training.divergence.trajectory import (
     named_weights,
     read_scalar,
 )
-from precreg.types import Reason
 
 if TYPE_CHECKING:
     from precreg.arithmetic.devices import WatchedArithmetic
@@ -42,9 +40,9 @@ def run_training(
 
     A twin gets its last-bit changes at each of these steps. Raises UserError: bad-outputs for a function that follows
     neither protocol; bad-value for a training that ignores the dtype; idle-device; unknown-device, missing-module and
-    missing-function; model-failed for an exception of the training.
+    missing-function; out-of-memory, and model-failed for other exceptions of the training.
     """
-    with _failures(source.target):
+    with _failures(source):
         made = _call(source)
     if isinstance(made, Generator):
         steps = _run_generator(made, source, twin, every)
@@ -53,7 +51,7 @@ def run_training(
 
         steps = run_recipe(made, source, twin, every, last)
     while True:
-        with _failures(source.target):
+        with _failures(source):
             step = next(steps, None)
         if step is None or (last is not None and step.step > last):
             return
@@ -66,40 +64,23 @@ def _call(source: TrainingSource) -> Any:
     places = (source.directory, source.project)
     # First the import: a module may bring torch, whose generator is seeded, too.
     call_function("importlib:import_module", *places, source.target.partition(":")[0])
-    loaded = _seed_generators()
+    loaded = seed_generators(0)
     made = call_function(source.target, *places, **source.params)
     if loaded or "torch" not in sys.modules:
         return made
     # The function itself imported torch, and drew its first numbers without this seed.
-    _seed_generators()
+    seed_generators(0)
     return call_function(source.target, *places, **source.params)
 
 
-def _seed_generators() -> bool:
-    """Seed the global generators, and return whether torch is loaded."""
-    random.seed(0)
-    np.random.seed(0)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(0)
-    return torch is not None
-
-
-@contextmanager
-def _failures(target: str) -> Iterator[None]:
-    """Turn an exception of a training into a UserError (model-failed) with the end of its traceback."""
-    try:
-        yield
-    except UserError:
-        raise
-    # SystemExit: a training that calls sys.exit() must not end the command without a message.
-    except (Exception, SystemExit) as error:
-        failure = describe_failure(error, Reason.SUBJECT_ERROR)
-        message = f"expected {target} to run but it failed: {failure.message}"
-        lines = failure.detail.splitlines()
-        traceback = "".join(f"\n  {line}" for line in lines) if len(lines) > 1 else ""
-        hint = "fix the training at the end of its traceback" if traceback else "name its arguments: --param seed=0"
-        raise UserError("model-failed", message + traceback, hint=hint) from None
+def _failures(source: TrainingSource) -> AbstractContextManager[None]:
+    return report_failures(
+        source.target,
+        source.project,
+        "to run",
+        hint="fix the training at the end of its traceback",
+        call_hint="name its arguments: --param seed=0",
+    )
 
 
 def _run_generator(

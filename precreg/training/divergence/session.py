@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from precreg.storage import temporary_folder
-from precreg.training.divergence.comparison import (
-    MeasuredPair,
-    MeasuredTwin,
-    are_comparable,
-    conclude_divergence,
-    measure_pair_of_runs,
-    measure_twin,
-)
+from precreg.training.divergence.alignment import MeasuredPair, MeasuredTwin, measure_pair_of_runs, measure_twin
+from precreg.training.divergence.comparison import are_comparable, conclude_divergence
 from precreg.training.divergence.perturbation import Twin
 from precreg.training.divergence.runs import run_training
 from precreg.training.divergence.trajectory import (

@@ -7,7 +7,8 @@ begin with the step: 12/layer1.weight. The name `loss` is the loss of the step, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -26,6 +27,7 @@ from precreg.storage import (
 )
 from precreg.subject import is_tensor, tensor_to_array
 from precreg.training.divergence.distance import Weights
+from precreg.types import BatchDifference
 
 LOSS, BATCH = "loss", "batch"
 _NUMBER = re.compile(r"\d+")
@@ -246,6 +248,19 @@ def batch_digest(batch: Any) -> str:
         dtypes[array.dtype.name] = None
         digest.update(f"{array.shape}".encode() + array.tobytes())
     return f"{','.join(dtypes)}:{digest.hexdigest()}"
+
+
+def compare_batches(a: Sequence[str | None], b: Sequence[str | None]) -> BatchDifference | None:
+    """Return whether two runs saw the same batches in another order, or others; None for the same, or not known."""
+    both = zip(a, b, strict=True)
+    # Digests begin with the dtypes, and digests of other dtypes say nothing.
+    known = [(a, b) for a, b in both if a and b and a.partition(":")[0] == b.partition(":")[0]]
+    if all(a == b for a, b in known):
+        return None
+    first, second = (Counter(each) for each in zip(*known, strict=True))
+    # Runs of unequal length, or stopped within an epoch, share most batches, not all.
+    shared = sum((first & second).values())
+    return "batch_order" if 2 * shared >= len(known) or set(first) & set(second) else "different_data"
 
 
 def _parts(batch: Any) -> tuple[Any, ...]:

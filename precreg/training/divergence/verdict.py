@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from precreg.training.divergence.evidence import TEST_ALPHA
-from precreg.types import DirectionBias, DivergenceGrowth, DivergenceReason, DivergenceVerdict
+from precreg.types import BatchDifference, DirectionBias, DivergenceGrowth, DivergenceReason, DivergenceVerdict
 
 # A twin changes 1 in 16 weights by an ULP. Changes of all weights by an ULP are 4 times as far, and rounding alone
 # explains them.
@@ -31,15 +31,20 @@ class DivergenceEvidence(NamedTuple):
     # The largest relative distance of a parameter at the first compared step.
     initial: float
     # Whether both runs saw the same batches, the same ones in another order, or others; None if nobody stored them.
-    batches: DivergenceReason | None
+    batches: BatchDifference | None
     is_reference_finite: bool
     # Whether run B, and it alone, has NaN or infinities.
     is_other_non_finite: bool
     twins: int
+    # The same of each twin. Twins with other orders show the noise of a batch order, which hides smaller losses.
+    twin_batches: tuple[BatchDifference | None, ...]
     # Compared steps from the one at which the runs part.
     steps: int
     start_ratio: float | None
     level_ratio: float | None
+    # The largest excess of a parameter over its own limit: where the runs part, and over the first steps.
+    parameter_start: float | None
+    parameter_early: float | None
     growth: DivergenceGrowth
     biases: tuple[DirectionBias, ...]
 
@@ -52,7 +57,7 @@ def judge_divergence(evidence: DivergenceEvidence) -> tuple[DivergenceVerdict, D
         return ("identical", "none") if evidence.has_updates else ("unclear", "no_updates")
     if evidence.initial > DIFFERENT_START:
         return "unclear", "different_start"
-    if evidence.batches is not None:
+    if evidence.batches is not None and not _have_other_orders(evidence):
         return "unclear", evidence.batches
     if evidence.is_other_non_finite:
         return "loss", "non_finite"
@@ -60,17 +65,31 @@ def judge_divergence(evidence: DivergenceEvidence) -> tuple[DivergenceVerdict, D
         return "unclear", "no_twins"
     reason = _loss_reason(evidence)
     if reason == "none":
-        return ("chaos", "none") if evidence.steps >= MIN_GROWTH_STEPS else ("unclear", "few_steps")
+        return _without_loss(evidence)
     if evidence.twins < MIN_TWINS:
         return "unclear", "few_twins"
     # A jump may be the flip of one value. The other reasons are losses.
-    return ("unclear", reason) if reason == "jump" else ("loss", reason)
+    return ("unclear", reason) if reason in ("jump", "parameter_jump") else ("loss", reason)
+
+
+def _have_other_orders(evidence: DivergenceEvidence) -> bool:
+    """Return whether the runs, and all twins, saw the batches of run A in other orders: a distribution over orders."""
+    return {evidence.batches, *evidence.twin_batches} == {"batch_order"} and bool(evidence.twin_batches)
+
+
+def _without_loss(evidence: DivergenceEvidence) -> tuple[DivergenceVerdict, DivergenceReason]:
+    if evidence.steps < MIN_GROWTH_STEPS:
+        return "unclear", "few_steps"
+    # Twins with other batches part by far more than rounding: a pair within their noise does not pass.
+    return ("unclear", "order_noise") if any(evidence.twin_batches) else ("chaos", "none")
 
 
 def _loss_reason(evidence: DivergenceEvidence) -> DivergenceReason:
     """Return the first reason to call the divergence more than chaos; `none` if it has none."""
     if evidence.start_ratio is not None and evidence.start_ratio > NOISE_FACTOR:
         return "start"
+    if evidence.parameter_start is not None and evidence.parameter_start > NOISE_FACTOR:
+        return "parameter"
     if evidence.steps < MIN_GROWTH_STEPS:
         return "none"
     biases = {each.kind: each for each in evidence.biases}
@@ -83,6 +102,8 @@ def _loss_reason(evidence: DivergenceEvidence) -> DivergenceReason:
         return "growth" if p_value is not None and p_value < TEST_ALPHA else "jump"
     if "loss" in biases and _is_significant(biases["loss"]) and _is_relevant_change(biases["loss"]):
         return "loss_bias"
+    if evidence.parameter_early is not None and evidence.parameter_early > NOISE_FACTOR:
+        return "parameter_jump"
     return "none"
 
 

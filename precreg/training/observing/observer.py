@@ -315,6 +315,11 @@ class TrainingObserver:
         self._clips.append((self._number, norm.detach().clone(), limit, scale if is_scaled else 1.0, is_scaled))
 
     @property
+    def is_updated(self) -> bool:
+        """Return whether the optimizer has updated its weights in a step that has not ended: scaler.update ends it."""
+        return self._was_updated
+
+    @property
     def overhead(self) -> MonitorOverhead:
         """The additional time of the sampled steps over the time of all steps without an observer."""
         sampled, others = self._counts[True], self._counts[False]

@@ -205,6 +205,32 @@ def test_mistakes_in_a_suite_have_their_line(tmp_path, before, after, words):
     assert words in done.stderr
 
 
+@pytest.mark.parametrize("option", ["weights: int4", "layers: up", "dynamic: true"])
+def test_options_beside_a_quantized_model_fail_the_case_and_name_them(tmp_path, option):
+    unit = tmp_path / "suites" / "unit"
+    unit.mkdir(parents=True)
+    (unit / "net.py").write_text(NET)
+    text = SUITE.replace("net:make", "net:dynamic").replace("weights: int8, activations: int8", option)
+    (unit / "quantized.yaml").write_text(text)
+    done = precreg(tmp_path, "run")
+    assert done.returncode == 2, done.stdout
+    name = option.partition(":")[0]
+    message = f"expected no options beside net:dynamic, which returns a model with scales of its own, but got {name}="
+    assert message in done.stdout
+    assert "what to do: write subject: {quantization: 'net:dynamic'}" in done.stdout
+
+
+def test_a_suite_measures_a_quantized_model_without_options(tmp_path):
+    unit = tmp_path / "suites" / "unit"
+    unit.mkdir(parents=True)
+    (unit / "net.py").write_text(NET)
+    text = SUITE.replace("net:make", "net:dynamic").replace(", weights: int8, activations: int8", "")
+    (unit / "quantized.yaml").write_text(text)
+    done = precreg(tmp_path, "run")
+    assert "PROPOSED unit/quantized/default" in done.stdout
+    assert "scales of its own" not in done.stdout
+
+
 def test_explain_shows_every_option_of_the_subject(tmp_path):
     unit = tmp_path / "suites" / "unit"
     unit.mkdir(parents=True)

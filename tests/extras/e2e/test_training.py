@@ -54,6 +54,19 @@ def idle():
     return dict(model=model, optimizer=optimizer, data=batches(), loss=mse_loss, step=lambda recipe, batch: None)
 
 
+def unscaled_step(recipe, batch):
+    loss = recipe.loss(recipe.model(batch[0]), batch[1])
+    loss.backward()
+    recipe.optimizer.step()
+    return loss
+
+
+def unused():
+    model, scaler = network(), torch.amp.GradScaler("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return dict(model=model, optimizer=optimizer, data=batches(), loss=mse_loss, scaler=scaler, step=unscaled_step)
+
+
 def swapped():
     model = network()
     return torch.optim.SGD(model.parameters(), lr=0.1), model, batches(), mse_loss
@@ -80,7 +93,7 @@ def folder(tmp_path):
 
 
 def test_lost_updates_are_the_answer_and_the_table_has_the_worst_first(folder):
-    done = precreg(folder, "training", "train:narrow", "--steps", "30", "--json", "r.json", "--html", "r.html")
+    done = precreg(folder, "training", "train:narrow", "--steps", "30", "--json", "r.json", "--report", "r.html")
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "r.json").read_text())["record"]
     assert (record["begun"], [step["step"] for step in record["steps"]]) == (30, [0, 10, 20])
@@ -116,6 +129,7 @@ def test_a_scaled_training_shows_skipped_steps_formats_and_noise(folder):
     [
         (["train:frozen"], "error[no-gradients]: expected gradients but no parameter of train:frozen had one"),
         (["train:nothing"], "error[bad-outputs]: expected train:nothing to return a training but it lacks model"),
+        (["train:unused"], "expected scaler.update() at the end of each step but train:unused never calls it"),
         (["train:idle"], "expected updates but the optimizer of train:idle made none in 100 steps"),
         (["train:swapped"], "error[bad-outputs]: expected a torch Module as model but got SGD"),
         (["train:crashes"], "error[model-failed]: expected train:crashes to return a training that runs but it failed"),

@@ -89,6 +89,10 @@ def grows():
     return model, optimizer, data, large
 
 
+def of_another_model():
+    return network(), torch.optim.SGD(network().parameters(), lr=0.1), batches(), mse_loss
+
+
 def sums():
     return torch.nn.Linear(2, 2), None, batches(), mse_loss
 """
@@ -117,7 +121,7 @@ def training(folder, *arguments):
 
 
 def test_the_page_has_the_advice_and_the_observed_steps(folder):
-    options = ("--advise", "--steps", "20", "--seeds", "1", "--html", "t.html", "--json", "t.json")
+    options = ("--advise", "--steps", "20", "--seeds", "1", "--report", "t.html", "--json", "t.json")
     done = training(folder, "train:narrow", *options)
     assert done.returncode == 0, done.stderr
     page, advice = (folder / "t.html").read_text(), json.loads((folder / "t.json").read_text())
@@ -138,11 +142,12 @@ def test_the_page_has_the_advice_and_the_observed_steps(folder):
             "expected a training to rerun beside --advise but got --gradients g.npz",
         ),
         (["--advise"], "expected a training or stored gradients but got none"),
-        (["train:make", "--advise", "--every", "2"], "expected --html beside --advise"),
-        (["train:make", "--advise", "--scales"], "expected --html beside --advise"),
+        (["train:make", "--advise", "--every", "2"], "expected --report beside --advise"),
+        (["train:make", "--advise", "--scales"], "expected --report beside --advise"),
         (["train:frozen", "--advise"], "error[no-gradients]: expected gradients but no parameter of the optimizer"),
         (["train:idle", "--advise"], "error[no-gradients]: expected gradients but no parameter of the optimizer"),
         (["train:too_large", "--advise"], "error[out-of-memory]: expected memory for the training of train:too_large"),
+        (["train:of_another_model", "--advise"], "expected an optimizer of the model but none of its 4 parameters"),
         (["train:sums", "--advise"], "expected a torch Optimizer as optimizer but got NoneType"),
     ],
 )
@@ -210,9 +215,17 @@ def test_a_baseline_gates_a_loss_without_a_bound(tmp_path):
         "def make():\n    model = network()\n",
         "def make():\n    return narrow()\n    model = network()\n",
     )
-    done = precreg(folder, "run", "--diagnose", 0)
+    done = precreg(folder, "run", "--diagnose", 300)
     assert done.returncode == 1, done.stdout
     assert "loss" in done.stdout
+    # No search for a cause, which would rerun the training for half a minute: the command that finds causes instead.
+    command = "precreg training suites/unit/train:make --advise --steps 20"
+    assert f"rewrite of one operation explains figures of a whole run: {command}\n" in done.stdout
+    assert "diagnosed" not in done.stdout
+    diagnosed = precreg(folder, "diagnose", "unit/trained")
+    assert (diagnosed.returncode, f"to do: measure the parts of the run: {command}\n" in diagnosed.stdout) == (1, True)
+    traced = precreg(folder, "trace", "unit/trained")
+    assert (traced.returncode, f"what to do: measure its parts: {command}\n" in traced.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_a_live_training_has_scales_clipping_and_the_fault(tmp_path):
     (tmp_path / "train.py").write_text(TRAIN)
     done = started(
         tmp_path, "training", "train:make", "--steps", "9", "--every", "3", "--scales",
-        "--json", "found.json", "--html", "found.html",
+        "--json", "found.json", "--report", "found.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "clipped before unscaling: 9 of 9 clippings, first at step 0; the limit 1 acted as 0.000244" in done.stdout

@@ -70,7 +70,12 @@ def test_an_unknown_setting_is_refused():
 
 @pytest.mark.parametrize(
     ("pair", "expected"),
-    [("the same run", "identical"), ("bfloat16 weights", "loss"), ("float16 gradients, scale too low", "loss")],
+    [
+        ("the same run", "identical"),
+        ("bfloat16 weights", "loss"),
+        ("float16 gradients, scale too low", "loss"),
+        ("0.1 % fault at step 20", "loss"),
+    ],
 )
 def test_a_pair_is_judged(pair, expected):
     assert verdict(TRANSFORMER, TRANSFORMER.pairs[pair], 0)[0] == expected

@@ -524,3 +524,22 @@ def test_the_room_has_the_name_of_the_issue():
     import precreg.training
 
     assert precreg.training.observe is precreg.observe
+
+
+def test_the_hint_for_a_compiled_module_names_the_observer_and_no_other_function():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(UserError, match="OptimizedModule: it is compiled") as raised:
+        precreg.observe(torch.compile(model, backend="eager"), optimizer)
+    assert "precreg.observe(model, optimizer)" in raised.value.hint
+    assert "precreg.monitor" not in raised.value.hint
+
+
+def test_tensors_of_another_models_optimizer_are_named_as_events():
+    model, other = nn.Linear(4, 2), nn.Linear(3, 2)
+    with precreg.observe(model, torch.optim.SGD(other.parameters(), lr=0.1)) as observer:
+        pass
+    assert [(each.kind, each.name) for each in observer.record.events] == [
+        ("unnamed", "unnamed.0"),
+        ("unnamed", "unnamed.1"),
+    ]

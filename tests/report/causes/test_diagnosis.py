@@ -143,6 +143,7 @@ def test_the_whole_text_has_the_path_and_the_former_source():
 
 
 PROGRAM = OpaqueSubject("program", "c0ffee00deadbeef")
+TRAINING = OpaqueSubject("figures", arguments=("training", "a b/train:make", "--advise"))
 GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "float16", "precision": 11.0})
 
 
@@ -181,6 +182,12 @@ GRID = Fingerprint("grid", "out", 0.98, {"rounding": "nearest_even", "format": "
             diagnosis("unknown", fingerprints=(GRID,), opaque=OpaqueSubject("recorded")),
             "cause: precreg cannot look into recorded files; errors on a grid of powers of two",
             [],
+        ),
+        (
+            diagnosis("unknown", bases=(), opaque=TRAINING),
+            "cause: not searched, because no rewrite of one operation explains figures of a whole run: "
+            "precreg training 'a b/train:make' --advise",
+            ["to do: measure the parts of the run: precreg training 'a b/train:make' --advise"],
         ),
         (diagnosis("unknown", bases=()), "cause: unknown: no operation could be rewritten", []),
         (

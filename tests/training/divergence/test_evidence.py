@@ -5,6 +5,7 @@ import pytest
 
 from precreg.training.divergence.evidence import (
     TEST_ALPHA,
+    excess_over_twins,
     farther_twin_p,
     growth_rate,
     interval_of_mean,
@@ -20,6 +21,32 @@ def test_a_further_twin_exceeds_its_limit_as_rarely_as_claimed():
     exceeded = sum(np.exp(row[5]) > noise_limits([[value] for value in np.exp(row[:5])])[0] for row in logs[:20_000])
     expected = 20_000 * TEST_ALPHA
     assert abs(exceeded - expected) < 4 * expected**0.5
+
+
+def test_one_of_many_parameters_exceeds_its_limit_as_rarely_as_one():
+    generator = np.random.default_rng(3)
+    spreads = generator.uniform(0.05, 3.0, 20)
+    exceeded = 0
+    for _ in range(2000):
+        logs = generator.normal(-15, 1, (9, 20)) * spreads
+        ratios = [excess_over_twins([np.exp(row[8])], [[each] for each in np.exp(row[:8])], 20) for row in logs.T]
+        exceeded += max(ratios) > 1
+    expected = 2000 * TEST_ALPHA
+    assert abs(exceeded - expected) < 4 * expected**0.5
+
+
+def test_the_limit_of_a_parameter_is_that_of_scipy():
+    stats = pytest.importorskip("scipy.stats")
+    quantile = stats.t.isf(TEST_ALPHA / 7, 2)
+    limit = 2.0 * np.exp(quantile * np.log(2.0) * np.sqrt(4 / 3))
+    assert excess_over_twins([3.0], [[1.0], [2.0], [4.0]], 7) == pytest.approx(3.0 / limit, rel=1e-9)
+
+
+def test_a_parameter_is_compared_where_it_parts_alone():
+    twins = [[1e-8, 1e-7], [2e-8, 2e-7]]
+    assert excess_over_twins([0.0, 1e-3], twins, 1) == excess_over_twins([1e-3], [[1e-7], [2e-7]], 1)
+    assert excess_over_twins([0.0, 0.0], twins, 1) is None
+    assert excess_over_twins([1e-3], [[0.0], [1e-7]], 1) is None
 
 
 @pytest.mark.parametrize("two_sided", [True, False])

@@ -9,7 +9,6 @@ import pytest
 from precreg import record_trajectory
 from precreg.errors import UserError
 from precreg.run import find_model
-from precreg.subject import enter_module_space, leave_module_space
 from precreg.training.divergence import DivergenceRequest, TrainingSource, compare_trainings, read_trajectory
 from precreg.training.divergence.runs import run_training
 
@@ -118,6 +117,31 @@ def test_another_seed_and_another_order_of_batches_are_named_and_not_compared():
     assert order.epochs[1].b == pytest.approx(np.mean(order.losses_b[9:17]))
 
 
+def test_another_order_of_batches_is_compared_with_twins_of_other_orders(tmp_path):
+    def stored(name, **params):
+        with record_trajectory(tmp_path / name) as writer:
+            for step in run_training(source(steps=24, **params)):
+                writer.add(step)
+        return read_trajectory(tmp_path / name, name)
+
+    twins = [stored(f"order-{seed}", shuffle=seed) for seed in range(2, 10)]
+    plain = compared(stored("a"), stored("b", shuffle=1), recorded_twins=twins)
+    assert (plain.verdict, plain.reason, plain.twins_with_other_batches) == ("unclear", "order_noise", 8)
+    loss = next(each for each in plain.biases if each.kind == "loss")
+    assert abs(loss.pair - loss.twins) < loss.visible
+    # A loss of the size of rounding is hidden, and never a pass.
+    hidden = compared(stored("a2"), stored("c", shuffle=1, truncate=True), recorded_twins=twins)
+    assert (hidden.verdict, hidden.reason) == ("unclear", "order_noise")
+    # A far larger rate moves the weights farther than any order.
+    coarse = compared(stored("a3"), stored("d", shuffle=1, lr=0.09), recorded_twins=twins)
+    assert coarse.verdict == "loss"
+    # The same batches in A and B, and noisy twins: no pass.
+    same = compared(stored("a4"), stored("e", reverse=True), recorded_twins=twins)
+    assert (same.verdict, same.reason) == ("unclear", "order_noise")
+    mixed = compared(stored("a5"), stored("f", shuffle=1), recorded_twins=[*twins[:3], stored("n", nudge=1)])
+    assert (mixed.verdict, mixed.reason) == ("unclear", "batch_order")
+
+
 def test_few_steps_and_no_twins_give_no_verdict():
     swapped = source(steps=60, order="swapped")
     few = compared(source(steps=60), swapped, last=4)
@@ -160,15 +184,6 @@ def test_every_nth_step_is_compared_and_twins_change_there(tmp_path):
     assert found.verdict == "chaos"
 
 
-@pytest.fixture
-def modules_of_tests():
-    """Bring back this repository's modules: another project in this process sets them aside, those of tests too."""
-    yield
-    enter_module_space(SUITES, SUITES.parent)
-    leave_module_space()
-
-
-@pytest.mark.usefixtures("modules_of_tests")
 def test_a_training_that_ignores_what_comes_back_has_idle_twins(tmp_path):
     (tmp_path / "deaf.py").write_text(
         "import numpy as np\n"

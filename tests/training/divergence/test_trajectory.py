@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 from precreg import record_trajectory
 from precreg.errors import UserError
 from precreg.training.divergence import read_trajectory
-from precreg.training.divergence.comparison import measure_pair_of_runs
+from precreg.training.divergence.alignment import measure_pair_of_runs
 from precreg.training.divergence.trajectory import batch_digest
 
 W = np.arange(6, dtype=np.float32).reshape(2, 3)

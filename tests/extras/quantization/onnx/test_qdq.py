@@ -110,8 +110,8 @@ def test_the_layer_with_outliers_costs_most_with_one_scale(tmp_path):
     record = recorded(source, quantized_net(tmp_path / "int8.onnx", source))
     with_weights = [each for each in record.rows if each.weight is not None]
     assert max(with_weights, key=lambda row: row.weight_alone.relative).layer == "up"
-    assert {each.first_order for each in record.sensitivity.layers} == {None}
-    assert "no_gradient" in {each.kind for each in record.events}
+    estimates = {each.layer: each.first_order for each in record.sensitivity.layers if each.first_order is not None}
+    assert max(estimates, key=estimates.get) == "up"
 
 
 def test_without_the_float_model_weights_have_no_error_and_are_counted(nets):

@@ -53,7 +53,19 @@ class Twin(nn.Module):
         return self.head(torch.tanh(self.up(torch.relu(self.conv(x)).mean((2, 3)))))
 
 
-@pytest.mark.parametrize("inputs", [INPUTS, make_quantizer("int8", zero_point=True), make_quantizer("int4")])
+ACTIVATIONS = [
+    INPUTS,
+    make_quantizer("int8", zero_point=True),
+    make_quantizer("int4"),
+    make_quantizer("int8", zero_point=True, dynamic=True),
+    make_quantizer("float8_e4m3fn"),
+    make_quantizer("hif8", dynamic=True),
+    make_quantizer("mxfp8_e4m3"),
+    make_quantizer("nvfp4"),
+]
+
+
+@pytest.mark.parametrize("inputs", ACTIVATIONS, ids=lambda each: f"{each.format}-{each.dynamic}")
 def test_results_are_those_of_the_module_with_the_same_layers_quantized(graph, inputs):
     data = feeds(graph).batches
     ours = simulate_graph(graph, data, data, WEIGHTS, inputs)
@@ -62,8 +74,11 @@ def test_results_are_those_of_the_module_with_the_same_layers_quantized(graph, i
     for names in ({"conv"}, {"up"}, {"conv", "up", "head"}):
         exact = np.concatenate(ours.run(set(), set()).outputs)
         found, other = (np.concatenate(each.run(names, names).outputs) for each in (ours, theirs))
-        # Sums in another order move a value across the middle of two codes now and then.
-        assert np.linalg.norm(found - other) < 0.1 * np.linalg.norm(found - exact)
+        if names == {"conv"}:
+            # Its inputs have the same bits.
+            np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-5)
+        # Sums in another order move a value across the middle of two codes, or a block's maximum across a power of two.
+        assert np.linalg.norm(found - other) < 0.2 * np.linalg.norm(found - exact)
         np.testing.assert_allclose(exact, np.concatenate(theirs.run(set(), set()).outputs), rtol=1e-4, atol=1e-5)
 
 
@@ -116,18 +131,6 @@ def test_scales_are_those_of_the_calibrators_of_onnx_runtime(graph, tmp_path, me
     threshold = next(each.threshold for each in found.calibrations if each.method == ours)
     # Both give the threshold to code 127.
     assert scale * 127 == pytest.approx(threshold, rel=rel)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (make_quantizer("float8_e4m3fn"), "got float8_e4m3fn"),
-        (make_quantizer("int8", dynamic=True), "got scales that follow each call"),
-    ],
-)
-def test_activations_that_a_graph_cannot_round_are_refused(graph, inputs, message):
-    with pytest.raises(UserError, match=message):
-        simulate_graph(graph, [], [], WEIGHTS, inputs)
 
 
 def test_a_graph_without_layers_and_an_unknown_layer_are_refused(graph, tmp_path):
