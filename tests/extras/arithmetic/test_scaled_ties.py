@@ -87,7 +87,7 @@ def test_fp8_differs_from_torch_only_at_ties(name, seed):
 
 @pytest.mark.parametrize("shape", [(16, 64, 32), (3, 30, 5)])
 def test_exact_products_with_e5m2_are_those_of_scaled_mm(shape):
-    """Gradients in e5m2 times weights in e4m3: small integers, of which the largest element makes the scale 1."""
+    """Gradients in e5m2 times weights in e4m3: small integers. The largest element makes the scale 1."""
     m, k, n = shape
     random = np.random.default_rng(3)
     a, b = random.integers(-4, 5, (m, k)).astype(np.float32), random.integers(-8, 9, (k, n)).astype(np.float32)
@@ -194,7 +194,7 @@ def test_int8_rows_differ_from_torchao_only_at_ties(seed):
     is_equal = ours.elements == codes.numpy()
     by_reciprocal = np.rint(values * (np.float32(1) / scales.numpy()))
     np.testing.assert_array_equal(codes.numpy(), by_reciprocal)
-    # Equal codes stand for equal bits.
+    # Equal codes give equal values, bit by bit.
     np.testing.assert_array_equal(ours.values(128)[is_equal], theirs.numpy()[is_equal])
 
 
@@ -234,7 +234,7 @@ def test_int4_groups_differ_from_torchao_only_at_ties(length, seed):
     own = zero_points_of(ours.elements, length)
     least = values.reshape(4, -1, length).min(2)
     assert_only_ties_differ(exact_quotients(-least, scales), own, zero_points, 1)
-    # With our zero points, codes differ as those of rows do.
+    # With our zero points, codes differ as int8 codes do: by the reciprocal alone.
     codes, theirs = quantized_by_torchao(values, scales, own, length, (0, 15))
     below = own.repeat(length, 1)
     nearest = np.array([round(each) for each in exact_quotients(values, scales.repeat(length, 1))]).reshape(4, 128)
