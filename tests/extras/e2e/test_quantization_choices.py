@@ -60,6 +60,14 @@ def test_a_float_graph_has_sensitivities_and_a_proposal(project):
     assert "<script" not in page
 
 
+@pytest.mark.parametrize("options", [("--dynamic",), ("--activations", "mxfp8_e4m3"), ("--activations", "hif8")])
+def test_activations_of_a_float_graph_have_every_format(project, options):
+    shown = ran(project, "float.onnx", "--data", "inputs.npz", *options, "--json", "a.json")
+    record = json.loads((project / "a.json").read_text())
+    assert all(row["activation_alone"]["relative"] > 0 for row in record["rows"])
+    assert (", chosen at each call" if options == ("--dynamic",) else options[1]) in shown
+
+
 def test_a_module_has_both_ranks_and_a_proposal_within_its_error(project):
     shown = ran(project, "net:make", "--sensitivity", "--max-error", "0.02", "--json", "m.json")
     record = json.loads((project / "m.json").read_text())

@@ -146,7 +146,7 @@ def test_the_page_has_the_advice_and_the_observed_steps(folder):
         (["train:make", "--advise", "--scales"], "expected --report beside --advise"),
         (["train:frozen", "--advise"], "error[no-gradients]: expected gradients but no parameter of the optimizer"),
         (["train:idle", "--advise"], "error[no-gradients]: expected gradients but no parameter of the optimizer"),
-        (["train:too_large", "--advise"], "error[out-of-memory]: expected memory for the training of train:too_large"),
+        (["train:too_large", "--advise"], "error[out-of-memory]: expected memory for train:too_large"),
         (["train:of_another_model", "--advise"], "expected an optimizer of the model but none of its 4 parameters"),
         (["train:sums", "--advise"], "expected a torch Optimizer as optimizer but got NoneType"),
     ],
