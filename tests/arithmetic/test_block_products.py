@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from precreg.arithmetic import operations, rounding_numpy, sums
-from precreg.arithmetic import rounding as forms
 from precreg.arithmetic.block_operand import BLOCK_OPERANDS, BlockOperand, ScaleRule, block_operand_named
 from precreg.arithmetic.block_scaling import round_blocks, scale_blocks
 from precreg.arithmetic.exact_blocks import exact_blocks, exact_scaled_matmul, exact_tensor_scale
@@ -22,19 +21,11 @@ from precreg.arithmetic.unit import Order, Promotion, Split, Unit, split_product
 from precreg.errors import UserError
 from tests.arithmetic.hard_operands import assert_same, hard
 
+pytestmark = pytest.mark.usefixtures("every_form")
+
 SINGLE = FORMATS["float32"]
 ACCUMULATORS = (SINGLE, format_named("float32_m20"), FORMATS["bfloat16"])
 by_operand = pytest.mark.parametrize("name", BLOCK_OPERANDS)
-
-
-@pytest.fixture(
-    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
-)
-def form(request):
-    """Every test is run on every form that was built."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRECREG_FORM", request.param)
-        yield request.param
 
 
 def plain_unit(operand):

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from precreg.arithmetic import exact as exact_operations
 from precreg.arithmetic import operations
-from precreg.arithmetic import rounding as forms
 from precreg.arithmetic.exact import exact_random_bits
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named
 from precreg.errors import UserError
 from tests.arithmetic.hard_operands import assert_same, hard, near_ties
 from tests.arithmetic.patterns import numbers
+
+pytestmark = pytest.mark.usefixtures("every_form")
 
 OPERANDS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
 NAMES = ("float16", "bfloat16", "tf32", "float32", "float32_m20", "float64", "float8_e4m3fn", "float8_e5m2fnuz")
@@ -28,16 +29,6 @@ UNUSUAL = (
 FORMATS_UNDER_TEST = [*map(format_named, (*NAMES, *SWITCHED)), *UNUSUAL]
 BY_FORMAT = pytest.mark.parametrize("format", FORMATS_UNDER_TEST, ids=lambda format: format.name)
 BY_ROUNDING = pytest.mark.parametrize("rounding", Rounding)
-
-
-@pytest.fixture(
-    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
-)
-def form(request):
-    """Every test is run on every form that was built."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRECREG_FORM", request.param)
-        yield request.param
 
 
 def one_by_one(name, operands, format, rounding, seed=0, start=0):

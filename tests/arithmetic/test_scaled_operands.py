@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.arithmetic import rounding as forms
 from precreg.arithmetic.block_operand import BLOCK_OPERANDS, SCALED_OPERANDS, common_run
 from precreg.arithmetic.block_scaling import round_blocks, scale_blocks
 from precreg.arithmetic.exact_blocks import exact_scaled_matmul, exact_weight_matmul
@@ -18,21 +17,13 @@ from precreg.arithmetic.unit import Order, Promotion, Unit
 from tests.arithmetic.hard_operands import assert_same
 from tests.arithmetic.test_block_products import some_numbers
 
+pytestmark = pytest.mark.usefixtures("every_form")
+
 SINGLE, BRAIN = FORMATS["float32"], FORMATS["bfloat16"]
 INT32 = Format("int32", 31, 30, 2.0**31 - 1)
 OWN = {name: pair for name, pair in SCALED_OPERANDS.items() if name not in BLOCK_OPERANDS}
 NEAREST = Rounding.NEAREST_EVEN
 by_name = pytest.mark.parametrize("name", OWN)
-
-
-@pytest.fixture(
-    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
-)
-def form(request):
-    """Every test is run on every form that was built."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRECREG_FORM", request.param)
-        yield request.param
 
 
 def unit_of(name, accumulator=SINGLE, **more):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic import rounding as forms
 from precreg.arithmetic.exact import exact_dot, exact_matmul, exact_split
 from precreg.arithmetic.formats import FORMATS, Rounding, format_named
 from precreg.arithmetic.operations import carrier_dtype
@@ -17,20 +16,12 @@ from precreg.arithmetic.unit import Order, Promotion, Split, Unit, product_count
 from precreg.errors import UserError
 from tests.arithmetic.hard_operands import assert_same, hard
 
+pytestmark = pytest.mark.usefixtures("every_form")
+
 SINGLE, BRAIN, TF32 = FORMATS["float32"], FORMATS["bfloat16"], format_named("tf32")
 INPUTS = (BRAIN, TF32, format_named("fp8_e4m3fn"), FORMATS["float16"])
 ACCUMULATORS = (SINGLE, format_named("float32_m20"), BRAIN, FORMATS["float16"])
 FLOAT32 = Unit(SINGLE, SINGLE, SINGLE)
-
-
-@pytest.fixture(
-    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
-)
-def form(request):
-    """Every test is run on every form that was built."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRECREG_FORM", request.param)
-        yield request.param
 
 
 def some_unit(generator):

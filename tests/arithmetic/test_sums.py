@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.arithmetic import rounding as forms
 from precreg.arithmetic import sums as numpy_sums
 from precreg.arithmetic.exact import exact_dot, exact_matmul, exact_output, exact_random_bits, exact_round, exact_total
 from precreg.arithmetic.formats import FORMATS, Format, Rounding, format_named, parse_format
@@ -15,22 +14,14 @@ from precreg.arithmetic.unit import Order, Unit
 from precreg.errors import UserError
 from tests.arithmetic.hard_operands import assert_same, hard
 
+pytestmark = pytest.mark.usefixtures("every_form")
+
 NAMES = ("float16", "bfloat16", "float32", "float64", "tf32", "float32_m20", "fp8_e4m3fn", "fp8_e5m2fnuz", "fp16_sat")
 FORMATS_OF_UNITS = [*map(format_named, NAMES), Format("forty", 40, -200, 2.0**200)]
 BY_ORDER = pytest.mark.parametrize("order", Order)
 FLOAT32 = Unit(FORMATS["float32"], FORMATS["float32"], FORMATS["float32"])
 IN_FLOAT16 = Unit(FORMATS["float16"], FORMATS["float16"], FORMATS["float16"])
 EXACT = Unit(FORMATS["float64"], FORMATS["float64"], FORMATS["float64"])
-
-
-@pytest.fixture(
-    params=["numpy"] if forms.FASTEST_BACKEND == "numpy" else ["numpy", "native"], autouse=True, scope="module"
-)
-def form(request):
-    """Every test is run on every form that was built."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRECREG_FORM", request.param)
-        yield request.param
 
 
 def some_unit(generator, order):
