@@ -53,10 +53,17 @@ def scale_blocks(values: Array, operand: BlockOperand, rounding: Rounding, seed:
         divisors, ones = _divisors(scales, tensor), np.ones(scales.shape, np.float32)
         elements = _round_quotients(values, divisors, ones, operand, rounding)
         if elements is None:
-            finite = np.where(np.isfinite(values), values, np.float32(0))
-            by = _of_elements(divisors, values, operand)
-            elements = divide(finite, by, operand.element, rounding, seed=seed).astype(np.float32)
+            elements = _divide_elements(values, divisors, operand, operand.element, rounding, seed)
         return ScaledBlocks(elements, scales.astype(np.float64, copy=False), tensor)
+
+
+def _divide_elements(
+    values: Array, divisors: Array, operand: BlockOperand, format: Format, rounding: Rounding, seed: int
+) -> Array:
+    """Return each finite value over the divisor of its block, rounded once; zeros for the others."""
+    finite = _or_else(values, np.isfinite(values), 0)
+    quotients = divide(finite, _of_elements(divisors, values, operand), format, rounding, seed=seed)
+    return quotients.astype(np.float32)
 
 
 def _of_elements(of_blocks: Array, values: Array, operand: BlockOperand) -> Array:
@@ -71,15 +78,15 @@ def _scale_from_zero_points(values: Array, operand: BlockOperand, rounding: Roun
     least = -_extremes_of_blocks(-values, operand)
     most = np.float32(operand.element.largest)
     ratios = round_to((largest - least) / most, operand.scale).astype(np.float32)
-    scales = np.where(ratios > 0, ratios, np.float32(1))
+    scales = _or_else(ratios, ratios > 0, 1)
     zero_points = np.clip(divide(-least, scales, WHOLE), 0, most)
-    divisors = np.where(np.isfinite(scales), scales, np.float32(np.inf))
-    finite = np.where(np.isfinite(values), values, np.float32(0))
-    whole = divide(finite, _of_elements(divisors, values, operand), WHOLE, rounding, seed=seed)
-    below = _of_elements(np.where(np.isfinite(zero_points), zero_points, 0), values, operand)
+    is_usable = np.isfinite(scales)
+    divisors = _or_else(scales, is_usable, np.inf)
+    whole = _divide_elements(values, divisors, operand, WHOLE, rounding, seed)
+    below = _of_elements(_or_else(zero_points, np.isfinite(zero_points), 0), values, operand)
     # An integer has no negative zero, and -0 + 0 is +0.
     elements = (np.clip(whole, -below, most - below) + 0).astype(np.float32)
-    return ScaledBlocks(elements, np.where(np.isfinite(scales), scales, np.nan).astype(np.float64), 1.0)
+    return ScaledBlocks(elements, _or_else(scales, is_usable, np.nan).astype(np.float64), 1.0)
 
 
 def _extremes_of_blocks(values: Array, operand: BlockOperand) -> Array:
@@ -87,8 +94,8 @@ def _extremes_of_blocks(values: Array, operand: BlockOperand) -> Array:
     if not values.shape[-1]:
         return np.zeros((*values.shape[:-1], 0), np.float32)
     starts = np.arange(0, values.shape[-1], operand.run_of(values.shape[-1]))
-    bad = np.where(np.isfinite(values), values, np.float32(np.inf))
-    return _share_rows(np.maximum(np.maximum.reduceat(bad, starts, axis=-1), 0), operand.rows)
+    winning = _or_else(values, np.isfinite(values), np.inf)
+    return _share_rows(np.maximum(np.maximum.reduceat(winning, starts, axis=-1), 0), operand.rows)
 
 
 def _share_rows(largest: Array, rows: int | None) -> Array:
@@ -109,8 +116,7 @@ _BLOCKS = 2**14
 
 def _factors_of_blocks(values: Array, operand: BlockOperand) -> tuple[Array, Array]:
     """Return the divisor of the elements of each block, and the factor of its codes."""
-    largest = _share_rows(_largest_of_blocks(values, operand.run_of(values.shape[-1])), operand.rows)
-    tensor = _tensor_scale(largest, operand)
+    largest, tensor = _largest_and_tensor_scale(values, operand)
     divisors, factors = np.empty(largest.shape, np.float32), np.empty(largest.shape, np.float32)
     flat = [each.reshape(-1) for each in (largest, divisors, factors)]
     for start in range(0, largest.size, _BLOCKS):
@@ -121,9 +127,13 @@ def _factors_of_blocks(values: Array, operand: BlockOperand) -> tuple[Array, Arr
 
 
 def _choose_scales(values: Array, operand: BlockOperand) -> tuple[Array, float]:
-    largest = _share_rows(_largest_of_blocks(values, operand.run_of(values.shape[-1])), operand.rows)
-    tensor = _tensor_scale(largest, operand)
+    largest, tensor = _largest_and_tensor_scale(values, operand)
     return _usable_scales(largest, operand, tensor), tensor
+
+
+def _largest_and_tensor_scale(values: Array, operand: BlockOperand) -> tuple[Array, float]:
+    largest = _share_rows(_largest_of_blocks(values, operand.run_of(values.shape[-1])), operand.rows)
+    return largest, _tensor_scale(largest, operand)
 
 
 def _usable_scales(largest: Array, operand: BlockOperand, tensor: float) -> Array:

@@ -230,7 +230,7 @@ def exact_promoted_dot(
     """
     if unit.promotion is None:
         return exact_dot(x, y, unit, element)
-    length, format = unit.promotion.length or max(1, len(x)), unit.promotion.format
+    length, format = unit.promotion.run_of(len(x)), unit.promotion.format
     starts = range(0, len(x), length)
     total = 0.0
     for run, start in enumerate(starts):

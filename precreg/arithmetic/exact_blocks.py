@@ -162,7 +162,7 @@ def exact_scaled_matmul(a: MatrixRows, b: MatrixRows, unit: Unit) -> list[list[f
     rows_side, tensor = _exact_side(a, operand, unit, unit.seed + 2)
     columns_side, other_tensor = _exact_side(columns, other, unit, unit.seed + 3)
     of_tensors = exact_multiply(tensor, other_tensor, _SINGLE)
-    format, run = factor_format(promotion.format), promotion.length or max(1, terms)
+    format, run = factor_format(promotion.format), promotion.run_of(terms)
 
     def number(i: int, j: int) -> float:
         (x, x_scales), (y, y_scales) = rows_side[i], columns_side[j]

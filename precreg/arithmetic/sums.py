@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.arithmetic.block_operand import BlockOperand
-from precreg.arithmetic.block_scaling import block_factors, scale_blocks
+from precreg.arithmetic.block_scaling import ScaledBlocks, block_factors, scale_blocks
 from precreg.arithmetic.exact import unit_of_run
 from precreg.arithmetic.formats import FORMATS, Format, Rounding
 from precreg.arithmetic.operations import add, carrier_dtype, fma, multiply, operand_slice, tiles, widen_operand
@@ -110,10 +110,15 @@ def _multiply(a: Array, b: Array, unit: Unit) -> Array:
 
 
 def _read_values(b: Array, operand: BlockOperand, unit: Unit) -> Array:
-    """Return the numbers that the blocks along the columns of `b` stand for."""
-    columns = scale_blocks(np.swapaxes(widen_operand(b), -1, -2), operand, unit.conversion, unit.seed + _SECOND_OPERAND)
+    """Return the numbers that the blocks along the columns of `b` have: each element times its scale."""
+    columns = _scale_columns(b, operand, unit)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.swapaxes(columns.values(operand.run_of(b.shape[-2])), -1, -2)
+
+
+def _scale_columns(b: Array, operand: BlockOperand, unit: Unit) -> ScaledBlocks:
+    """Return the blocks along the columns of `b`, with the terms as the last axis."""
+    return scale_blocks(np.swapaxes(widen_operand(b), -1, -2), operand, unit.conversion, unit.seed + _SECOND_OPERAND)
 
 
 def _multiply_blocks(a: Array, b: Array, unit: Unit) -> Array:
@@ -122,10 +127,9 @@ def _multiply_blocks(a: Array, b: Array, unit: Unit) -> Array:
     assert operand is not None
     assert promotion is not None
     other = unit.column_blocks or operand
-    terms, run = a.shape[-1], promotion.length or max(1, a.shape[-1])
+    terms, run = a.shape[-1], promotion.run_of(a.shape[-1])
     rows = scale_blocks(widen_operand(a), operand, unit.conversion, unit.seed + _FIRST_OPERAND)
-    transposed = np.swapaxes(widen_operand(b), -1, -2)
-    columns = scale_blocks(transposed, other, unit.conversion, unit.seed + _SECOND_OPERAND)
+    columns = _scale_columns(b, other, unit)
     scales = _of_runs(rows.scales, operand, terms, run), _of_runs(columns.scales, other, terms, run)
     total = _promote(rows.elements, np.swapaxes(columns.elements, -1, -2), unit, scales)
     if not operand.has_tensor_scale:
@@ -147,7 +151,7 @@ def _promote(a: Array, b: Array, unit: Unit, scales: tuple[Array, Array] | None 
     """
     assert unit.promotion is not None
     format, rounding = unit.promotion.format, unit.promotion.rounding
-    length = unit.promotion.length or max(1, a.shape[-1])
+    length = unit.promotion.run_of(a.shape[-1])
     starts = range(0, a.shape[-1], length)
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     total = np.zeros(shape, carrier_dtype(format))

@@ -71,6 +71,10 @@ class Promotion(Struct, frozen=True):
         # As in Unit: only this hook may replace a name by an enum member.
         force_setattr(self, "rounding", rounding_named(self.rounding))
 
+    def run_of(self, terms: int) -> int:
+        """Return the terms of a run among so many terms."""
+        return max(1, terms) if self.length is None else self.length
+
 
 class Unit(Struct, frozen=True):
     """Describe a unit that multiplies and adds, such as a matrix unit or the reduction of a vector unit.
@@ -122,8 +126,8 @@ class Unit(Struct, frozen=True):
     def _check_blocks(self, blocks: BlockOperand) -> None:
         length = common_run(blocks, self.column_blocks or blocks)
         if self.promotion is None or self.promotion.length != length or self.split is not None:
-            shown = "all" if length is None else length
-            came = "none" if self.promotion is None else f"length={self.promotion.length or 'all'}"
+            shown = _length_key(length)
+            came = "none" if self.promotion is None else f"length={_length_key(self.promotion.length)}"
             came = "a split" if self.split is not None else came
             raise UserError(
                 "bad-value",
@@ -136,8 +140,13 @@ class Unit(Struct, frozen=True):
                 "bad-value",
                 "expected a total of at most 24 bits for operands in blocks but got "
                 f"{self.promotion.format.precision} bits",
-                hint=f"write promotion: {{length: {'all' if length is None else length}, accumulator: float32}}",
+                hint=f"write promotion: {{length: {_length_key(length)}, accumulator: float32}}",
             )
+
+
+def _length_key(length: int | None) -> str:
+    """Return the length of runs as a table has it."""
+    return "all" if length is None else str(length)
 
 
 def product_counts(parts: int) -> list[int]:
