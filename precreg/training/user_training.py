@@ -86,18 +86,20 @@ def _observed(
     with observer:
         for _ in train_recipe(recipe, steps, observer):
             pass
-    if not observer.record.begun and observer.is_updated:
+    record = observer.record
+    _require_gradients(record, target, steps, is_open=observer.is_updated)
+    return record
+
+
+def _require_gradients(record: TrainingRecord, target: str, steps: int, *, is_open: bool) -> None:
+    """Refuse a training without updates or gradients. `is_open`: a step was updated and never ended."""
+    if not record.begun and is_open:
         raise UserError(
             "no-gradients",
             f"expected scaler.update() at the end of each step but {target} never calls it after an update",
             hint="write recipe.scaler.scale(loss).backward(); recipe.scaler.step(recipe.optimizer); "
             "recipe.scaler.update(), or return no scaler",
         )
-    _require_gradients(observer.record, target, steps)
-    return observer.record
-
-
-def _require_gradients(record: TrainingRecord, target: str, steps: int) -> None:
     if not record.begun:
         raise UserError(
             "no-gradients",
