@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from math import fsum, isfinite
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def conclude_divergence(
         b=pair.b,
         steps=tuple(each.step for each in pair.steps),
         distances=tuple(each.relative for each in pair.steps),
-        courses=_courses(pair, found.parameter_ratios()),
+        courses=_courses(pair, found.parameter_ratios),
         losses_a=pair.losses_a,
         losses_b=pair.losses_b,
         twins=tuple(found.twin_course(each) for each in able),
@@ -152,7 +153,7 @@ class _Concluded:
 
     def evidence(self) -> DivergenceEvidence:
         """Return the facts from which the verdict follows."""
-        ratios = self.parameter_ratios().values()
+        ratios = self.parameter_ratios.values()
         return DivergenceEvidence(
             has_same_bits=self.parted is None,
             has_updates=self.pair.has_updates,
@@ -197,6 +198,7 @@ class _Concluded:
         distances = [self.pair.steps[place].relative or 0.0 for place in self.finite]
         return max(distances) / max(limits) if limits and max(limits) > 0.0 else None
 
+    @cached_property
     def parameter_ratios(self) -> dict[str, _Ratios]:
         """Return how far each parameter parts, over its own limit: where the runs part, and over the first steps.
 
@@ -219,7 +221,7 @@ class _Concluded:
         """Return the parameters that differ where the runs part, and have no limit among the twins."""
         if self.parted is None or not self.finite or not self.twins:
             return ()
-        ratios, parts = self.parameter_ratios(), self.pair.steps[self.parted].parts
+        ratios, parts = self.parameter_ratios, self.pair.steps[self.parted].parts
         return tuple(
             name
             for name, part in parts.items()
