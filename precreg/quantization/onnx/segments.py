@@ -7,6 +7,7 @@ layer, so that numpy can quantize activations in every format, and each part is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,19 +133,23 @@ class OnnxModel:
         no floats, or have too few digits for a small part.
         """
         own = frozenset({layer})
-        signal = noise = 0.0
+        noise = 0.0
         try:
             for number in range(len(self._feeds)):
                 ahead, behind = (
                     self._run_feed(number, _Choice(own & weights, own & activations, part), {}).astype(np.float64)
                     for part in (STEP, -STEP)
                 )
-                exact = self._run_feed(number, _EXACT, {}).astype(np.float64)
                 noise += float(np.square((ahead - behind) / (2 * STEP)).sum())
-                signal += float(np.square(exact).sum())
         except _CoarseResultsError:
             return None
-        return relative_norm(noise, signal)
+        return relative_norm(noise, self._signal)
+
+    @cached_property
+    def _signal(self) -> float:
+        """Return the sum of squares of the float results."""
+        exact = (self._run_feed(number, _EXACT, {}) for number in range(len(self._feeds)))
+        return sum(float(np.square(each.astype(np.float64)).sum()) for each in exact)
 
     def _run_feed(self, number: int, choice: _Choice, sums: dict[str, LayerSums]) -> Array:
         values: dict[str, Any] = dict(self._feeds[number])
