@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from precreg.arithmetic import BLOCK_OPERANDS, FORMATS, SHORT
-from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
-from precreg.subject import Kind, SpecPlace, target_in_folder
+from precreg.subject import Kind, SpecPlace, require_option, require_target, target_in_folder
 from precreg.types import CalibrationMethod, Granularity, UnusedReason
 
 INTEGER_FORMATS = (*(f"int{bits}" for bits in range(2, 9)), "int16")
@@ -52,19 +51,10 @@ def find_unused(given: Collection[str], weights: str, activations: str) -> dict[
 
 def read_quantization(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     """Return the specification of a subject. Raises UserError: bad-value, unknown-key, missing-function and so on."""
-    if not isinstance(value, str):
-        raise place.error(
-            "bad-value",
-            f"expected module:make but got {format_value(value)}",
-            hint="write the function that returns the model: subject: {quantization: 'net:make'}",
-        )
-    place.require_function(value)
-    spec: dict[str, Any] = {"quantization": value}
+    hint = "write the function that returns the model: subject: {quantization: 'net:make'}"
+    spec: dict[str, Any] = {"quantization": require_target(value, place, expected="module:make", hint=hint)}
     for name, given in options.items():
-        if name not in OPTIONS:
-            known = ", ".join(OPTIONS)
-            message = f"expected an option of quantization ({known}) but got {name}{nearest(name, OPTIONS)}"
-            raise place.error("unknown-key", message, name, hint=key_hint(name, OPTIONS))
+        require_option(name, OPTIONS, place, of="quantization")
         expected = _expected(name, given)
         if expected:
             message = f"expected {expected} but got {name}={format_value(given)}"

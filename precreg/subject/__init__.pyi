@@ -61,6 +61,8 @@ from .probes import receive_probes as receive_probes
 from .python import call_function as call_function
 from .python import run_python as run_python
 from .signals import defer_signals as defer_signals
+from .spec_checks import require_option as require_option
+from .spec_checks import require_target as require_target
 from .stage import Activity as Activity
 from .stage import describe_stage as describe_stage
 from .stage import enter_stage as enter_stage
@@ -75,6 +77,7 @@ from .surroundings import add_printed_output as add_printed_output
 from .surroundings import blame_failures as blame_failures
 from .surroundings import describe_failure as describe_failure
 from .surroundings import escape_surrogates as escape_surrogates
+from .surroundings import first_line as first_line
 from .surroundings import unavailable as unavailable
 from .surroundings import user_crash_report as user_crash_report
 from .table import PARQUET as PARQUET

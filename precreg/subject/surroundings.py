@@ -223,6 +223,11 @@ def blame_failures(reason: Reason) -> Iterator[None]:
         raise CaseFailed(describe_failure(error, reason)) from None
 
 
+def first_line(error: BaseException) -> str:
+    """Return the type and the first line of an exception in at most 200 characters, as a fact of a result."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
 def describe_failure(error: BaseException, reason: Reason) -> Failure:
     """Describe an exception in one line, with the part of its traceback that lies in user code."""
     if isinstance(error, UserError):

@@ -14,11 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.subject.surroundings import describe_failure
+from precreg.subject.surroundings import describe_failure, first_line
 from precreg.types import Failure, Reason
 
-# Characters of a message of torch or Python that lacks memory.
-_MEMORY_LENGTH = 200
 # The advice for a function that precreg calls without arguments, and that takes some.
 NO_ARGUMENTS = "give each argument a default: def make(width=64): ..."
 
@@ -49,9 +47,8 @@ def report_failures(
     except BaseException as error:
         file, line = _place(error, project)
         if _is_out_of_memory(error):
-            found = f"{type(error).__name__}: {error}".splitlines()[0][:_MEMORY_LENGTH]
             smaller = "return a smaller model from a function of its own: the same layers, fewer and narrower"
-            message = f"expected memory for {target} but got {found}"
+            message = f"expected memory for {target} but got {first_line(error)}"
             raise UserError("out-of-memory", message, file=file, line=line, hint=smaller) from None
         failure = describe_failure(error, Reason.SUBJECT_ERROR)
         lines = _traceback(failure)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
-from precreg.subject import Kind, SpecPlace, target_in_folder
+from precreg.subject import Kind, SpecPlace, require_option, require_target, target_in_folder
 
 DEFAULT_STEPS = 50
 # torch's generators take seeds of 64 bits, and numpy's older one 32.
@@ -22,19 +21,11 @@ OPTIONS = ("steps", "seed")
 
 def read_training(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     """Return the specification of a subject. Raises UserError: bad-value, unknown-key, missing-function and so on."""
-    if not isinstance(value, str):
-        raise place.error(
-            "bad-value",
-            f"expected module:make but got {format_value(value)}",
-            hint="write the function that returns the training: subject: {training: 'train:make', steps: 50}",
-        )
-    place.require_function(value)
-    spec: dict[str, Any] = {"training": value, "steps": DEFAULT_STEPS, "seed": 0}
+    hint = "write the function that returns the training: subject: {training: 'train:make', steps: 50}"
+    target = require_target(value, place, expected="module:make", hint=hint)
+    spec: dict[str, Any] = {"training": target, "steps": DEFAULT_STEPS, "seed": 0}
     for name, given in options.items():
-        if name not in OPTIONS:
-            known = ", ".join(OPTIONS)
-            message = f"expected an option of training ({known}) but got {name}{nearest(name, OPTIONS)}"
-            raise place.error("unknown-key", message, name, hint=key_hint(name, OPTIONS))
+        require_option(name, OPTIONS, place, of="training")
         least, most = (1, None) if name == "steps" else (0, _MAX_SEED)
         if type(given) is not int or given < least or (most is not None and given > most):
             bounds = f"from {least:,}" + ("" if most is None else f" to {most:,}")

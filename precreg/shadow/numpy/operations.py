@@ -18,6 +18,7 @@ from precreg.shadow.numpy.values import Values, in_float64, in_widest, leaves_of
 from precreg.shadow.recorder import Detail, Recorder
 from precreg.shadow.site import user_site
 from precreg.shadow.sizes import relative_error
+from precreg.subject import first_line
 from precreg.types import Operation, OperationNote, Site
 
 Function = Callable[..., Any]
@@ -493,8 +494,3 @@ def plain_arrays(given: Any) -> list[NDArray[Any]]:
     if isinstance(given, list | tuple):
         return [array for member in given for array in plain_arrays(member)]
     return []
-
-
-def first_line(error: Exception) -> str:
-    """Return the kind and the first line of an exception, as a fact of an event."""
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from precreg.shadow.numpy.array import ShadowArray
 from precreg.shadow.numpy.memory import address
-from precreg.shadow.numpy.operations import Operations, first_line
+from precreg.shadow.numpy.operations import Operations
 from precreg.shadow.numpy.tape import Step
 from precreg.shadow.numpy.values import leaves_of, plain_array_of
 from precreg.shadow.recorder import Detail
 from precreg.shadow.site import user_site
+from precreg.subject import first_line
 from precreg.types import OperationNote, Site
 
 Function = Callable[..., Any]

@@ -10,10 +10,11 @@ from os.path import normpath
 from pathlib import Path
 from typing import Any
 
-from precreg.errors import key_hint, nearest
+from precreg.errors import nearest
 from precreg.storage import format_value
 from precreg.subject.kind import Dependencies, Kind, SpecPlace
 from precreg.subject.onnx.external_data import external_files
+from precreg.subject.spec_checks import require_option
 
 # onnxruntime.get_all_providers() of 1.32, and the names that earlier versions had.
 PROVIDERS = [
@@ -145,9 +146,7 @@ def _read_options(
     """Return the options that differ from their defaults. Raises UserError: unknown-key, bad-value."""
     read = {}
     for name, value in options.items():
-        if name not in known:
-            message = f"expected an option of the kind ({', '.join(known)}) but got {name}{nearest(name, known)}"
-            raise place.error("unknown-key", message, name, hint=key_hint(name, known))
+        require_option(name, known, place, of="the kind")
         check, default = known[name]
         checked = check(value, place)
         if checked != default:

@@ -13,6 +13,7 @@ from typing import Any
 from precreg.errors import key_hint, nearest
 from precreg.storage import format_value
 from precreg.subject.kind import Kind, SpecPlace
+from precreg.subject.spec_checks import require_target
 from precreg.subject.tensors import TORCH_FLOATS
 
 # The hardware that torch names, and the package that adds it to torch.
@@ -144,14 +145,8 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 def read_torch(value: Any, options: Mapping[str, Any], place: SpecPlace) -> dict[str, Any]:
     """Return the specification of a subject. Raises UserError: bad-value, unknown-key, missing-file and so on."""
-    if not isinstance(value, str):
-        raise place.error(
-            "bad-value",
-            f"expected module:name but got {format_value(value)}",
-            hint="write the module and its class or function: subject: {torch: 'net:Block'}",
-        )
-    place.require_function(value)
-    spec: dict[str, Any] = {"torch": value}
+    hint = "write the module and its class or function: subject: {torch: 'net:Block'}"
+    spec: dict[str, Any] = {"torch": require_target(value, place, expected="module:name", hint=hint)}
     for name, given in options.items():
         if name not in _OPTIONS:
             # The key device: of a suite is a simulated one.

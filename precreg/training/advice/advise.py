@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from precreg.diagnose import find_smallest_set
 from precreg.errors import UserError
+from precreg.subject import first_line
 from precreg.subject.torch import is_out_of_memory
 from precreg.training.advice.effects import LEAST_DAMAGE, damage_of, has_helped, rank_effects, rank_symptoms
 from precreg.training.advice.facts import batch_size, gather_facts_of_recipe
@@ -66,7 +67,7 @@ class _Measurement:
                 raise
             # A model's own casts and torch's kernels refuse mixed dtypes with any exception.
             except Exception as error:
-                return RemedyEffect(remedy=remedy, problem=f"{type(error).__name__}: {error}".splitlines()[0][:200])
+                return RemedyEffect(remedy=remedy, problem=first_line(error))
             runs.append(figures)
             damages.append(seed.damage(figures))
             helped += has_helped(seed.damage(seed.run), damages[-1])
@@ -127,8 +128,7 @@ def advise_training(
 
 
 def _twin_problem(error: Exception) -> dict[str, object]:
-    problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    return {"twin_problem": problem, "is_twin_out_of_memory": is_out_of_memory(error)}
+    return {"twin_problem": first_line(error), "is_twin_out_of_memory": is_out_of_memory(error)}
 
 
 def _average(facts: RecipeFacts, short_runs: ShortRuns) -> tuple[Remedy, ...]:

@@ -17,6 +17,7 @@ from precreg.subject import (
     Call,
     Outputs,
     SurroundingsRestored,
+    first_line,
     note_use,
     use_module_space,
     watch_import,
@@ -75,10 +76,10 @@ def _twin(runs: ShortRuns, seed: int, target: str) -> Rerun:
     # The user's code may refuse float64 with any exception. An unaltered run then has its own message.
     except Exception as error:
         runs.run(seed)
-        problem = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise UserError(
             "model-failed",
-            f"expected the training of {target} to run in float64, as its reference, but it failed: {problem}",
+            f"expected the training of {target} to run in float64, as its reference, but it failed: "
+            f"{first_line(error)}",
             hint="compute in the dtype of the weights: x = x.to(self.weight.dtype) in place of x.half()",
         ) from None
 
