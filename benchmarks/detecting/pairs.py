@@ -1,8 +1,8 @@
 """What does a run say of changes that passed with other bits, and how many fresh seeds and seconds does that take?
 
-The path is that of precreg/run/accepted_version.py and escalation.py, with the default budget: the accepted version
-judges the own seeds here, then both versions run on fresh seeds until the sequential test ends. A change has a run of
-its own, so the budget of a run plays no part.
+The path is that of precreg/run/pairs/accepted_version.py and escalation.py, with the default budget: the accepted
+version judges the own seeds here, then both versions run on fresh seeds until the sequential test ends. A change has a
+run of its own, so the budget of a run plays no part.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.run.accepted_version import find_accepted_commit
 from precreg.run.case_run import suite_folder
-from precreg.run.escalation import Announce, DiagnosisAnnouncement
+from precreg.run.pairs import Announce, DiagnosisAnnouncement, find_accepted_commit
 from precreg.run.pipeline import IN_PROCESS
 from precreg.subject import declared_dependencies, opaque_form, parts_command
 from precreg.types import (

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from precreg.baseline.integrity import IntegritySides, ProjectCode
 from precreg.errors import UserError
 from precreg.run.journal import sources_digest
-from precreg.run.other_version import OtherVersion, checked_out_version
-from precreg.run.paired_seeds import PackedArray, pack_array, unpack_array
+from precreg.run.pairs import OtherVersion, PackedArray, checked_out_version, pack_array, unpack_array
 from precreg.run.workers import WorkerPool
 from precreg.storage import temporary_folder
 from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports, touches

@@ -28,9 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precreg.run.channel import MAX_MESSAGE_BYTES, detach
 from precreg.run.computation import Arrays
-from precreg.run.processes import die_with_parent
+from precreg.run.workers import MAX_MESSAGE_BYTES, detach, die_with_parent
 from precreg.subject import (
     Activity,
     CaseFailed,

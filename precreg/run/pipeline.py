@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
 from precreg.environment import detect_environment
 from precreg.run.journal import Journal
-from precreg.run.worker import CaseRunner, CaseTask, run_in_process
+from precreg.run.workers import CaseRunner, CaseTask, run_in_process
 from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (

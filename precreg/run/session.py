@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from precreg import __version__
 from precreg.baseline import (
     BASELINES_FOLDER,
     Baselines,
@@ -28,58 +25,52 @@ from precreg.baseline import (
     sort_proposals,
     update_proposals,
 )
-from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria, add_allowance_reasons
+from precreg.baseline.integrity import AcceptanceCriteria, acceptance_criteria
 from precreg.environment import (
     count_processors,
-    detect_environment,
     limit_blas_threads,
-    project_name,
-    source_links,
-    with_accelerators,
 )
 from precreg.errors import UserError
-from precreg.run.accepted_version import judge_changed_cases
-from precreg.run.escalation import Announce, OracleAnnouncement
-from precreg.run.explanation import DiagnoseCase, DiagnosisPlan, Explained, explain_failures
+from precreg.run.explanation import DiagnosisPlan, Explained, explain_failures
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
-from precreg.run.other_version import checked_out_version, other_commit
-from precreg.run.pair import pair_budget, paired_results
-from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge, run_warnings
+from precreg.run.pairs import (
+    Announce,
+    OracleAnnouncement,
+    checked_out_version,
+    judge_changed_cases,
+    other_commit,
+    pair_budget,
+    paired_results,
+)
+from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge
+from precreg.run.record import begin_record, finish_record
+from precreg.run.request import PAIR_AUTO, Progress, RunOutputs, RunRequest, Summarize
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
-from precreg.suite import Selection, load_cases, no_case_error, select_cases, shard_cases
+from precreg.suite import load_cases, no_case_error, select_cases, shard_cases
 from precreg.types import (
-    RECORD_SCHEMA,
     Case,
     CaseResult,
     ChosenRevision,
-    GitState,
     OracleFact,
     RunRecord,
     RunWarning,
     SameOracles,
     ShadowingFiles,
     UnclaimedFiles,
-    UnknownCommit,
     UnwritableFolder,
-    has_unclaimed_files,
 )
 from precreg.vcs import (
     MAX_UNCLAIMED,
     NamedCommit,
     affected_cases,
     changed_lines,
-    git_state,
-    project_folder,
     remove_abandoned_checkouts,
     review_base,
     unclaimed_files,
 )
-from precreg.verdict import NOTHING_TO_JUDGE, Policy, combined_losses, pooled_losses, run_exit_code
-
-# Values of --pair that are no revision. The first lets the accepted version judge the cases whose bits changed.
-PAIR_AUTO, PAIR_OFF = "auto", "off"
+from precreg.verdict import Policy
 
 # Python searches for garbage after so many new objects. A run keeps nearly all objects that it makes, and its values
 # have no cycles, so the default of Python, below 3,000, would search the same objects again and again.
@@ -87,76 +78,6 @@ GARBAGE_THRESHOLD = 50_000
 
 # Files that a warning names; it counts the others.
 MAX_FILES = 10
-
-
-class RunRequest(Struct, frozen=True, kw_only=True):
-    """The arguments of one run, as the command line or pytest gives them."""
-
-    # The folder that has suites/, absolute.
-    project: Path
-    selection: Selection = Selection()
-    # The revision that `changed` was compared with, for the record alone.
-    changed_since: str | None = None
-    # Files relative to the project: only cases that depend on one of them run. None runs all that are selected.
-    changed: frozenset[str] | None = None
-    # The ids of cases that run before the others.
-    failed_first: frozenset[str] = frozenset()
-    # (i, n): part i of n.
-    shard: tuple[int, int] | None = None
-    # A label as `detect_environment` takes it.
-    environment: str | None = None
-    ci: bool = False
-    # A case whose requirements are missing is an error, not skipped.
-    require: bool = False
-    # The commit whose baselines, bounds and definitions judge; None means the project's own.
-    base: NamedCommit | None = None
-    # The revision that runs side by side; PAIR_AUTO lets the accepted version judge the cases whose bits changed.
-    pair: str | None = None
-    # The commit that a merge request or a push compares with: the accepted version of PAIR_AUTO.
-    pair_base: str | None = None
-    # The most seeds of a pair, and the most seconds for a case and for the run; None means the defaults.
-    max_seeds: int | None = None
-    pair_seconds: float | None = None
-    pair_run_seconds: float | None = None
-    # A case that is not clear makes the exit code 2.
-    strict: bool = False
-    # Worker processes; 0 runs in this process, None takes one worker for each processor.
-    jobs: int | None = None
-    resume: bool = False
-    # The folder of the reports, relative to the current folder.
-    output: Path = Path("reports")
-    # With a folder of its own for reports, a run also works in a project that cannot be written.
-    needs_journal: bool = True
-    # The most seconds for the diagnoses of failed cases; 0 diagnoses none.
-    diagnose: float = 0.0
-    junit_dialect: Literal["gitlab", "strict"] = "gitlab"
-
-
-# Returns the lines of files that the present change touches; None without a change.
-ChangedLines = Callable[[Collection[str]], Mapping[str, Sequence[range]] | None]
-
-
-class RunOutputs(NamedTuple):
-    """Functions of rooms above this one that a session calls. `precreg.report.RUN_OUTPUTS` lists them for all callers.
-
-    `explain` diagnoses a failed case. `add_context` adds to the results that people look at, those of cases of a
-    project, where their code is, which of its lines the change has, and which values they had before. `add_messages`
-    writes the sentences of a record's facts. `make_folder` makes the folder of the reports; `write` fills it and
-    returns the paths of the files.
-    """
-
-    explain: DiagnoseCase
-    add_messages: Callable[[RunRecord], RunRecord]
-    make_folder: Callable[[Path], None]
-    write: Callable[[RunRecord, Path, Literal["gitlab", "strict"]], list[Path]]
-    add_context: Callable[[RunRecord, Sequence[Case], Path, ChangedLines], RunRecord] = lambda record, *_: record
-
-
-# Shows progress: takes the results as they come and their number, and passes the results through.
-Progress = Callable[[Iterable[CaseResult], int], Iterator[CaseResult]]
-
-# Prints the summary of a record; gets the paths of its reports, too.
-Summarize = Callable[[RunRecord, list[Path]], None]
 
 
 def run_session(
@@ -178,7 +99,7 @@ def run_session(
     limit_blas_threads()
     gc.set_threshold(GARBAGE_THRESHOLD)
     if request.jobs != IN_PROCESS:
-        from precreg.run.server import start_fork_server
+        from precreg.run.workers import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
     read = load_cases(request.project) if every is None else every
@@ -429,72 +350,3 @@ def _shadowing(project: Path, cases: Sequence[Case]) -> list[ShadowingFiles]:
     """Return a warning that names the modules on the search paths of cases that shadow others; none without any."""
     files = shadowing_files(project, {case.directory for case in cases})
     return [ShadowingFiles(tuple(files[:MAX_FILES]), max(0, len(files) - MAX_FILES))] if files else []
-
-
-def begin_record(project: Path, selection: dict[str, Any], *, environment: str | None, ci: bool) -> RunRecord:
-    """Return the record of a run before its first case. Empty values of `selection` are left out.
-
-    `environment` is a label as `detect_environment` takes it. If git refuses to read the repository, the record has a
-    warning and no commit. Raises UserError (bad-value) for the label, and for a template of links that is no URL.
-    """
-    git, warnings = _git_state(project)
-    return RunRecord(
-        schema=RECORD_SCHEMA,
-        precreg=__version__,
-        project=escape_surrogates(project_name(project, os.environ)),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        duration_s=0.0,
-        environment=with_accelerators(detect_environment(environment)),
-        git=git,
-        selection={name: value for name, value in selection.items() if value},
-        ci=ci,
-        folder=escape_surrogates(project_folder(project)),
-        links=source_links(os.environ) or UNSET,
-        results=(),
-        warnings=warnings,
-    )
-
-
-def finish_record(
-    begun: RunRecord,
-    cases: Iterable[Case],
-    results: Iterable[CaseResult],
-    *,
-    project: Path,
-    duration_s: float,
-    noticed: Iterable[RunWarning] = (),
-) -> RunRecord:
-    """Complete a record with the results of its cases, sorted by id. `noticed` are further warnings.
-
-    Raises UserError (bad-allowance) if suites regressed as a whole and the allowances cannot be read.
-    """
-    ordered = tuple(sorted(results, key=lambda result: result.id))
-    ran = tuple(cases)
-    studies = {case.study.suite: case.study for case in ran if case.study is not None}
-    losses = (*combined_losses(ordered, begun.environment), *pooled_losses(ordered))
-    # Only a loss needs the allowances, so that a mistake in them stops no other run.
-    findings = (*begun.findings, *(add_allowance_reasons(project, losses) if losses else ()))
-    warnings = (*begun.warnings, *noticed, *run_warnings(ran, ordered))
-    return replace(
-        begun,
-        results=ordered,
-        findings=findings,
-        duration_s=round(duration_s, 3),
-        warnings=warnings,
-        exit_code=run_exit_code(
-            (result.verdict for result in ordered),
-            findings=findings,
-            empty=NOTHING_TO_JUDGE,
-            strict=begun.strict,
-            unclaimed=has_unclaimed_files(warnings),
-        ),
-        studies=tuple(studies[suite] for suite in sorted(studies)),
-    )
-
-
-def _git_state(project: Path) -> tuple[GitState | None, tuple[UnknownCommit, ...]]:
-    """Return the state of the repository; or None and a warning in git's words, if git refuses to read it."""
-    try:
-        return git_state(project), ()
-    except UserError as problem:
-        return None, (UnknownCommit(" ".join(problem.message.split())),)

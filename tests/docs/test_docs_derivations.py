@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 
 import pytest
 
-from precreg.run.pair import MAX_SEEDS
+from precreg.run.pairs.pair import MAX_SEEDS
 from precreg.verdict.statistics.change_points import MAX_EXACT_TREND, SIGMA_OF_MAD
 from precreg.verdict.statistics.ratios import MAX_GROUP_DOUBLINGS
 from precreg.verdict.statistics.sequential import MAX_EXACT_SEEDS, looks, p_by_signs, ratio_of_means

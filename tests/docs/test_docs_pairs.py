@@ -9,7 +9,7 @@ import pytest
 from precreg.baseline.environments import FIRST_FACTS
 from precreg.cli.run import run_command
 from precreg.environment.machine import detect_environment
-from precreg.run.pair import CASE_SECONDS, MAX_SEEDS, RUN_SECONDS
+from precreg.run.pairs.pair import CASE_SECONDS, MAX_SEEDS, RUN_SECONDS
 from precreg.verdict import case_alpha
 from precreg.verdict.statistics import looks, seeds_to_detect
 from tests.docs.test_docs import commands, matches, page, table

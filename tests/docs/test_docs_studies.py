@@ -7,7 +7,8 @@ from msgspec.structs import fields
 
 from precreg.measure.metrics import relative_errors
 from precreg.report.studies import describe_studies
-from precreg.run.session import CaseJudge, begin_record, finish_record
+from precreg.run.pipeline import CaseJudge
+from precreg.run.record import begin_record, finish_record
 from precreg.suite.expand import load_cases
 from precreg.suite.files import GrowthEntry, NoteEntry, TradeOffEntry
 from tests.docs.test_docs import ROOT, names, page, sections, table, write_files

@@ -35,7 +35,7 @@ from precreg.report.files import write_reports
 from precreg.report.record import read_merged_run
 from precreg.report.terminal import render_run_terminal
 from precreg.run.journal import JournalHeader, resume_journal, start_journal
-from precreg.run.pair_cache import PAIRS_FOLDER, DrawnSeeds, PairCache
+from precreg.run.pairs.cache import PAIRS_FOLDER, DrawnSeeds, PairCache
 from precreg.storage.array_file import find_raw
 from precreg.storage.msprobe_dump import MSPROBE_FILE, MSPROBE_FOLDER, find_msprobe_dump
 from precreg.storage.npy import read_npy, read_npz

@@ -9,7 +9,8 @@ from precreg.report import context
 from precreg.report.ci_reports import codequality_entries
 from precreg.report.context import subject_place
 from precreg.report.files import RUN_OUTPUTS
-from precreg.run.session import RunRequest, run_session
+from precreg.run.request import RunRequest
+from precreg.run.session import run_session
 from precreg.suite.expand import load_cases
 from precreg.types.case import Location
 from precreg.types.record import SourceLinks

@@ -15,7 +15,7 @@ from contextlib import suppress
 import numpy as np
 from msgspec import msgpack
 
-from precreg.run.channel import WorkerConnection
+from precreg.run.workers.channel import WorkerConnection
 
 MARK = b"\xc1prc"
 

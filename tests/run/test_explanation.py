@@ -7,7 +7,6 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from precreg.run.escalation import DiagnosisAnnouncement
 from precreg.run.explanation import (
     DiagnosisPlan,
     count_diagnoses,
@@ -16,6 +15,7 @@ from precreg.run.explanation import (
     opaque_subject,
     with_opaque_subject,
 )
+from precreg.run.pairs.escalation import DiagnosisAnnouncement
 from precreg.types.case import Computation
 from precreg.types.diagnosis import Cause, Diagnosis, Evidence, OpaqueSubject, RewrittenPlace, UnitExplanation
 from precreg.types.record import TEST_DEFINED_PREFIX, PairedRun

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.types.verdict import Reason
 
 CHAIN = ("cpu",)

@@ -10,8 +10,8 @@ import pytest
 
 from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
 from precreg.run.promotion import promote_inputs
-from precreg.run.worker import CaseTask, run_in_process
-from precreg.run.workers import run_in_workers
+from precreg.run.workers.pool import run_in_workers
+from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.subject.call import Outputs
 from precreg.subject.stage import Activity
 from precreg.subject.surroundings import CaseFailed

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from precreg.report.sections import describe_warning
 from precreg.run.pipeline import narrow_references
 from precreg.run.promotion import promote_inputs
-from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.types.case import Computation, ReferenceDtype
 from precreg.types.record import NARROW_FACT
 from precreg.types.verdict import Reason

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from precreg.baseline.review import diff_proposals
 from precreg.environment.machine import detect_environment
 from precreg.run.rerun import Confirmation, Disagreement, confirm_entry, find_disagreement, rerun_changes
-from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.suite.expand import load_cases
 from precreg.types.verdict import Reason
 from tests.scaled import A, Project

@@ -11,15 +11,10 @@ from precreg.errors import UserError
 from precreg.report.findings import add_messages
 from precreg.run import session as composer
 from precreg.run.orphans import add_orphans
-from precreg.run.session import (
-    CaseJudge,
-    RunOutputs,
-    RunRequest,
-    Session,
-    begin_record,
-    finish_record,
-    run_session,
-)
+from precreg.run.pipeline import CaseJudge
+from precreg.run.record import begin_record, finish_record
+from precreg.run.request import RunOutputs, RunRequest
+from precreg.run.session import Session, run_session
 from precreg.suite.expand import load_cases
 from precreg.suite.select import Selection
 from precreg.types.record import TEST_DEFINED_PREFIX

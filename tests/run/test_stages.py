@@ -5,8 +5,8 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from precreg.run.worker import CaseTask
-from precreg.run.workers import run_in_workers
+from precreg.run.workers.pool import run_in_workers
+from precreg.run.workers.worker import CaseTask
 from precreg.subject.stage import Activity, Stage, enter_stage, mark_import, read_stage, share_stage, stage_file
 from precreg.types.case import Computation
 from precreg.types.verdict import Reason

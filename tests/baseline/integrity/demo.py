@@ -10,7 +10,7 @@ from precreg.baseline.integrity.base import acceptance_criteria
 from precreg.baseline.proposal import update_proposals
 from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
-from precreg.run.session import CaseJudge
+from precreg.run.pipeline import CaseJudge
 from precreg.subject.module_space import leave_module_space
 from precreg.suite.expand import load_cases
 from tests.baseline.plain import document_of, write_document

@@ -11,7 +11,7 @@ import pytest
 
 import precreg
 from precreg.errors import UserError
-from precreg.run.worker import CaseTask, run_in_process
+from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.storage.yaml_source import read_yaml
 from precreg.suite.expand import load_cases
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from precreg.environment.machine import THREAD_VARIABLES
 from precreg.errors import UserError
-from precreg.run.worker import CaseTask, run_in_process
-from precreg.run.workers import run_in_workers
+from precreg.run.workers.pool import run_in_workers
+from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.types.case import Computation
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.verdict import Reason
@@ -193,8 +193,8 @@ def test_slow_cases_do_not_wait_behind_each_other(run, case):
 SCRIPT = """
 import sys
 from pathlib import Path
-from precreg.run.worker import CaseTask
-from precreg.run.workers import run_in_workers
+from precreg.run.workers.worker import CaseTask
+from precreg.run.workers.pool import run_in_workers
 from tests.run.conftest import case_of
 
 cases = [case_of(*{arguments}, name=str(number)) for number in range({count})]
@@ -274,9 +274,9 @@ def test_a_timeout_may_be_longer_than_the_system_can_wait(run, case):
 EARLY = """
 import os, signal, sys
 from pathlib import Path
-from precreg.run import server
-from precreg.run.worker import CaseTask
-from precreg.run.workers import run_in_workers
+from precreg.run.workers import server
+from precreg.run.workers.worker import CaseTask
+from precreg.run.workers.pool import run_in_workers
 from tests.run.conftest import case_of
 
 server.start_fork_server()

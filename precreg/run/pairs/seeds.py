@@ -87,7 +87,7 @@ class SeedTask(NamedTuple):
         """Return the answer to a batch; a failure of user code is a part of it."""
         import numpy as np
 
-        from precreg.run.worker import imported_modules
+        from precreg.run.workers import imported_modules
         from precreg.subject import current_watch
 
         watch = current_watch()

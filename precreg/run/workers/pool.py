@@ -25,10 +25,18 @@ from typing import Any, Generic, TypeVar
 from msgspec import MsgspecError
 
 from precreg.errors import UserError
-from precreg.run.channel import BrokenMessage, ParentConnection
-from precreg.run.processes import kill_group
-from precreg.run.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
-from precreg.run.worker import ANSWER, LAST_ANSWER, READY_MESSAGE, RETIRES_MESSAGE, WorkerStart, WorkerTask, read_end
+from precreg.run.workers.channel import BrokenMessage, ParentConnection
+from precreg.run.workers.processes import kill_group
+from precreg.run.workers.server import ForkedWorker, continue_server, fork_worker, safe_path, start_fork_server
+from precreg.run.workers.worker import (
+    ANSWER,
+    LAST_ANSWER,
+    READY_MESSAGE,
+    RETIRES_MESSAGE,
+    WorkerStart,
+    WorkerTask,
+    read_end,
+)
 from precreg.subject import defer_signals, describe_exit, describe_stage, read_stage, stage_file
 from precreg.types import Failure, Reason
 

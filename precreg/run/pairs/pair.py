@@ -15,12 +15,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.baseline import BaselineLookup, entry_from
-from precreg.run.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
-from precreg.run.other_version import OtherVersion
-from precreg.run.pair_cache import pair_key
+from precreg.run.pairs.cache import pair_key
+from precreg.run.pairs.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
+from precreg.run.pairs.other_version import OtherVersion
 from precreg.run.pipeline import AcceptedBaselines, Plan, judge_outcome, prepare_cases
-from precreg.run.worker import CaseTask
-from precreg.run.workers import WorkerPool, run_in_workers
+from precreg.run.workers import CaseTask, WorkerPool, run_in_workers
 from precreg.subject import TreePair
 from precreg.types import (
     Baseline,

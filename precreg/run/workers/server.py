@@ -27,10 +27,10 @@ from typing import NamedTuple, NoReturn
 import precreg
 from precreg.environment import limit_blas_threads
 from precreg.errors import UserError
-from precreg.run.processes import adopt_orphans, die_with_parent, end_orphans, kill_group, wait_with_group
+from precreg.run.workers.processes import adopt_orphans, die_with_parent, end_orphans, kill_group, wait_with_group
 
 # All that a plain case needs, loaded once in the server.
-_PRELOADED = ("precreg.run.case_run", "precreg.subject.python", "precreg.run.worker")
+_PRELOADED = ("precreg.run.case_run", "precreg.subject.python", "precreg.run.workers.worker")
 
 # A worker's process id, and later its status as os.waitpid gives it.
 _NUMBER = Struct("<q")
@@ -53,7 +53,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("precreg", {file!r}, submodule_search_locations=[{folder!r}])
 sys.modules["precreg"] = module_from_spec(spec)
 spec.loader.exec_module(sys.modules["precreg"])
-from precreg.run.server import serve_requests
+from precreg.run.workers.server import serve_requests
 serve_requests({descriptor})
 """
 
@@ -313,7 +313,7 @@ class _Forks:
             adopt_orphans()
             if not die_with_parent(server):
                 Thread(target=_end_with, args=(server,), daemon=True).start()
-            serve: Callable[..., NoReturn] = import_module("precreg.run.worker").serve_parent
+            serve: Callable[..., NoReturn] = import_module("precreg.run.workers.worker").serve_parent
             serve(*given)
         finally:
             os._exit(code)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from precreg.run.channel import MAX_MESSAGE_BYTES, WorkerConnection
+from precreg.run.workers.channel import MAX_MESSAGE_BYTES, WorkerConnection
 from precreg.subject import Activity, TreePair, enter_stage, redirect_imports, share_stage
 from precreg.types import Case, Execution, Failure, Outcome, Reason
 

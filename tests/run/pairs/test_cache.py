@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from precreg.environment import detect_environment
 from precreg.measure import compare_arrays
-from precreg.run.pair_cache import MAX_ENTRIES, PAIRS_FOLDER, DrawnSeeds, PairCache, pair_key
-from precreg.run.paired_seeds import PairOfFigures
+from precreg.run.pairs.cache import MAX_ENTRIES, PAIRS_FOLDER, DrawnSeeds, PairCache, pair_key
+from precreg.run.pairs.seeds import PairOfFigures
 from precreg.types import Execution, Outcome, SeedFigures
 
 FIGURES = PairOfFigures(SeedFigures({"mean_abs_error": 0.1}, 4), SeedFigures({"mean_abs_error": 0.2}, 4, 1, 2), False)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from precreg.run import server
-from precreg.run.worker import CaseTask
-from precreg.run.workers import run_in_workers
+from precreg.run.workers import server
+from precreg.run.workers.pool import run_in_workers
+from precreg.run.workers.worker import CaseTask
 from precreg.types.case import Computation
 from precreg.types.verdict import Reason
 from tests.e2e.command import PATIENCE_S

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from precreg.baseline import acceptance_commit, commit_has_entry
 from precreg.errors import UserError
-from precreg.run.escalation import Announce, Announcement, PairBudget
-from precreg.run.other_version import checked_out_version
-from precreg.run.pair import escalated_results, is_open
+from precreg.run.pairs.escalation import Announce, Announcement, PairBudget
+from precreg.run.pairs.other_version import checked_out_version
+from precreg.run.pairs.pair import escalated_results, is_open
 from precreg.run.pipeline import IN_PROCESS, Plan
 from precreg.types import Baseline, Case, CaseResult, NoAcceptedVersion, PairedRun
 from precreg.vcs import affected_cases, changed_files_since_commit

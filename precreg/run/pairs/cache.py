@@ -15,7 +15,7 @@ from msgspec import Struct, msgpack
 
 from precreg import __version__
 from precreg.errors import UserError
-from precreg.run.paired_seeds import PairOfFigures
+from precreg.run.pairs.seeds import PairOfFigures
 from precreg.storage import WORKING_FOLDER, make_scratch_folder, read_regular_file, replace_file
 from precreg.types import Case, Environment, Outcome
 from precreg.vcs import case_dependencies

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from precreg.measure import compare_arrays
 from precreg.run.case_run import run_case
-from precreg.run.paired_seeds import SeedBatch, SeedTask, leave_outputs, measure_versions
+from precreg.run.pairs.seeds import SeedBatch, SeedTask, leave_outputs, measure_versions
 from precreg.types import Reason
 
 CHAIN = ("cpu",)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from precreg.arithmetic import FORMATS
-from precreg.run.pair_cache import DrawnSeeds, PairCache
-from precreg.run.paired_seeds import (
+from precreg.run.pairs.cache import DrawnSeeds, PairCache
+from precreg.run.pairs.seeds import (
     BatchAnswer,
     PairOfFigures,
     SeedBatch,
@@ -46,7 +46,7 @@ from precreg.verdict import Look, PairedOutput, SeedPair, conclude_pair, failed_
 from precreg.verdict.statistics import FIRST_LOOK, looks
 
 if TYPE_CHECKING:
-    from precreg.run.other_version import OtherVersion
+    from precreg.run.pairs.other_version import OtherVersion
     from precreg.run.pipeline import Plan
 
 # Seeds that show the cost of a case, whether its inputs are fresh, and whether both versions run at all.
