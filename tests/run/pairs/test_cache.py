@@ -28,7 +28,7 @@ def test_figures_are_kept_as_they_are(tmp_path):
 
 
 def test_the_oldest_entries_make_room(tmp_path, monkeypatch):
-    monkeypatch.setattr("precreg.run.pair_cache.MAX_ENTRIES", 3)
+    monkeypatch.setattr("precreg.run.pairs.cache.MAX_ENTRIES", 3)
     cache = PairCache(tmp_path)
     for number in range(5):
         cache.store(f"{number:032}", DRAWN)
@@ -41,7 +41,7 @@ def test_the_oldest_bytes_make_room(tmp_path, monkeypatch):
     cache = PairCache(tmp_path)
     cache.store(f"{0:032}", DRAWN)
     size = (tmp_path / PAIRS_FOLDER / f"{0:032}").stat().st_size
-    monkeypatch.setattr("precreg.run.pair_cache.MAX_BYTES", 3 * size)
+    monkeypatch.setattr("precreg.run.pairs.cache.MAX_BYTES", 3 * size)
     for number in range(6):
         cache.store(f"{number:032}", DRAWN)
         os.utime(tmp_path / PAIRS_FOLDER / f"{number:032}", ns=(number, number))
