@@ -1,4 +1,4 @@
-"""One run of the real command with all attacks of tests/run/hostile.py, among cases that attack nobody."""
+"""One run of the real command with all attacks of tests/run/workers/hostile.py, among cases that attack nobody."""
 
 import json
 
