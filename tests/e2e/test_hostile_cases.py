@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.command import ROOT, repository, started
 from tests.processes import processes_with
-from tests.run.test_hostile import CRASHES, LEAVERS, TIMEOUTS
+from tests.run.workers.test_hostile import CRASHES, LEAVERS, TIMEOUTS
 
 SUITE = """suite: {name}
 subject: hostile:{name}
@@ -25,7 +25,7 @@ def attacked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attacked")
     place = folder / "suites" / "unit"
     place.mkdir(parents=True)
-    kernels = (ROOT / "tests" / "run" / "hostile.py").read_text()
+    kernels = (ROOT / "tests" / "run" / "workers" / "hostile.py").read_text()
     (place / "hostile.py").write_text(kernels + "".join(f"\n\n{name} = same\n" for name in PEACEFUL))
     for name in [*CRASHES, *SLOW_ATTACKS, *PEACEFUL]:
         timeout = 2 if name in SLOW_ATTACKS else 300
