@@ -7,6 +7,7 @@
 
 #include "job.hpp"
 #include "lanes.hpp"
+#include "near.hpp"
 #include "places.hpp"
 #include "reader.hpp"
 #include "totals.hpp"
@@ -23,16 +24,7 @@
 namespace precreg {
 namespace {
 
-constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12; // as in precreg/measure/numpy_form.py
-
-// Written out, because compilers move counters to registers, and too few registers are left.
-INLINE void count_one(uint32_t& counter) {
-#if defined(__x86_64__)
-    asm("addl $1, %0" : "+m"(counter) : : "cc");
-#else
-    counter++;
-#endif
-}
+constexpr double DIFF3_FLOOR = 1e-9; // as in precreg/measure/numpy_form.py
 
 INLINE void set_key(uint32_t* to, Doubles value) { store(to, narrow(((ULongs)value - 1) >> KEY_SHIFT)); }
 
@@ -47,12 +39,12 @@ struct Counters {
 class Kernel {
   public:
     Kernel(const Job& job, State& state, bool wide)
-        : job(job), state(state), totals(state, job.format, wide), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
+        : job(job), state(state), totals(state, job.format, wide),
+          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
           to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
-        tiny = std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40));
         // A little below the bound on |d| / |r|, because count_violations compares |d| with rtol |r|, which rounds differently.
         alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
         for (double& counts : run.counts) counts = 1.0;
@@ -82,6 +74,7 @@ class Kernel {
 
     void finish() {
         count_pending();
+        near.finish();
         totals.flush();
         state.counts.exact_matches = counters.errors[0][ZERO_KEY] + counters.errors[1][ZERO_KEY];
         state.counts.below = state.counts.finite - state.counts.exact_matches - state.counts.above;
@@ -91,9 +84,12 @@ class Kernel {
     const Job& job;
     State& state;
     Totals totals;
+    const double tiny;
+    Near near;
     const double to_ulps, to_grid;
-    double small, tiny, smallest_diff3, alarming;
+    double small, smallest_diff3, alarming;
     Counters counters;
+    int far = 0, hope = 1; // the same for near pairs
     int off_grid = 0, patience = 1; // runs not to try on the grid from now on, and after the latest failure
     Keys buffers[2], nothing, spare;
     Keys* pending = &nothing; // the keys of the run whose sizes are not counted yet
@@ -104,6 +100,8 @@ class Kernel {
             constexpr bool WIDE = sizeof(A) == 8;
             if ((!WIDE && identical<A, R, true>(a, r)) || identical<A, R, false>(a, r)) return;
         }
+        if (nearly(a, r, first)) return;
+        near.count_pending();
         if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
             count_pairs(RUN, 0);
             add_to_groups(*state.groups, run, RUN, first);
@@ -212,6 +210,60 @@ class Kernel {
         return !any(odd);
     }
 
+    // Measure a run of near pairs. Returns false, with nothing done, for any other run.
+    template <class A, class R> INLINE bool nearly(const A*, const R*, int64_t) { return false; }
+    INLINE bool nearly(const float* a, const float* r, int64_t first) {
+        if (!job.format.same || far > 0) {
+            far -= far > 0;
+            return false;
+        }
+        if (!totals.has_room()) totals.begin_block();
+        count_pending();
+        GroupSums& groups = *state.groups;
+        const bool in_stretch = groups.in_stretch(first, RUN);
+        if (!(in_stretch ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
+            far = hope;
+            hope = std::min(2 * hope, 64);
+            return false;
+        }
+        hope = 1;
+        if (in_stretch) add_to_stretch(groups, near.sums, near.product);
+        else add_to_groups(groups, run, RUN, first);
+        state.counts.n += RUN, state.counts.finite += RUN, state.counts.above += near.above;
+        if (near.zeros) count_zeros(a, r);
+        const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
+        state.counts.matching += all_match ? RUN : count_matching(a, r);
+        if (in_stretch && any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) terms(a, r, spare);
+        look_at_sizes(a, r, RUN, first);
+        return true;
+    }
+
+    // Count the pairs of zeros of a run of near pairs.
+    __attribute__((noinline)) void count_zeros(const float* a, const float* r) {
+        Lanes<Longs> zero = {}, signs = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles x = widen(a + i), y = widen(r + i);
+            const Longs is_zero = y == all(0.0);
+            zero.part[0] -= is_zero;
+            signs.part[0] -= is_zero & (((Longs)x ^ (Longs)y) >> 63);
+        }
+        const int64_t zeros = sum_of(zero), differ = sum_of(signs);
+        state.counts.zero_references += zeros;
+        state.counts.equal -= differ;
+        if (job.format.negative_zero) state.counts.zero_sign_differences += differ;
+        state.table[Sketches::relative].counts[0][ZERO_KEY] -= (uint32_t)zeros; // they are counted there, and have no ratio
+        state.without_ratio += zeros;
+    }
+
+    __attribute__((noinline)) int64_t count_matching(const float* a, const float* r) {
+        Lanes<Longs> matching = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i), e = size_of(widen(a + i) - y);
+            matching.part[0] = count_at_most(e, all(job.atol) + all(job.rtol) * size_of(y), matching.part[0]);
+        }
+        return sum_of(matching);
+    }
+
     // Compute, add and count in one pass, for a run of finite pairs whose terms fit the accumulators. Returns false, with
     // nothing done, for any other run. Counters lag one run behind, so that they and the arithmetic do not wait for each
     // other. Two loops, because one would need more registers than there are.
@@ -251,8 +303,8 @@ class Kernel {
                 store(run.ulps + at, u.ulps);
                 adder.add_errors(p, of.d, of.e, of.outward, of.r, of.size, u.power, u.ulps);
             }
-            count_sizes(before.of[Sketches::absolute] + i, to.errors);
-            count_sizes(before.of[Sketches::ulps] + i, to.ulps);
+            count_sizes<~0u>(before.of[Sketches::absolute] + i, to.errors);
+            count_sizes<~0u>(before.of[Sketches::ulps] + i, to.ulps);
         }
         for (int i = 0; i < RUN; i += LANES) {
             for (int p = 0; p < PARTS; p++) {
@@ -261,7 +313,7 @@ class Kernel {
                 set_key(next.of[Sketches::relative] + at, q.ratio);
                 adder.add_quotients(p, q.ratio, q.floored);
             }
-            count_sizes(before.of[Sketches::relative] + i, to.ratios);
+            count_sizes<~0u>(before.of[Sketches::relative] + i, to.ratios);
         }
         pending = &nothing;
         keep(marks);
@@ -294,9 +346,9 @@ class Kernel {
     void count_pending() {
         if (pending == &nothing) return;
         for (int i = 0; i < RUN; i += LANES) {
-            count_sizes(pending->of[Sketches::absolute] + i, counters.errors);
-            count_sizes(pending->of[Sketches::relative] + i, counters.ratios);
-            count_sizes(pending->of[Sketches::ulps] + i, counters.ulps);
+            count_sizes<~0u>(pending->of[Sketches::absolute] + i, counters.errors);
+            count_sizes<~0u>(pending->of[Sketches::relative] + i, counters.ratios);
+            count_sizes<~0u>(pending->of[Sketches::ulps] + i, counters.ulps);
         }
         pending = &nothing;
     }
@@ -305,6 +357,9 @@ class Kernel {
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
+        look_at_sizes(a, r, size, first);
+    }
+    template <class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
         if (any_below(run.least, small)) look_at_small(a, r, RUN - size);
         if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
         if (any_above(run.peak[PEAK_RELATIVE], alarming)) count_violations(a, r);
@@ -317,14 +372,6 @@ class Kernel {
         if (__builtin_expect(record, 0)) {
             terms(a, r, spare);
             maxima(first);
-        }
-    }
-
-    // Count eight values by size. Neighbours go into different tables, so that equal ones do not wait for each other.
-    INLINE static void count_sizes(const uint32_t* keys, uint32_t* const* tables) {
-        for (int i = 0; i < LANES; i += 2) {
-            count_one(tables[0][keys[i]]);
-            count_one(tables[1][keys[i + 1]]);
         }
     }
 

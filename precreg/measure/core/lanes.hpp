@@ -13,25 +13,55 @@ typedef int64_t Longs __attribute__((vector_size(8 * WIDTH)));
 typedef uint64_t ULongs __attribute__((vector_size(8 * WIDTH)));
 typedef float Floats __attribute__((vector_size(4 * WIDTH)));
 typedef uint32_t Ints __attribute__((vector_size(4 * WIDTH)));
+typedef float Singles __attribute__((vector_size(8 * WIDTH))); // a whole register of float32
+typedef uint32_t Words __attribute__((vector_size(8 * WIDTH)));
 typedef uint16_t Shorts __attribute__((vector_size(2 * WIDTH)));
 
+constexpr int SINGLES = 2 * WIDTH;
+constexpr uint32_t EXPONENT_OF_SINGLE = 0x7F800000, UNSIGNED_SINGLE = 0x7FFFFFFF;
 constexpr int64_t EXPONENT = 0x7FF0000000000000, UNSIGNED = 0x7FFFFFFFFFFFFFFF, SIGN = INT64_MIN;
 
 INLINE Doubles all(double x) { return x - (Doubles){}; }
 INLINE Doubles size_of(Doubles x) { return (Doubles)((Longs)x & UNSIGNED); }
+INLINE Singles singles_of(float x) { return x - (Singles){}; }
+INLINE Singles size_of(Singles x) { return (Singles)((Words)x & UNSIGNED_SINGLE); }
 // The larger and the smaller of two; the second where one is NaN, as x86's instructions do.
 #if defined(__AVX512F__)
 INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b); }
 INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b); }
+INLINE Singles larger(Singles a, Singles b) { return (Singles)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE Singles smaller(Singles a, Singles b) { return (Singles)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE Words smaller(Words a, Words b) { return (Words)_mm512_min_epu32((__m512i)a, (__m512i)b); }
 #elif defined(__AVX2__)
 INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm256_max_pd((__m256d)a, (__m256d)b); }
 INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm256_min_pd((__m256d)a, (__m256d)b); }
+INLINE Singles larger(Singles a, Singles b) { return (Singles)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE Singles smaller(Singles a, Singles b) { return (Singles)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE Words smaller(Words a, Words b) { return (Words)_mm256_min_epu32((__m256i)a, (__m256i)b); }
 #elif defined(__SSE2__)
 INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm_max_pd((__m128d)a, (__m128d)b); }
 INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm_min_pd((__m128d)a, (__m128d)b); }
+INLINE Singles larger(Singles a, Singles b) { return (Singles)_mm_max_ps((__m128)a, (__m128)b); }
+INLINE Singles smaller(Singles a, Singles b) { return (Singles)_mm_min_ps((__m128)a, (__m128)b); }
+INLINE Words smaller(Words a, Words b) { return a < b ? a : b; }
 #else
 INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
 INLINE Doubles smaller(Doubles a, Doubles b) { return a < b ? a : b; }
+INLINE Singles larger(Singles a, Singles b) { return a > b ? a : b; }
+INLINE Singles smaller(Singles a, Singles b) { return a < b ? a : b; }
+INLINE Words smaller(Words a, Words b) { return a < b ? a : b; }
+#endif
+
+// a * b + c and a * b - c, for products that are exact: then a fused operation gives the bits of two operations.
+#if defined(__AVX512F__)
+INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
+INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)c); }
+#elif defined(__AVX2__) && defined(__FMA__)
+INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
+INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)c); }
+#else
+INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return a * b + c; }
+INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return a * b - c; }
 #endif
 
 // Add one to the counts where a comparison holds. Written out for masks, because compilers emit three instructions for each.
@@ -48,7 +78,12 @@ INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) {
 INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) {
     return plus_where(_mm512_cmpeq_epi64_mask((__m512i)a, (__m512i)b), counts);
 }
+INLINE Words count_positive(Singles x, Words counts) {
+    const __mmask16 mask = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
+    return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
+}
 #else
+INLINE Words count_positive(Singles x, Words counts) { return counts - (Words)(x > singles_of(0.0f)); }
 INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a <= b); }
 INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a > b); }
 INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) { return counts - (Longs)((Longs)a == (Longs)b); }
@@ -69,6 +104,32 @@ INLINE Doubles widen(const float* from) { return __builtin_convertvector(load<Fl
 INLINE Doubles widen(const double* from) { return load<Doubles>(from); }
 template <class T> INLINE void store(void* to, T value) { memcpy(to, &value, sizeof value); }
 INLINE Ints narrow(ULongs values) { return __builtin_convertvector(values, Ints); }
+
+// The upper halves of the lanes of two registers, in any order.
+#if defined(__AVX512F__)
+INLINE Words upper_halves(Longs a, Longs b) {
+    return (Words)_mm512_shuffle_ps(_mm512_castsi512_ps((__m512i)a), _mm512_castsi512_ps((__m512i)b), 0xDD);
+}
+INLINE Doubles lower_half(Singles x) { return (Doubles)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)); }
+INLINE Doubles upper_half(Singles x) { return (Doubles)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1)); }
+#elif defined(__AVX2__)
+INLINE Words upper_halves(Longs a, Longs b) {
+    return (Words)_mm256_shuffle_ps(_mm256_castsi256_ps((__m256i)a), _mm256_castsi256_ps((__m256i)b), 0xDD);
+}
+INLINE Doubles lower_half(Singles x) { return (Doubles)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x)); }
+INLINE Doubles upper_half(Singles x) { return (Doubles)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1)); }
+#else
+INLINE Words upper_halves(Longs a, Longs b) {
+#if defined(__SSE2__)
+    return (Words)_mm_shuffle_ps(_mm_castsi128_ps((__m128i)a), _mm_castsi128_ps((__m128i)b), 0xDD);
+#else
+    const ULongs x = (ULongs)a >> 32, y = (ULongs)b >> 32;
+    return (Words){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)y[0], (uint32_t)y[1]};
+#endif
+}
+INLINE Doubles lower_half(Singles x) { return (Doubles){x[0], x[1]}; }
+INLINE Doubles upper_half(Singles x) { return (Doubles){x[2], x[3]}; }
+#endif
 
 // Return true if any bit is set.
 INLINE bool any(Longs bits) {
@@ -137,6 +198,24 @@ INLINE double sum_of(const Lanes<Doubles>& lanes) {
 
 INLINE double product_of(const Lanes<Doubles>& lanes) {
     return ((lanes[0] * lanes[4]) * (lanes[2] * lanes[6])) * ((lanes[1] * lanes[5]) * (lanes[3] * lanes[7]));
+}
+
+// Halves of float32 as eight lanes of float64; sums of few exact terms, in any order.
+INLINE Lanes<Doubles> lanes_of(Singles x) {
+    Lanes<Doubles> lanes = {};
+    lanes.part[0] = lower_half(x);
+    lanes.part[1 % PARTS] += upper_half(x);
+    return lanes;
+}
+INLINE int64_t sum_of(Words words) {
+    int64_t result = 0;
+    for (int i = 0; i < SINGLES; i++) result += words[i];
+    return result;
+}
+INLINE float highest(Singles x) {
+    float result = x[0];
+    for (int i = 1; i < SINGLES; i++) result = x[i] > result ? x[i] : result;
+    return result;
 }
 
 INLINE int64_t sum_of(const Lanes<Longs>& lanes) {

@@ -125,6 +125,13 @@ void add_to_stretch(GroupSums& groups, const double* d, const double* out, const
     for (int s = 0; s < ADDED; s++) groups.stretch[s] += sums[s];
 }
 
+// Add the sums of a run of near pairs, which are exact, so that their order is of no account.
+INLINE void add_to_stretch(GroupSums& groups, const Totals::RunSums& of, const Lanes<Doubles>& product) {
+    groups.of_stretch.times(product_of(product), 0);
+    const double sums[ADDED] = {sum_of(of.absolute), sum_of(of.bias), sum_of(of.outward), sum_of(of.squared_error), sum_of(of.ulps), sum_of(of.squared_ulps)};
+    for (int s = 0; s < ADDED; s++) groups.stretch[s] += sums[s];
+}
+
 INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t position) {
     if (groups.width) {
         const bool whole = !any_above(run.peak[PEAK_ULPS], LARGEST_WHOLE);
