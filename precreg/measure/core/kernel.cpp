@@ -40,7 +40,7 @@ class Kernel {
   public:
     Kernel(const Job& job, State& state, bool wide)
         : job(job), state(state), totals(state, job.format, wide),
-          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
+          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), regions(job.regions), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
           to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
@@ -86,6 +86,7 @@ class Kernel {
     Totals totals;
     const double tiny;
     Near near;
+    const NearRegions regions;
     const double to_ulps, to_grid;
     double small, smallest_diff3, alarming;
     Counters counters;
@@ -233,8 +234,7 @@ class Kernel {
         if (near.zeros) count_zeros(a, r);
         const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
         state.counts.matching += all_match ? RUN : count_matching(a, r);
-        if (in_stretch && any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) terms(a, r, spare);
-        look_at_sizes(a, r, RUN, first);
+        look_at_sizes<true>(a, r, RUN, first);
         return true;
     }
 
@@ -357,15 +357,23 @@ class Kernel {
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
-        look_at_sizes(a, r, size, first);
+        look_at_sizes<false>(a, r, size, first);
     }
-    template <class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
-        if (any_below(run.least, small)) look_at_small(a, r, RUN - size);
+    template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
+        if (any_below(run.least, small)) {
+            const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], job.regions.cancellation_rtol * (1 - 0x1p-40));
+            if (IS_NEAR && no_cancelled_errors) count_small_near(a, r); else look_at_small(a, r, RUN - size);
+        }
         if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
-        if (any_above(run.peak[PEAK_RELATIVE], alarming)) count_violations(a, r);
+        if (any_above(run.peak[PEAK_RELATIVE], alarming)) {
+            if (IS_NEAR && regions.multiplies_exactly) count_violations_near(a, r); else count_violations(a, r);
+        }
         // diff3's term is at most |d| / |r| where |r| is not small.
         if (any_above(run.peak[PEAK_RELATIVE], state.maximum[Maxima::diff3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
-        if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) name_worst(first);
+        if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) {
+            if (IS_NEAR) store_differences(a, r);
+            name_worst(first);
+        }
         bool record = false;
         for (int m = 0; m < Places::SIZE; m++) record |= any_above(run.peak[m], state.maximum[m]);
         record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[Maxima::magnitude]);
@@ -373,6 +381,14 @@ class Kernel {
             terms(a, r, spare);
             maxima(first);
         }
+    }
+
+    template <class A, class R> INLINE void count_small_near(const A*, const R*) {}
+    INLINE void count_small_near(const float* a, const float* r) { regions.count_small(a, r, state.counts); }
+    template <class A, class R> INLINE void count_violations_near(const A*, const R*) {}
+    INLINE void count_violations_near(const float* a, const float* r) { state.counts.relative_violations += regions.count_violations(a, r); }
+    template <class A, class R> INLINE void store_differences(const A* a, const R* r) {
+        for (int i = 0; i < RUN; i += WIDTH) store(run.d + i, widen(a + i) - widen(r + i));
     }
 
     void maxima(int64_t first) {

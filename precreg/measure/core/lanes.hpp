@@ -78,11 +78,18 @@ INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) {
 INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) {
     return plus_where(_mm512_cmpeq_epi64_mask((__m512i)a, (__m512i)b), counts);
 }
+// Add one to the counts where a > b and c > d.
+INLINE Words count_both(Singles a, Singles b, Singles c, Singles d, Words counts) {
+    const __mmask16 first = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+    const __mmask16 mask = _mm512_mask_cmp_ps_mask(first, (__m512)c, (__m512)d, _CMP_GT_OQ);
+    return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
+}
 INLINE Words count_positive(Singles x, Words counts) {
     const __mmask16 mask = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
     return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
 }
 #else
+INLINE Words count_both(Singles a, Singles b, Singles c, Singles d, Words counts) { return counts - ((Words)(a > b) & (Words)(c > d)); }
 INLINE Words count_positive(Singles x, Words counts) { return counts - (Words)(x > singles_of(0.0f)); }
 INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a <= b); }
 INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a > b); }
@@ -197,7 +204,17 @@ INLINE double sum_of(const Lanes<Doubles>& lanes) {
 }
 
 INLINE double product_of(const Lanes<Doubles>& lanes) {
-    return ((lanes[0] * lanes[4]) * (lanes[2] * lanes[6])) * ((lanes[1] * lanes[5]) * (lanes[3] * lanes[7]));
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m256d four = _mm512_castpd512_pd256((__m512d)lanes.part[0]) * _mm512_extractf64x4_pd((__m512d)lanes.part[0], 1);
+#else
+    const __m256d four = (__m256d)(lanes.part[0] * lanes.part[1]);
+#endif
+    const __m128d two = _mm256_castpd256_pd128(four) * _mm256_extractf128_pd(four, 1);
+#else
+    const Doubles two = (lanes.part[0] * lanes.part[2]) * (lanes.part[1] * lanes.part[3]);
+#endif
+    return two[0] * two[1];
 }
 
 // Halves of float32 as eight lanes of float64; sums of few exact terms, in any order.
@@ -207,6 +224,11 @@ INLINE Lanes<Doubles> lanes_of(Singles x) {
     lanes.part[1 % PARTS] += upper_half(x);
     return lanes;
 }
+#if defined(__AVX512F__)
+INLINE int64_t sum_of(Words words) { return (uint32_t)_mm512_reduce_add_epi32((__m512i)words); }
+INLINE float highest(Singles x) { return _mm512_reduce_max_ps((__m512)x); }
+INLINE uint32_t lowest(Words x) { return _mm512_reduce_min_epu32((__m512i)x); }
+#else
 INLINE int64_t sum_of(Words words) {
     int64_t result = 0;
     for (int i = 0; i < SINGLES; i++) result += words[i];
@@ -217,6 +239,12 @@ INLINE float highest(Singles x) {
     for (int i = 1; i < SINGLES; i++) result = x[i] > result ? x[i] : result;
     return result;
 }
+INLINE uint32_t lowest(Words x) {
+    uint32_t result = x[0];
+    for (int i = 1; i < SINGLES; i++) result = x[i] < result ? x[i] : result;
+    return result;
+}
+#endif
 
 INLINE int64_t sum_of(const Lanes<Longs>& lanes) {
     Longs sum = lanes.part[0];

@@ -35,6 +35,55 @@ template <uint32_t BITS> INLINE void count_sizes(const uint32_t* keys, uint32_t*
     }
 }
 
+// The largest float32 at most x, and the smallest at least x: a float32 is above x if it is above the first.
+inline float single_below(double x) {
+    const float nearest = (float)x;
+    return nearest > x ? std::nextafterf(nearest, -INFINITY) : nearest;
+}
+inline float single_above(double x) { return -single_below(-x); }
+
+// Counts of near pairs in the regions of standards, in float32. Each comparison gives the result of float64.
+class NearRegions {
+  public:
+    explicit NearRegions(const Regions& of)
+        : small_end(single_above(of.small_bound)), end(single_above(std::max(of.small_bound, of.cancellation_bound))),
+          threshold_end(single_above(of.threshold_bound)), small_error(single_below(of.small_error)),
+          threshold_atol(single_below(of.threshold_atol)), rtol((float)of.threshold_rtol) {
+        int exponent;
+        multiplies_exactly = std::frexp(of.threshold_rtol, &exponent) == 0.5 && exponent <= 1 && exponent > -60;
+    }
+    bool multiplies_exactly; // rtol |r| is a float32 for every |r| of near pairs
+
+    __attribute__((noinline)) int64_t count_violations(const float* a, const float* r) const {
+        const Singles below = singles_of(std::nextafterf(threshold_end, -INFINITY)), share = singles_of(rtol);
+        Words violations = {};
+        for (int i = 0; i < RUN; i += SINGLES) {
+            const Singles y = load<Singles>(r + i), size = size_of(y), e = size_of(load<Singles>(a + i) - y);
+            violations = count_both(size, below, e, size * share, violations);
+        }
+        return sum_of(violations);
+    }
+    // All but errors in the region of cancellation.
+    __attribute__((noinline)) void count_small(const float* a, const float* r, Counts& counts) const {
+        Words small = {}, all_below = {}, small_errors = {}, violations = {};
+        for (int i = 0; i < RUN; i += SINGLES) {
+            const Singles y = load<Singles>(r + i), size = size_of(y), e = size_of(load<Singles>(a + i) - y), none = singles_of(-1.0f);
+            small = count_both(singles_of(small_end), size, size, none, small);
+            all_below = count_both(singles_of(end), size, size, none, all_below);
+            small_errors = count_both(singles_of(small_end), size, e, singles_of(small_error), small_errors);
+            violations = count_both(singles_of(threshold_end), size, e, singles_of(threshold_atol), violations);
+        }
+        const int64_t of_small = sum_of(small);
+        counts.small_values += of_small;
+        counts.small_value_errors += sum_of(small_errors);
+        counts.cancellations += sum_of(all_below) - of_small;
+        counts.absolute_violations += sum_of(violations);
+    }
+
+  private:
+    const float small_end, end, threshold_end, small_error, threshold_atol, rtol;
+};
+
 class Near {
   public:
     Near(const Job& job, State& state, Totals& totals, double tiny)
@@ -106,7 +155,7 @@ class Near {
     static constexpr uint32_t INVERSE = 254u << 23; // minus the bits of 2**e: those of 2**-e
     static constexpr float HALF = 0x1p22f;          // its ulp is a half; the lower 16 bits are zero
     static constexpr double LARGEST = 0x1p126, LARGEST_ULPS = 31.5; // 2 U has NEAR_BITS bits
-    static constexpr double MOST_UNITS = 0x1p17;                    // sums of 128 float32 up to this are exact
+    static constexpr double MOST_UNITS = 0x1p24 / (RUN / SINGLES);  // a lane's sum of integers up to this is exact in float32
     static constexpr int STEP = 16;
     static constexpr uint32_t BELOW_END = 0xFFFF; // ends of bins have 8 significant bits
 
@@ -207,9 +256,8 @@ class Near {
         return !any((Longs)bad);
     }
     INLINE static double least_of(Words bits_below) {
-        uint32_t bits = bits_below[0];
-        for (int i = 1; i < SINGLES; i++) bits = bits_below[i] < bits ? bits_below[i] : bits;
-        if (++bits == 0) return 1.0; // all references are zero
+        const uint32_t bits = lowest(bits_below) + 1;
+        if (bits == 0) return 1.0; // all references are zero
         float least;
         memcpy(&least, &bits, sizeof least);
         return least;
