@@ -90,7 +90,10 @@ class Kernel {
     const double to_ulps, to_grid;
     double small, smallest_diff3, alarming;
     Counters counters;
-    int far = 0, hope = 1; // the same for near pairs
+    int far = 0, hope = 1, distant = 0, nearness = 1; // the same for near pairs, and for close ones
+    Totals::RunSums close_sums; // of the latest run of close pairs
+    Lanes<Doubles> close_product;
+    bool close_zeros = false, stores_nothing = false;
     int off_grid = 0, patience = 1; // runs not to try on the grid from now on, and after the latest failure
     Keys buffers[2], nothing, spare;
     Keys* pending = &nothing; // the keys of the run whose sizes are not counted yet
@@ -103,6 +106,7 @@ class Kernel {
         }
         if (nearly(a, r, first)) return;
         near.count_pending();
+        if (closely(a, r, first)) return;
         if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
             count_pairs(RUN, 0);
             add_to_groups(*state.groups, run, RUN, first);
@@ -155,14 +159,15 @@ class Kernel {
         return {ratio, floored};
     }
 
+    // r in the output's format.
+    INLINE Doubles rounded(Doubles r, Doubles size, Doubles power) const {
+        const Doubles shift = power * all(to_grid), held = (size + shift) - shift;
+        return (Doubles)((Longs)held | ((Longs)r & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
+    }
+
     template <bool ROUND> INLINE Ulps ulps(Doubles a, const Pair& of, int p, Marks& marks) const {
         const Doubles power = larger((Doubles)((Longs)of.r & EXPONENT), all(job.format.smallest_binade));
-        Doubles held = of.r;
-        if (ROUND) {
-            const Doubles shift = power * all(to_grid);
-            held = (of.size + shift) - shift;
-            held = (Doubles)((Longs)held | ((Longs)of.r & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
-        }
+        const Doubles held = ROUND ? rounded(of.r, of.size, power) : of.r;
         const Doubles ulps = of.e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps); // 2**(1 - e) * 2**(precision - 2)
         marks.equal.part[p] = count_same_bits(a, held, marks.equal.part[p]);
         marks.matching.part[p] = count_at_most(of.e, all(job.atol) + all(job.rtol) * of.size, marks.matching.part[p]);
@@ -230,16 +235,180 @@ class Kernel {
         hope = 1;
         if (in_stretch) add_to_stretch(groups, near.sums, near.product);
         else add_to_groups(groups, run, RUN, first);
-        state.counts.n += RUN, state.counts.finite += RUN, state.counts.above += near.above;
-        if (near.zeros) count_zeros(a, r);
-        const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
-        state.counts.matching += all_match ? RUN : count_matching(a, r);
-        look_at_sizes<true>(a, r, RUN, first);
+        state.counts.above += near.above;
+        count_close<true>(a, r, near.zeros, first);
         return true;
     }
 
-    // Count the pairs of zeros of a run of near pairs.
-    __attribute__((noinline)) void count_zeros(const float* a, const float* r) {
+    // Count what the loops over near and close pairs leave out.
+    template <bool IS_NEAR, class A, class R> INLINE void count_close(const A* a, const R* r, bool zeros, int64_t first) {
+        stores_nothing = true; // d may be missing from the run
+        state.counts.n += RUN, state.counts.finite += RUN;
+        if (zeros) {
+            const auto [pairs, other_signs] = count_zeros(a, r);
+            if (IS_NEAR) state.counts.equal -= other_signs; // counted as errors of no ULP
+            else state.sum[Sums::spacing].add((double)pairs * job.format.smallest_binade * std::ldexp(1.0, 1 - job.format.precision));
+        }
+        const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
+        state.counts.matching += all_match ? RUN : count_matching(a, r);
+        look_at_sizes<IS_NEAR>(a, r, RUN, first);
+        stores_nothing = false;
+    }
+
+    // Measure a run of close pairs: no error is above half of its reference, or above 2**46 times half an ulp of the
+    // smallest reference. Then sums of the errors of a run are exact. Returns false, with nothing done, for any other run.
+    template <class A, class R> INLINE bool closely(const A* a, const R* r, int64_t first) {
+        if (distant > 0) return distant--, false;
+        if (!totals.has_room()) totals.begin_block();
+        const bool in_stretch = state.groups->in_stretch(first, RUN);
+        const bool single = job.format.precision == 24 && job.format.smallest_binade == 0x1p-126;
+        const bool done = job.format.same ? (in_stretch ? closely<A, R, 0, false>(a, r) : closely<A, R, 0, true>(a, r))
+                        : sizeof(A) == 4 && single ? (in_stretch ? closely<A, R, 1, false>(a, r) : closely<A, R, 1, true>(a, r))
+                        : (in_stretch ? closely<A, R, 2, false>(a, r) : closely<A, R, 2, true>(a, r));
+        if (!done) {
+            distant = nearness;
+            nearness = std::min(2 * nearness, 64);
+            return false;
+        }
+        nearness = 1;
+        if (in_stretch) add_to_stretch(*state.groups, close_sums, close_product);
+        else add_to_groups(*state.groups, run, RUN, first);
+        state.counts.above += run.above, state.counts.equal += run.equal;
+        count_close<false>(a, r, close_zeros, first);
+        return true;
+    }
+
+    // ROUNDING: 0 for references of the output's format, 1 for outputs of float32, 2 for others.
+    template <class A, class R, int ROUNDING, bool STORES> __attribute__((noinline)) bool closely(const A* a, const R* r) {
+        Totals::CloseAdder adder(totals);
+        Totals::RunSums sums;
+        Lanes<Doubles> binades = {}, factors = lanes_of(1.0), peak = {}, peak_ulps = {}, most = {}, least = lanes_of(DBL_MAX), smallest = least;
+        Lanes<Longs> equal = {}, above = {};
+        const Keys& before = *pending;
+        const Counters to = counters;
+        Keys& next = pending == &buffers[0] ? buffers[1] : buffers[0];
+        constexpr int STEP = 16;
+        for (int i = 0; i < RUN; i += STEP) {
+#pragma GCC unroll 4
+            for (int q = 0; q < STEP; q += 2 * WIDTH) {
+                Longs errors[2], ulps[2];
+#pragma GCC unroll 2
+                for (int half = 0; half < 2; half++) {
+                    const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
+                    const Doubles x = widen(a + at), y = widen(r + at), d = x - y, e = size_of(d), size = size_of(y);
+                    const Doubles out = (Doubles)((Longs)d ^ ((Longs)y & SIGN)); // d sign(r), or d is zero
+                    const Doubles power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
+                    const Doubles u = e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps), square = d * d, squared_ulp = u * u;
+                    sums.absolute.part[p] += e;
+                    sums.bias.part[p] += d;
+                    sums.outward.part[p] += out;
+                    sums.ulps.part[p] += u;
+                    binades.part[p] += where_not_zero(size, power);
+                    adder.squared_error.two_step(p, square);
+                    adder.squared_ulps.two_step(p, squared_ulp);
+                    peak.part[p] = larger(e, peak.part[p]);
+                    peak_ulps.part[p] = larger(u, peak_ulps.part[p]);
+                    most.part[p] = larger(size, most.part[p]);
+                    least.part[p] = smaller_above_zero(size, least.part[p]);
+                    smallest.part[p] = smaller(size, smallest.part[p]);
+                    above.part[p] = count_larger(d, all(0.0), above.part[p]);
+                    equal.part[p] = count_equal<ROUNDING>(a + at, x, y, power, equal.part[p]);
+                    if (STORES) {
+                        store(run.d + at, d);
+                        store(run.outward + at, out);
+                        store(run.ulps + at, u);
+                    } else {
+                        sums.squared_error.part[p] += square;
+                        sums.squared_ulps.part[p] += squared_ulp;
+                        factors.part[p] *= end_of(u) * all(4.0) + all(1.0);
+                    }
+                    errors[half] = (Longs)e - 1, ulps[half] = (Longs)u - 1;
+                }
+                store(next.of[Sketches::absolute] + i + q, upper_halves(errors[0], errors[1]) >> (KEY_SHIFT - 32));
+                store(next.of[Sketches::ulps] + i + q, upper_halves(ulps[0], ulps[1]) >> (KEY_SHIFT - 32));
+            }
+            for (int at = i; at < i + STEP; at += LANES) {
+                count_sizes<~0u>(before.of[Sketches::absolute] + at, to.errors);
+                count_sizes<~0u>(before.of[Sketches::ulps] + at, to.ulps);
+            }
+        }
+        Lanes<Doubles> ratios = {}, floored_ratios = {};
+        for (int i = 0; i < RUN; i += STEP) {
+#pragma GCC unroll 4
+            for (int q = 0; q < STEP; q += 2 * WIDTH) {
+                Longs below[2];
+#pragma GCC unroll 2
+                for (int half = 0; half < 2; half++) {
+                    const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
+                    const Doubles y = widen(r + at), d = widen(a + at) - y, e = size_of(d), size = size_of(y);
+                    const Doubles ratio = e / larger(size, all(DBL_MIN)), floored = e / (size + all(FLOOR)); // 0 / 0 is 0
+                    ratios.part[p] = larger(ratio, ratios.part[p]);
+                    floored_ratios.part[p] = larger(floored, floored_ratios.part[p]);
+                    adder.relative.two_step(p, ratio);
+                    adder.floored.two_step(p, floored);
+                    adder.add_references(p, d, y, size);
+                    below[half] = (Longs)ratio - 1;
+                }
+                store(next.of[Sketches::relative] + i + q, upper_halves(below[0], below[1]) >> (KEY_SHIFT - 32));
+            }
+            for (int at = i; at < i + STEP; at += LANES) count_sizes<~0u>(before.of[Sketches::relative] + at, to.ratios);
+        }
+        pending = &nothing;
+        run.peak[PEAK_RELATIVE] = ratios, run.peak[PEAK_FLOORED] = floored_ratios;
+        run.peak[PEAK_ABSOLUTE] = peak, run.peak[PEAK_ULPS] = peak_ulps, run.peak[PEAK_MAGNITUDE] = most;
+        constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
+        if (any((Longs)adder.lost & UNSIGNED) || !is_finite(sums.absolute) || !fits_closely<WIDE>(lowest(least))) return false;
+        close_zeros = any_below(smallest, DBL_MIN);
+        run.least = close_zeros ? lanes_of(0.0) : least;
+        run.equal = sum_of(equal), run.above = sum_of(above);
+        adder.commit(totals, sums, binades);
+        close_sums = sums, close_product = factors;
+        pending = &next;
+        return true;
+    }
+
+    template <int ROUNDING, class A> INLINE Longs count_equal(const A* a, Doubles x, Doubles y, Doubles power, Longs counts) const {
+        if constexpr (ROUNDING == 0) return count_same_bits(x, y, counts);
+        if constexpr (ROUNDING == 1 && sizeof(A) == 4) return count_rounded((const float*)a, y, counts);
+        return count_same_bits(x, rounded(y, size_of(y), power), counts);
+    }
+
+    static bool is_finite(const Lanes<Doubles>& sums) {
+        Longs bad = {};
+        for (int p = 0; p < PARTS; p++) bad |= (Longs)(sums.part[p] - sums.part[p] != all(0.0));
+        return !any(bad);
+    }
+
+    // Return true if the sums of a run of close pairs are exact, and if the accumulators have room for them. `least` is the
+    // smallest |r| above zero, or DBL_MAX.
+    template <bool WIDE> INLINE bool fits_closely(double least) {
+        constexpr int BITS = WIDE ? 53 : 24; // half an ulp of r is 2**-BITS of its binade
+        const double error = highest(run.peak[PEAK_ABSOLUTE]), magnitude = highest(run.peak[PEAK_MAGNITUDE]), ulps = highest(run.peak[PEAK_ULPS]);
+        if (least < 2 * tiny || least < 0x1p-900 || magnitude > job.format.largest_reference || any_above(run.peak[PEAK_RELATIVE], 0.5)) return false;
+        least = std::min(least, std::max(magnitude, 1.0)); // 1 if all references are zero
+        const double unit = power_below(least) * std::ldexp(1.0, -BITS), binade = job.format.smallest_binade;
+        double ulp_unit = std::ldexp(1.0, job.format.precision - 1 - BITS);
+        if (least < binade) ulp_unit = std::min(ulp_unit, unit / (binade * std::ldexp(1.0, 1 - job.format.precision)));
+        constexpr double MOST = 0x1p46; // 128 numbers up to this have a sum of 53 bits
+        if (error > MOST * unit || ulps > MOST * ulp_unit || magnitude > MOST * std::max(least, binade)) return false;
+        run.peak[PEAK_PRODUCT] = lanes_of(error * magnitude);
+        if (WIDE && error > 0 && error * least < SMALL_PRODUCT) return false;
+        if (!totals.fits(run)) return totals.widen_to(run), false;
+        return totals.keeps_errors(unit);
+    }
+    static double power_below(double x) {
+        int64_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        bits &= EXPONENT;
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+
+    // Count the pairs of zeros of a run of near or close pairs.
+    struct Zeros {
+        int64_t pairs, other_signs;
+    };
+    template <class A, class R> __attribute__((noinline)) Zeros count_zeros(const A* a, const R* r) {
         Lanes<Longs> zero = {}, signs = {};
         for (int i = 0; i < RUN; i += WIDTH) {
             const Doubles x = widen(a + i), y = widen(r + i);
@@ -249,13 +418,13 @@ class Kernel {
         }
         const int64_t zeros = sum_of(zero), differ = sum_of(signs);
         state.counts.zero_references += zeros;
-        state.counts.equal -= differ;
         if (job.format.negative_zero) state.counts.zero_sign_differences += differ;
         state.table[Sketches::relative].counts[0][ZERO_KEY] -= (uint32_t)zeros; // they are counted there, and have no ratio
         state.without_ratio += zeros;
+        return {zeros, differ};
     }
 
-    __attribute__((noinline)) int64_t count_matching(const float* a, const float* r) {
+    template <class A, class R> __attribute__((noinline)) int64_t count_matching(const A* a, const R* r) {
         Lanes<Longs> matching = {};
         for (int i = 0; i < RUN; i += WIDTH) {
             const Doubles y = widen(r + i), e = size_of(widen(a + i) - y);
@@ -371,7 +540,7 @@ class Kernel {
         // diff3's term is at most |d| / |r| where |r| is not small.
         if (any_above(run.peak[PEAK_RELATIVE], state.maximum[Maxima::diff3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
         if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) {
-            if (IS_NEAR) store_differences(a, r);
+            if (stores_nothing) store_differences(a, r);
             name_worst(first);
         }
         bool record = false;

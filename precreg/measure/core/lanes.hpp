@@ -64,6 +64,38 @@ INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return a * 
 INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return a * b - c; }
 #endif
 
+// The smaller of x and least where x is not zero, elsewhere least; and y where x is not zero, elsewhere 0.
+#if defined(__AVX512F__)
+INLINE Doubles smaller_above_zero(Doubles x, Doubles least) {
+    const __mmask8 nonzero = _mm512_cmp_pd_mask((__m512d)x, _mm512_setzero_pd(), _CMP_NEQ_UQ);
+    return (Doubles)_mm512_mask_min_pd((__m512d)least, nonzero, (__m512d)x, (__m512d)least);
+}
+INLINE Doubles where_not_zero(Doubles x, Doubles y) {
+    return (Doubles)_mm512_maskz_mov_pd(_mm512_cmp_pd_mask((__m512d)x, _mm512_setzero_pd(), _CMP_NEQ_UQ), (__m512d)y);
+}
+#else
+INLINE Doubles smaller_above_zero(Doubles x, Doubles least) {
+    return smaller((Doubles)((Longs)x | ((Longs)(x == all(0.0)) & EXPONENT)), least); // infinity in the place of zero
+}
+INLINE Doubles where_not_zero(Doubles x, Doubles y) { return (Doubles)((Longs)y & (Longs)(x != all(0.0))); }
+#endif
+
+template <class T> INLINE T load(const void* from) {
+    T value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+#if defined(__AVX512F__)
+INLINE Doubles widen(const float* from) { return (Doubles)_mm512_cvtps_pd(_mm256_loadu_ps(from)); }
+#elif defined(__AVX2__)
+INLINE Doubles widen(const float* from) { return (Doubles)_mm256_cvtps_pd(_mm_loadu_ps(from)); }
+#else
+INLINE Doubles widen(const float* from) { return __builtin_convertvector(load<Floats>(from), Doubles); }
+#endif
+INLINE Doubles widen(const double* from) { return load<Doubles>(from); }
+template <class T> INLINE void store(void* to, T value) { memcpy(to, &value, sizeof value); }
+INLINE Ints narrow(ULongs values) { return __builtin_convertvector(values, Ints); }
+
 // Add one to the counts where a comparison holds. Written out for masks, because compilers emit three instructions for each.
 #if defined(__AVX512F__)
 INLINE Longs plus_where(__mmask8 mask, Longs counts) {
@@ -84,33 +116,25 @@ INLINE Words count_both(Singles a, Singles b, Singles c, Singles d, Words counts
     const __mmask16 mask = _mm512_mask_cmp_ps_mask(first, (__m512)c, (__m512)d, _CMP_GT_OQ);
     return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
 }
+// Count the float32 that are the nearest to a float64, in bits.
+INLINE Longs count_rounded(const float* a, Doubles r, Longs counts) {
+    const __m256i rounded = _mm256_castps_si256(_mm512_cvtpd_ps((__m512d)r));
+    return plus_where(_mm256_cmpeq_epi32_mask(_mm256_loadu_si256((const __m256i*)a), rounded), counts);
+}
 INLINE Words count_positive(Singles x, Words counts) {
     const __mmask16 mask = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
     return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
 }
 #else
+INLINE Longs count_rounded(const float* a, Doubles r, Longs counts) {
+    return count_same_bits(widen(a), __builtin_convertvector(__builtin_convertvector(r, Floats), Doubles), counts);
+}
 INLINE Words count_both(Singles a, Singles b, Singles c, Singles d, Words counts) { return counts - ((Words)(a > b) & (Words)(c > d)); }
 INLINE Words count_positive(Singles x, Words counts) { return counts - (Words)(x > singles_of(0.0f)); }
 INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a <= b); }
 INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a > b); }
 INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) { return counts - (Longs)((Longs)a == (Longs)b); }
 #endif
-
-template <class T> INLINE T load(const void* from) {
-    T value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
-#if defined(__AVX512F__)
-INLINE Doubles widen(const float* from) { return (Doubles)_mm512_cvtps_pd(_mm256_loadu_ps(from)); }
-#elif defined(__AVX2__)
-INLINE Doubles widen(const float* from) { return (Doubles)_mm256_cvtps_pd(_mm_loadu_ps(from)); }
-#else
-INLINE Doubles widen(const float* from) { return __builtin_convertvector(load<Floats>(from), Doubles); }
-#endif
-INLINE Doubles widen(const double* from) { return load<Doubles>(from); }
-template <class T> INLINE void store(void* to, T value) { memcpy(to, &value, sizeof value); }
-INLINE Ints narrow(ULongs values) { return __builtin_convertvector(values, Ints); }
 
 // The upper halves of the lanes of two registers, in any order.
 #if defined(__AVX512F__)

@@ -229,6 +229,46 @@ class Totals {
         Lanes<Doubles> absolute = {}, bias = {}, outward = {}, ulps = {}, squared_ulps = {}, magnitude = {}, squared_error = {};
     };
 
+    // The same for close pairs. RunSums has their sums of d, of U and of the binades of r.
+    struct CloseAdder {
+        typename Adder<false, false>::Sum relative, floored, squared_ulps, magnitude, squared_error, squared_reference, product, weighted;
+        Longs lost = {};
+
+        INLINE explicit CloseAdder(const Totals& totals) {
+            const auto take = [&](int s, auto& sum) __attribute__((always_inline)) { sum = {totals.of[s].high, totals.of[s].low}; };
+            take(Sums::relative, relative), take(Sums::floored, floored), take(Sums::squared_ulps, squared_ulps), take(Sums::magnitude, magnitude);
+            take(Sums::squared_error, squared_error), take(Sums::squared_reference, squared_reference);
+            take(Sums::product, product), take(Sums::weighted_error, weighted);
+        }
+        INLINE void add_references(int p, Doubles d, Doubles r, Doubles size) {
+            magnitude.two_step(p, size);
+            squared_reference.two_step(p, r * r);
+            // |r d| has the two parts of r d, with the sign of r d taken from each.
+            const Doubles rd = r * d, sum = product.high.part[p] + rd, part = sum - product.high.part[p], rest = rd - part;
+            const Doubles low_sum = product.low.part[p] + rest;
+            const Longs sign = (Longs)rd & SIGN;
+            lost |= (Longs)rest ^ (Longs)(low_sum - product.low.part[p]);
+            product.low.part[p] = low_sum;
+            product.high.part[p] = sum;
+            weighted.high.part[p] += (Doubles)((Longs)part ^ sign);
+            weighted.low.part[p] += (Doubles)((Longs)rest ^ sign);
+        }
+        INLINE void commit(Totals& totals, const RunSums& run, const Lanes<Doubles>& binades) {
+            const auto give = [&](int s, const auto& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; };
+            give(Sums::relative, relative), give(Sums::floored, floored), give(Sums::squared_ulps, squared_ulps), give(Sums::magnitude, magnitude);
+            give(Sums::squared_error, squared_error), give(Sums::squared_reference, squared_reference);
+            give(Sums::product, product), give(Sums::weighted_error, weighted);
+            totals.of[Sums::absolute].add(run.absolute);
+            totals.of[Sums::signed_].add(run.bias);
+            totals.of[Sums::outward].add(run.outward);
+            totals.of[Sums::ulps].add(run.ulps);
+            Lanes<Doubles> spacings = binades;
+            for (int p = 0; p < PARTS; p++) spacings.part[p] *= all(totals.spacing);
+            totals.of[Sums::spacing].add(spacings);
+            totals.runs++;
+        }
+    };
+
     // The same for near pairs (near.hpp), whose products are exact. The other sums of their run are RunSums.
     struct NearAdder {
         typename Adder<true, false>::Sum relative, floored, squared_reference, product, weighted;
@@ -273,10 +313,16 @@ class Totals {
 
     // Return true if no sum of near pairs loses bits. Their numbers are multiples of `unit`, and the second accumulator
     // of a sum keeps multiples of 2**-80 of its largest term.
-    bool keeps(double unit) const { return unit >= cap[PEAK_ABSOLUTE] * 0x1p-80 && unit * unit >= cap[PEAK_PRODUCT] * 0x1p-80; }
+    bool keeps(double unit) const { return keeps_errors(unit) && unit * unit >= cap[PEAK_PRODUCT] * 0x1p-80; }
+    bool keeps_errors(double unit) const { return unit >= cap[PEAK_ABSOLUTE] * 0x1p-80; }
 
-    // Restart the accumulators with room for the terms of a run of float32, whose peak of products may be a bound.
-    void widen_to(const Run& run) { make_room(run); }
+    // Restart the accumulators with room for the peaks of a run, if no products must be scaled. The peak of products may be a
+    // bound.
+    void widen_to(const Run& run) {
+        const double error = highest(run.peak[PEAK_ABSOLUTE]), magnitude = highest(run.peak[PEAK_MAGNITUDE]);
+        const bool ordinary = error >= SMALL && error <= LARGE && magnitude >= SMALL && magnitude <= LARGE;
+        if (!wide || (!scaled() && ordinary && error * magnitude >= SMALL_PRODUCT)) make_room(run);
+    }
 
     // Return true if the accumulators have room for every term of a run, with products that are not scaled.
     bool fits(const Run& run) const {
