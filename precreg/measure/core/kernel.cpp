@@ -90,7 +90,7 @@ class Kernel {
     const double to_ulps, to_grid;
     double small, smallest_diff3, alarming;
     Counters counters;
-    int far = 0, hope = 1, distant = 0, nearness = 1; // the same for near pairs, and for close ones
+    int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
     Totals::RunSums close_sums; // of the latest run of close pairs
     Lanes<Doubles> close_product;
     bool close_zeros = false, stores_nothing = false;
@@ -229,10 +229,10 @@ class Kernel {
         const bool in_stretch = groups.in_stretch(first, RUN);
         if (!(in_stretch ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
             far = hope;
-            hope = std::min(2 * hope, 64);
+            hope = std::min(2 * hope + 1, 63);
             return false;
         }
-        hope = 1;
+        hope = 0;
         if (in_stretch) add_to_stretch(groups, near.sums, near.product);
         else add_to_groups(groups, run, RUN, first);
         state.counts.above += near.above;
@@ -267,10 +267,10 @@ class Kernel {
                         : (in_stretch ? closely<A, R, 2, false>(a, r) : closely<A, R, 2, true>(a, r));
         if (!done) {
             distant = nearness;
-            nearness = std::min(2 * nearness, 64);
+            nearness = std::min(2 * nearness + 1, 63);
             return false;
         }
-        nearness = 1;
+        nearness = 0;
         if (in_stretch) add_to_stretch(*state.groups, close_sums, close_product);
         else add_to_groups(*state.groups, run, RUN, first);
         state.counts.above += run.above, state.counts.equal += run.equal;
@@ -357,14 +357,26 @@ class Kernel {
         run.peak[PEAK_RELATIVE] = ratios, run.peak[PEAK_FLOORED] = floored_ratios;
         run.peak[PEAK_ABSOLUTE] = peak, run.peak[PEAK_ULPS] = peak_ulps, run.peak[PEAK_MAGNITUDE] = most;
         constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
-        if (any((Longs)adder.lost & UNSIGNED) || !is_finite(sums.absolute) || !fits_closely<WIDE>(lowest(least))) return false;
+        if (!is_finite(sums.absolute) || !fits_closely<WIDE>(lowest(least))) return false;
         close_zeros = any_below(smallest, DBL_MIN);
         run.least = close_zeros ? lanes_of(0.0) : least;
         run.equal = sum_of(equal), run.above = sum_of(above);
+        if (!adder.lossless()) add_products_exactly(a, r);
         adder.commit(totals, sums, binades);
         close_sums = sums, close_product = factors;
         pending = &next;
         return true;
+    }
+
+    // Add the products of a run for which the second accumulator loses bits. The adder keeps them out: it stays in registers
+    // only while no function takes its address.
+    template <class A, class R> __attribute__((noinline)) void add_products_exactly(const A* a, const R* r) {
+        alignas(64) double products[RUN];
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i);
+            store(products + i, y * (widen(a + i) - y));
+        }
+        add_exactly(products, state.sum[Sums::product]);
     }
 
     template <int ROUNDING, class A> INLINE Longs count_equal(const A* a, Doubles x, Doubles y, Doubles power, Longs counts) const {

@@ -253,11 +253,14 @@ class Totals {
             weighted.high.part[p] += (Doubles)((Longs)part ^ sign);
             weighted.low.part[p] += (Doubles)((Longs)rest ^ sign);
         }
-        INLINE void commit(Totals& totals, const RunSums& run, const Lanes<Doubles>& binades) {
+        INLINE bool lossless() const { return !any(lost & UNSIGNED); }
+        // Products that lost bits are left out.
+        INLINE void commit(Totals& totals, const RunSums& run, const Lanes<Doubles>& binades) const {
             const auto give = [&](int s, const auto& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; };
             give(Sums::relative, relative), give(Sums::floored, floored), give(Sums::squared_ulps, squared_ulps), give(Sums::magnitude, magnitude);
             give(Sums::squared_error, squared_error), give(Sums::squared_reference, squared_reference);
-            give(Sums::product, product), give(Sums::weighted_error, weighted);
+            give(Sums::weighted_error, weighted);
+            if (lossless()) give(Sums::product, product);
             totals.of[Sums::absolute].add(run.absolute);
             totals.of[Sums::signed_].add(run.bias);
             totals.of[Sums::outward].add(run.outward);
