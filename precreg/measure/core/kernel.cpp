@@ -258,6 +258,10 @@ class Kernel {
     // Measure a run of close pairs: no error is above half of its reference, or above 2**46 times half an ulp of the
     // smallest reference. Then sums of the errors of a run are exact. Returns false, with nothing done, for any other run.
     template <class A, class R> INLINE bool closely(const A* a, const R* r, int64_t first) {
+        if constexpr (sizeof(A) == 4 && sizeof(R) == 4) return false; // swiftly has fewer steps on the grids of float32
+        else return closely_wide(a, r, first);
+    }
+    template <class A, class R> INLINE bool closely_wide(const A* a, const R* r, int64_t first) {
         if (distant > 0) return distant--, false;
         if (!totals.has_room()) totals.begin_block();
         const bool in_stretch = state.groups->in_stretch(first, RUN);
@@ -278,7 +282,7 @@ class Kernel {
         return true;
     }
 
-    // ROUNDING: 0 for references of the output's format, 1 for outputs of float32, 2 for others.
+    // Compute and add a run of close pairs. ROUNDING: 0 for references of the output's format, 1 for outputs of float32, 2 for others.
     template <class A, class R, int ROUNDING, bool STORES> __attribute__((noinline)) bool closely(const A* a, const R* r) {
         Totals::CloseAdder adder(totals);
         Totals::RunSums sums;
@@ -356,8 +360,7 @@ class Kernel {
         pending = &nothing;
         run.peak[PEAK_RELATIVE] = ratios, run.peak[PEAK_FLOORED] = floored_ratios;
         run.peak[PEAK_ABSOLUTE] = peak, run.peak[PEAK_ULPS] = peak_ulps, run.peak[PEAK_MAGNITUDE] = most;
-        constexpr bool WIDE = sizeof(A) == 8 || sizeof(R) == 8;
-        if (!is_finite(sums.absolute) || !fits_closely<WIDE>(lowest(least))) return false;
+        if (!is_finite(sums.absolute) || !fits_closely(lowest(least))) return false;
         close_zeros = any_below(smallest, DBL_MIN);
         run.least = close_zeros ? lanes_of(0.0) : least;
         run.equal = sum_of(equal), run.above = sum_of(above);
@@ -393,8 +396,8 @@ class Kernel {
 
     // Return true if the sums of a run of close pairs are exact, and if the accumulators have room for them. `least` is the
     // smallest |r| above zero, or DBL_MAX.
-    template <bool WIDE> INLINE bool fits_closely(double least) {
-        constexpr int BITS = WIDE ? 53 : 24; // half an ulp of r is 2**-BITS of its binade
+    INLINE bool fits_closely(double least) {
+        constexpr int BITS = 53; // half an ulp of r is 2**-BITS of its binade
         const double error = highest(run.peak[PEAK_ABSOLUTE]), magnitude = highest(run.peak[PEAK_MAGNITUDE]), ulps = highest(run.peak[PEAK_ULPS]);
         if (least < 2 * tiny || least < 0x1p-900 || magnitude > job.format.largest_reference || any_above(run.peak[PEAK_RELATIVE], 0.5)) return false;
         least = std::min(least, std::max(magnitude, 1.0)); // 1 if all references are zero
@@ -404,7 +407,7 @@ class Kernel {
         constexpr double MOST = 0x1p46; // 128 numbers up to this have a sum of 53 bits
         if (error > MOST * unit || ulps > MOST * ulp_unit || magnitude > MOST * std::max(least, binade)) return false;
         run.peak[PEAK_PRODUCT] = lanes_of(error * magnitude);
-        if (WIDE && error > 0 && error * least < SMALL_PRODUCT) return false;
+        if (error > 0 && error * least < SMALL_PRODUCT) return false;
         if (!totals.fits(run)) return totals.widen_to(run), false;
         return totals.keeps_errors(unit);
     }

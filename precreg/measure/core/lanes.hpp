@@ -126,14 +126,14 @@ INLINE Words count_positive(Singles x, Words counts) {
     return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
 }
 #else
-INLINE Longs count_rounded(const float* a, Doubles r, Longs counts) {
-    return count_same_bits(widen(a), __builtin_convertvector(__builtin_convertvector(r, Floats), Doubles), counts);
-}
 INLINE Words count_both(Singles a, Singles b, Singles c, Singles d, Words counts) { return counts - ((Words)(a > b) & (Words)(c > d)); }
 INLINE Words count_positive(Singles x, Words counts) { return counts - (Words)(x > singles_of(0.0f)); }
 INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a <= b); }
 INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a > b); }
 INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) { return counts - (Longs)((Longs)a == (Longs)b); }
+INLINE Longs count_rounded(const float* a, Doubles r, Longs counts) {
+    return count_same_bits(widen(a), __builtin_convertvector(__builtin_convertvector(r, Floats), Doubles), counts);
+}
 #endif
 
 // The upper halves of the lanes of two registers, in any order.
