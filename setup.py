@@ -47,6 +47,9 @@ WIDE = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"],
 }
+# For a check of the cores themselves: PRECREG_SANITIZE=address,undefined. Python then needs the sanitizer's library.
+SANITIZERS = os.environ.get("PRECREG_SANITIZE")
+CHECKED = [f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=all"] if SANITIZERS else []
 IS_X86 = sysconfig.get_platform().endswith(("x86_64", "amd64"))
 INSTRUCTION_SETS = {"generic": []} | (WIDE if IS_X86 else {})
 MACROS = [("PRECREG_X86", "1")] if IS_X86 else []
@@ -74,12 +77,12 @@ class BuildCores(build_ext):
                 [f"{folder}/{source}"],
                 output_dir=f"{self.build_temp}/{name}",
                 macros=[*MACROS, ("PRECREG_SET", name)],
-                extra_postargs=[*FLAGS, *flags],
+                extra_postargs=[*FLAGS, *CHECKED, *flags],
             )
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = [path for paths in pool.map(compiled, units) for path in paths]
-        self.compiler.link_shared_object(objects, str(target), extra_postargs=LINKED, target_lang="c++")
+        self.compiler.link_shared_object(objects, str(target), extra_postargs=[*LINKED, *CHECKED], target_lang="c++")
 
     def copy_extensions_to_source(self) -> None:
         """Copy the cores of an editable install beside their Python modules, in place of those of an earlier build."""

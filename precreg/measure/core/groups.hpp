@@ -71,6 +71,12 @@ struct GroupSums {
         if (room < bits) split();
         room -= bits;
     }
+    // Return true if groups are stretches only, and one of them holds n pairs from a position on. Opens it.
+    bool in_stretch(int64_t position, int64_t n) {
+        if (width || !in_stretches) return false;
+        if (position >= stretch_end) open_stretch(position);
+        return position + n <= stretch_end;
+    }
     void leave_out(int64_t position); // a non-finite pair belongs to no group
     void overflow(int64_t position);  // the U* of this pair is infinite
     std::vector<Axis>& finish();

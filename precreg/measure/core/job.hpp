@@ -98,6 +98,9 @@ struct Table {
     uint32_t* counts[2]; // all zero between calls
 };
 
+// Counters of near pairs (near.hpp): 64 multiples of half an ULP for each of the 256 exponents of float32.
+constexpr int NEAR_BITS = 6, NEAR_KEYS = 256 << NEAR_BITS;
+
 struct State {
     Counts counts{};
     Exact sum[Sums::SIZE];
@@ -106,6 +109,7 @@ struct State {
     double maximum[Maxima::SIZE] = {};
     int64_t place[Places::SIZE] = {-1, -1, -1, -1};
     Table table[Sketches::SIZE];
+    Table near; // all zero between calls, too
     std::vector<Worst> worst;
     std::vector<int64_t> non_finite;
     GroupSums* groups = nullptr;

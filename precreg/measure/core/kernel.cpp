@@ -7,6 +7,7 @@
 
 #include "job.hpp"
 #include "lanes.hpp"
+#include "near.hpp"
 #include "places.hpp"
 #include "reader.hpp"
 #include "totals.hpp"
@@ -23,16 +24,7 @@
 namespace precreg {
 namespace {
 
-constexpr double FLOOR = 1e-7, DIFF3_FLOOR = 1e-9, SMALLEST_RATIO_REFERENCE = 1e-12; // as in precreg/measure/numpy_form.py
-
-// Written out, because compilers move counters to registers, and too few registers are left.
-INLINE void count_one(uint32_t& counter) {
-#if defined(__x86_64__)
-    asm("addl $1, %0" : "+m"(counter) : : "cc");
-#else
-    counter++;
-#endif
-}
+constexpr double DIFF3_FLOOR = 1e-9; // as in precreg/measure/numpy_form.py
 
 INLINE void set_key(uint32_t* to, Doubles value) { store(to, narrow(((ULongs)value - 1) >> KEY_SHIFT)); }
 
@@ -47,12 +39,12 @@ struct Counters {
 class Kernel {
   public:
     Kernel(const Job& job, State& state, bool wide)
-        : job(job), state(state), totals(state, job.format, wide), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
+        : job(job), state(state), totals(state, job.format, wide),
+          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), regions(job.regions), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
           to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
-        tiny = std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40));
         // A little below the bound on |d| / |r|, because count_violations compares |d| with rtol |r|, which rounds differently.
         alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
         for (double& counts : run.counts) counts = 1.0;
@@ -82,6 +74,7 @@ class Kernel {
 
     void finish() {
         count_pending();
+        near.finish();
         totals.flush();
         state.counts.exact_matches = counters.errors[0][ZERO_KEY] + counters.errors[1][ZERO_KEY];
         state.counts.below = state.counts.finite - state.counts.exact_matches - state.counts.above;
@@ -91,9 +84,16 @@ class Kernel {
     const Job& job;
     State& state;
     Totals totals;
+    const double tiny;
+    Near near;
+    const NearRegions regions;
     const double to_ulps, to_grid;
-    double small, tiny, smallest_diff3, alarming;
+    double small, smallest_diff3, alarming;
     Counters counters;
+    int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
+    Totals::RunSums close_sums; // of the latest run of close pairs
+    Lanes<Doubles> close_product;
+    bool close_zeros = false, stores_nothing = false;
     int off_grid = 0, patience = 1; // runs not to try on the grid from now on, and after the latest failure
     Keys buffers[2], nothing, spare;
     Keys* pending = &nothing; // the keys of the run whose sizes are not counted yet
@@ -104,6 +104,9 @@ class Kernel {
             constexpr bool WIDE = sizeof(A) == 8;
             if ((!WIDE && identical<A, R, true>(a, r)) || identical<A, R, false>(a, r)) return;
         }
+        if (nearly(a, r, first)) return;
+        near.count_pending();
+        if (closely(a, r, first)) return;
         if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
             count_pairs(RUN, 0);
             add_to_groups(*state.groups, run, RUN, first);
@@ -156,14 +159,15 @@ class Kernel {
         return {ratio, floored};
     }
 
+    // r in the output's format.
+    INLINE Doubles rounded(Doubles r, Doubles size, Doubles power) const {
+        const Doubles shift = power * all(to_grid), held = (size + shift) - shift;
+        return (Doubles)((Longs)held | ((Longs)r & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
+    }
+
     template <bool ROUND> INLINE Ulps ulps(Doubles a, const Pair& of, int p, Marks& marks) const {
         const Doubles power = larger((Doubles)((Longs)of.r & EXPONENT), all(job.format.smallest_binade));
-        Doubles held = of.r;
-        if (ROUND) {
-            const Doubles shift = power * all(to_grid);
-            held = (of.size + shift) - shift;
-            held = (Doubles)((Longs)held | ((Longs)of.r & SIGN)) + all(job.format.negative_zero ? -0.0 : 0.0);
-        }
+        const Doubles held = ROUND ? rounded(of.r, of.size, power) : of.r;
         const Doubles ulps = of.e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps); // 2**(1 - e) * 2**(precision - 2)
         marks.equal.part[p] = count_same_bits(a, held, marks.equal.part[p]);
         marks.matching.part[p] = count_at_most(of.e, all(job.atol) + all(job.rtol) * of.size, marks.matching.part[p]);
@@ -212,6 +216,238 @@ class Kernel {
         return !any(odd);
     }
 
+    // Measure a run of near pairs. Returns false, with nothing done, for any other run.
+    template <class A, class R> INLINE bool nearly(const A*, const R*, int64_t) { return false; }
+    INLINE bool nearly(const float* a, const float* r, int64_t first) {
+        if (!job.format.same || far > 0) {
+            far -= far > 0;
+            return false;
+        }
+        if (!totals.has_room()) totals.begin_block();
+        count_pending();
+        GroupSums& groups = *state.groups;
+        const bool in_stretch = groups.in_stretch(first, RUN);
+        if (!(in_stretch ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
+            far = hope;
+            hope = std::min(2 * hope + 1, 63);
+            return false;
+        }
+        hope = 0;
+        if (in_stretch) add_to_stretch(groups, near.sums, near.product);
+        else add_to_groups(groups, run, RUN, first);
+        state.counts.above += near.above;
+        count_close<true>(a, r, near.zeros, first);
+        return true;
+    }
+
+    // Count what the loops over near and close pairs leave out.
+    template <bool IS_NEAR, class A, class R> INLINE void count_close(const A* a, const R* r, bool zeros, int64_t first) {
+        stores_nothing = true; // d may be missing from the run
+        state.counts.n += RUN, state.counts.finite += RUN;
+        if (zeros) {
+            const auto [pairs, other_signs] = count_zeros(a, r);
+            if (IS_NEAR) state.counts.equal -= other_signs; // counted as errors of no ULP
+            else state.sum[Sums::spacing].add((double)pairs * job.format.smallest_binade * std::ldexp(1.0, 1 - job.format.precision));
+        }
+        const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
+        state.counts.matching += all_match ? RUN : count_matching(a, r);
+        look_at_sizes<IS_NEAR>(a, r, RUN, first);
+        stores_nothing = false;
+    }
+
+    // Measure a run of close pairs: no error is above half of its reference, or above 2**46 times half an ulp of the
+    // smallest reference. Then sums of the errors of a run are exact. Returns false, with nothing done, for any other run.
+    template <class A, class R> INLINE bool closely(const A* a, const R* r, int64_t first) {
+        if constexpr (sizeof(A) == 4 && sizeof(R) == 4) return false; // swiftly has fewer steps on the grids of float32
+        else return closely_wide(a, r, first);
+    }
+    template <class A, class R> INLINE bool closely_wide(const A* a, const R* r, int64_t first) {
+        if (distant > 0) return distant--, false;
+        if (!totals.has_room()) totals.begin_block();
+        const bool in_stretch = state.groups->in_stretch(first, RUN);
+        const bool single = job.format.precision == 24 && job.format.smallest_binade == 0x1p-126;
+        const bool done = job.format.same ? (in_stretch ? closely<A, R, 0, false>(a, r) : closely<A, R, 0, true>(a, r))
+                        : sizeof(A) == 4 && single ? (in_stretch ? closely<A, R, 1, false>(a, r) : closely<A, R, 1, true>(a, r))
+                        : (in_stretch ? closely<A, R, 2, false>(a, r) : closely<A, R, 2, true>(a, r));
+        if (!done) {
+            distant = nearness;
+            nearness = std::min(2 * nearness + 1, 63);
+            return false;
+        }
+        nearness = 0;
+        if (in_stretch) add_to_stretch(*state.groups, close_sums, close_product);
+        else add_to_groups(*state.groups, run, RUN, first);
+        state.counts.above += run.above, state.counts.equal += run.equal;
+        count_close<false>(a, r, close_zeros, first);
+        return true;
+    }
+
+    // Compute and add a run of close pairs. ROUNDING: 0 for references of the output's format, 1 for outputs of float32, 2 for others.
+    template <class A, class R, int ROUNDING, bool STORES> __attribute__((noinline)) bool closely(const A* a, const R* r) {
+        Totals::CloseAdder adder(totals);
+        Totals::RunSums sums;
+        Lanes<Doubles> binades = {}, factors = lanes_of(1.0), peak = {}, peak_ulps = {}, most = {}, least = lanes_of(DBL_MAX), smallest = least;
+        Lanes<Longs> equal = {}, above = {};
+        const Keys& before = *pending;
+        const Counters to = counters;
+        Keys& next = pending == &buffers[0] ? buffers[1] : buffers[0];
+        constexpr int STEP = 16;
+        for (int i = 0; i < RUN; i += STEP) {
+#pragma GCC unroll 4
+            for (int q = 0; q < STEP; q += 2 * WIDTH) {
+                Longs errors[2], ulps[2];
+#pragma GCC unroll 2
+                for (int half = 0; half < 2; half++) {
+                    const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
+                    const Doubles x = widen(a + at), y = widen(r + at), d = x - y, e = size_of(d), size = size_of(y);
+                    const Doubles out = (Doubles)((Longs)d ^ ((Longs)y & SIGN)); // d sign(r), or d is zero
+                    const Doubles power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
+                    const Doubles u = e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps), square = d * d, squared_ulp = u * u;
+                    sums.absolute.part[p] += e;
+                    sums.bias.part[p] += d;
+                    sums.outward.part[p] += out;
+                    sums.ulps.part[p] += u;
+                    binades.part[p] += where_not_zero(size, power);
+                    adder.squared_error.two_step(p, square);
+                    adder.squared_ulps.two_step(p, squared_ulp);
+                    peak.part[p] = larger(e, peak.part[p]);
+                    peak_ulps.part[p] = larger(u, peak_ulps.part[p]);
+                    most.part[p] = larger(size, most.part[p]);
+                    least.part[p] = smaller_above_zero(size, least.part[p]);
+                    smallest.part[p] = smaller(size, smallest.part[p]);
+                    above.part[p] = count_larger(d, all(0.0), above.part[p]);
+                    equal.part[p] = count_equal<ROUNDING>(a + at, x, y, power, equal.part[p]);
+                    if (STORES) {
+                        store(run.d + at, d);
+                        store(run.outward + at, out);
+                        store(run.ulps + at, u);
+                    } else {
+                        sums.squared_error.part[p] += square;
+                        sums.squared_ulps.part[p] += squared_ulp;
+                        factors.part[p] *= end_of(u) * all(4.0) + all(1.0);
+                    }
+                    errors[half] = (Longs)e - 1, ulps[half] = (Longs)u - 1;
+                }
+                store(next.of[Sketches::absolute] + i + q, upper_halves(errors[0], errors[1]) >> (KEY_SHIFT - 32));
+                store(next.of[Sketches::ulps] + i + q, upper_halves(ulps[0], ulps[1]) >> (KEY_SHIFT - 32));
+            }
+            for (int at = i; at < i + STEP; at += LANES) {
+                count_sizes<~0u>(before.of[Sketches::absolute] + at, to.errors);
+                count_sizes<~0u>(before.of[Sketches::ulps] + at, to.ulps);
+            }
+        }
+        Lanes<Doubles> ratios = {}, floored_ratios = {};
+        for (int i = 0; i < RUN; i += STEP) {
+#pragma GCC unroll 4
+            for (int q = 0; q < STEP; q += 2 * WIDTH) {
+                Longs below[2];
+#pragma GCC unroll 2
+                for (int half = 0; half < 2; half++) {
+                    const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
+                    const Doubles y = widen(r + at), d = widen(a + at) - y, e = size_of(d), size = size_of(y);
+                    const Doubles ratio = e / larger(size, all(DBL_MIN)), floored = e / (size + all(FLOOR)); // 0 / 0 is 0
+                    ratios.part[p] = larger(ratio, ratios.part[p]);
+                    floored_ratios.part[p] = larger(floored, floored_ratios.part[p]);
+                    adder.relative.two_step(p, ratio);
+                    adder.floored.two_step(p, floored);
+                    adder.add_references(p, d, y, size);
+                    below[half] = (Longs)ratio - 1;
+                }
+                store(next.of[Sketches::relative] + i + q, upper_halves(below[0], below[1]) >> (KEY_SHIFT - 32));
+            }
+            for (int at = i; at < i + STEP; at += LANES) count_sizes<~0u>(before.of[Sketches::relative] + at, to.ratios);
+        }
+        pending = &nothing;
+        run.peak[PEAK_RELATIVE] = ratios, run.peak[PEAK_FLOORED] = floored_ratios;
+        run.peak[PEAK_ABSOLUTE] = peak, run.peak[PEAK_ULPS] = peak_ulps, run.peak[PEAK_MAGNITUDE] = most;
+        if (!is_finite(sums.absolute) || !fits_closely(lowest(least))) return false;
+        close_zeros = any_below(smallest, DBL_MIN);
+        run.least = close_zeros ? lanes_of(0.0) : least;
+        run.equal = sum_of(equal), run.above = sum_of(above);
+        if (!adder.lossless()) add_products_exactly(a, r);
+        adder.commit(totals, sums, binades);
+        close_sums = sums, close_product = factors;
+        pending = &next;
+        return true;
+    }
+
+    // Add the products of a run for which the second accumulator loses bits. The adder keeps them out: it stays in registers
+    // only while no function takes its address.
+    template <class A, class R> __attribute__((noinline)) void add_products_exactly(const A* a, const R* r) {
+        alignas(64) double products[RUN];
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i);
+            store(products + i, y * (widen(a + i) - y));
+        }
+        add_exactly(products, state.sum[Sums::product]);
+    }
+
+    template <int ROUNDING, class A> INLINE Longs count_equal(const A* a, Doubles x, Doubles y, Doubles power, Longs counts) const {
+        if constexpr (ROUNDING == 0) return count_same_bits(x, y, counts);
+        if constexpr (ROUNDING == 1 && sizeof(A) == 4) return count_rounded((const float*)a, y, counts);
+        return count_same_bits(x, rounded(y, size_of(y), power), counts);
+    }
+
+    static bool is_finite(const Lanes<Doubles>& sums) {
+        Longs bad = {};
+        for (int p = 0; p < PARTS; p++) bad |= (Longs)(sums.part[p] - sums.part[p] != all(0.0));
+        return !any(bad);
+    }
+
+    // Return true if the sums of a run of close pairs are exact, and if the accumulators have room for them. `least` is the
+    // smallest |r| above zero, or DBL_MAX.
+    INLINE bool fits_closely(double least) {
+        constexpr int BITS = 53; // half an ulp of r is 2**-BITS of its binade
+        const double error = highest(run.peak[PEAK_ABSOLUTE]), magnitude = highest(run.peak[PEAK_MAGNITUDE]), ulps = highest(run.peak[PEAK_ULPS]);
+        if (least < 2 * tiny || least < 0x1p-900 || magnitude > job.format.largest_reference || any_above(run.peak[PEAK_RELATIVE], 0.5)) return false;
+        least = std::min(least, std::max(magnitude, 1.0)); // 1 if all references are zero
+        const double unit = power_below(least) * std::ldexp(1.0, -BITS), binade = job.format.smallest_binade;
+        double ulp_unit = std::ldexp(1.0, job.format.precision - 1 - BITS);
+        if (least < binade) ulp_unit = std::min(ulp_unit, unit / (binade * std::ldexp(1.0, 1 - job.format.precision)));
+        constexpr double MOST = 0x1p46; // 128 numbers up to this have a sum of 53 bits
+        if (error > MOST * unit || ulps > MOST * ulp_unit || magnitude > MOST * std::max(least, binade)) return false;
+        run.peak[PEAK_PRODUCT] = lanes_of(error * magnitude);
+        if (error > 0 && error * least < SMALL_PRODUCT) return false;
+        if (!totals.fits(run)) return totals.widen_to(run), false;
+        return totals.keeps_errors(unit);
+    }
+    static double power_below(double x) {
+        int64_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        bits &= EXPONENT;
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+
+    // Count the pairs of zeros of a run of near or close pairs.
+    struct Zeros {
+        int64_t pairs, other_signs;
+    };
+    template <class A, class R> __attribute__((noinline)) Zeros count_zeros(const A* a, const R* r) {
+        Lanes<Longs> zero = {}, signs = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles x = widen(a + i), y = widen(r + i);
+            const Longs is_zero = y == all(0.0);
+            zero.part[0] -= is_zero;
+            signs.part[0] -= is_zero & (((Longs)x ^ (Longs)y) >> 63);
+        }
+        const int64_t zeros = sum_of(zero), differ = sum_of(signs);
+        state.counts.zero_references += zeros;
+        if (job.format.negative_zero) state.counts.zero_sign_differences += differ;
+        state.table[Sketches::relative].counts[0][ZERO_KEY] -= (uint32_t)zeros; // they are counted there, and have no ratio
+        state.without_ratio += zeros;
+        return {zeros, differ};
+    }
+
+    template <class A, class R> __attribute__((noinline)) int64_t count_matching(const A* a, const R* r) {
+        Lanes<Longs> matching = {};
+        for (int i = 0; i < RUN; i += WIDTH) {
+            const Doubles y = widen(r + i), e = size_of(widen(a + i) - y);
+            matching.part[0] = count_at_most(e, all(job.atol) + all(job.rtol) * size_of(y), matching.part[0]);
+        }
+        return sum_of(matching);
+    }
+
     // Compute, add and count in one pass, for a run of finite pairs whose terms fit the accumulators. Returns false, with
     // nothing done, for any other run. Counters lag one run behind, so that they and the arithmetic do not wait for each
     // other. Two loops, because one would need more registers than there are.
@@ -251,8 +487,8 @@ class Kernel {
                 store(run.ulps + at, u.ulps);
                 adder.add_errors(p, of.d, of.e, of.outward, of.r, of.size, u.power, u.ulps);
             }
-            count_sizes(before.of[Sketches::absolute] + i, to.errors);
-            count_sizes(before.of[Sketches::ulps] + i, to.ulps);
+            count_sizes<~0u>(before.of[Sketches::absolute] + i, to.errors);
+            count_sizes<~0u>(before.of[Sketches::ulps] + i, to.ulps);
         }
         for (int i = 0; i < RUN; i += LANES) {
             for (int p = 0; p < PARTS; p++) {
@@ -261,7 +497,7 @@ class Kernel {
                 set_key(next.of[Sketches::relative] + at, q.ratio);
                 adder.add_quotients(p, q.ratio, q.floored);
             }
-            count_sizes(before.of[Sketches::relative] + i, to.ratios);
+            count_sizes<~0u>(before.of[Sketches::relative] + i, to.ratios);
         }
         pending = &nothing;
         keep(marks);
@@ -294,9 +530,9 @@ class Kernel {
     void count_pending() {
         if (pending == &nothing) return;
         for (int i = 0; i < RUN; i += LANES) {
-            count_sizes(pending->of[Sketches::absolute] + i, counters.errors);
-            count_sizes(pending->of[Sketches::relative] + i, counters.ratios);
-            count_sizes(pending->of[Sketches::ulps] + i, counters.ulps);
+            count_sizes<~0u>(pending->of[Sketches::absolute] + i, counters.errors);
+            count_sizes<~0u>(pending->of[Sketches::relative] + i, counters.ratios);
+            count_sizes<~0u>(pending->of[Sketches::ulps] + i, counters.ulps);
         }
         pending = &nothing;
     }
@@ -305,12 +541,23 @@ class Kernel {
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
-        if (any_below(run.least, small)) look_at_small(a, r, RUN - size);
+        look_at_sizes<false>(a, r, size, first);
+    }
+    template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
+        if (any_below(run.least, small)) {
+            const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], job.regions.cancellation_rtol * (1 - 0x1p-40));
+            if (IS_NEAR && no_cancelled_errors) count_small_near(a, r); else look_at_small(a, r, RUN - size);
+        }
         if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
-        if (any_above(run.peak[PEAK_RELATIVE], alarming)) count_violations(a, r);
+        if (any_above(run.peak[PEAK_RELATIVE], alarming)) {
+            if (IS_NEAR && regions.multiplies_exactly) count_violations_near(a, r); else count_violations(a, r);
+        }
         // diff3's term is at most |d| / |r| where |r| is not small.
         if (any_above(run.peak[PEAK_RELATIVE], state.maximum[Maxima::diff3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
-        if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) name_worst(first);
+        if (any_above(run.peak[PEAK_ABSOLUTE], state.least_of_worst)) {
+            if (stores_nothing) store_differences(a, r);
+            name_worst(first);
+        }
         bool record = false;
         for (int m = 0; m < Places::SIZE; m++) record |= any_above(run.peak[m], state.maximum[m]);
         record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[Maxima::magnitude]);
@@ -320,12 +567,12 @@ class Kernel {
         }
     }
 
-    // Count eight values by size. Neighbours go into different tables, so that equal ones do not wait for each other.
-    INLINE static void count_sizes(const uint32_t* keys, uint32_t* const* tables) {
-        for (int i = 0; i < LANES; i += 2) {
-            count_one(tables[0][keys[i]]);
-            count_one(tables[1][keys[i + 1]]);
-        }
+    template <class A, class R> INLINE void count_small_near(const A*, const R*) {}
+    INLINE void count_small_near(const float* a, const float* r) { regions.count_small(a, r, state.counts); }
+    template <class A, class R> INLINE void count_violations_near(const A*, const R*) {}
+    INLINE void count_violations_near(const float* a, const float* r) { state.counts.relative_violations += regions.count_violations(a, r); }
+    template <class A, class R> INLINE void store_differences(const A* a, const R* r) {
+        for (int i = 0; i < RUN; i += WIDTH) store(run.d + i, widen(a + i) - widen(r + i));
     }
 
     void maxima(int64_t first) {

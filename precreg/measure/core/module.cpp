@@ -30,21 +30,23 @@ void add_up(const Job& job, State& state) {
 class Tables {
   public:
     Tables() {
-        for (int i = 0; i < 2 * Sketches::SIZE; i++) {
-            counts[i].reset((uint32_t*)std::calloc(KEYS, sizeof(uint32_t)));
+        for (int i = 0; i < TABLES; i++) {
+            counts[i].reset((uint32_t*)std::calloc(size_of(i), sizeof(uint32_t)));
             if (!counts[i]) throw std::bad_alloc();
         }
     }
     Table operator[](int sketch) const { return {{counts[2 * sketch].get(), counts[2 * sketch + 1].get()}}; }
     void clear() {
-        for (auto& each : counts) memset(each.get(), 0, KEYS * sizeof(uint32_t));
+        for (int i = 0; i < TABLES; i++) memset(counts[i].get(), 0, size_of(i) * sizeof(uint32_t));
     }
 
   private:
     struct Free {
         void operator()(uint32_t* memory) const { std::free(memory); }
     };
-    std::unique_ptr<uint32_t[], Free> counts[2 * Sketches::SIZE];
+    static constexpr int TABLES = 2 * Sketches::SIZE + 2; // the last two count near pairs
+    static size_t size_of(int table) { return table < 2 * Sketches::SIZE ? KEYS : NEAR_KEYS; }
+    std::unique_ptr<uint32_t[], Free> counts[TABLES];
 };
 
 // Values counted by size; Sketch in precreg/measure/tally.py defines keys.
@@ -82,6 +84,7 @@ void run(const Job& job, State& state, Sketch* sketches) {
     thread_local Tables tables;
     try {
         for (int s = 0; s < Sketches::SIZE; s++) state.table[s] = tables[s];
+        state.near = tables[Sketches::SIZE];
         add_up(job, state);
         const int64_t finite = state.counts.finite, with_ratio = finite - state.without_ratio;
         take(tables[Sketches::absolute], finite, state.maximum[Maxima::absolute], sketches[Sketches::absolute]);

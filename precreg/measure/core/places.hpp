@@ -125,6 +125,23 @@ void add_to_stretch(GroupSums& groups, const double* d, const double* out, const
     for (int s = 0; s < ADDED; s++) groups.stretch[s] += sums[s];
 }
 
+// (U* 4 + 1), for a product of few. Multiplying by whole numbers rounds as multiplying by their mantissas does.
+INLINE Doubles end_of(Doubles ulps) { return (Doubles)(((Longs)ulps + BELOW_KEY) & ~BELOW_KEY); }
+
+// Add the sums of a run, which have the lanes of add_to_stretch above, or are exact, so that their order is of no account.
+INLINE void add_to_stretch(GroupSums& groups, const Totals::RunSums& of, const Lanes<Doubles>& product) {
+    Lanes<Doubles> mantissas;
+    Lanes<Longs> exponents;
+    for (int p = 0; p < PARTS; p++) {
+        const Longs bits = (Longs)product.part[p];
+        mantissas.part[p] = (Doubles)((bits & MANTISSA) | ONE);
+        exponents.part[p] = (Longs)((ULongs)(bits - ONE) >> 52);
+    }
+    groups.of_stretch.times(product_of(mantissas), sum_of(exponents));
+    const double sums[ADDED] = {sum_of(of.absolute), sum_of(of.bias), sum_of(of.outward), sum_of(of.squared_error), sum_of(of.ulps), sum_of(of.squared_ulps)};
+    for (int s = 0; s < ADDED; s++) groups.stretch[s] += sums[s];
+}
+
 INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t position) {
     if (groups.width) {
         const bool whole = !any_above(run.peak[PEAK_ULPS], LARGEST_WHOLE);

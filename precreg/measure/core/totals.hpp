@@ -47,6 +47,13 @@ struct Accumulator {
         high = lanes_of(origin);
         low = lanes_of(low_origin);
     }
+    void add(const Lanes<Doubles>& terms) {
+        for (int p = 0; p < PARTS; p++) {
+            const Doubles sum = high.part[p] + terms.part[p];
+            low.part[p] += terms.part[p] - (sum - high.part[p]);
+            high.part[p] = sum;
+        }
+    }
     void empty_into(Exact& sum) const {
         Lanes<Doubles> first = high, second = low;
         for (int p = 0; p < PARTS; p++) first.part[p] -= all(origin), second.part[p] -= all(low_origin);
@@ -216,6 +223,109 @@ class Totals {
             totals.runs++;
         }
     };
+
+    // The sums over the pairs of one run, which are exact in every order (near.hpp).
+    struct RunSums {
+        Lanes<Doubles> absolute = {}, bias = {}, outward = {}, ulps = {}, squared_ulps = {}, magnitude = {}, squared_error = {};
+    };
+
+    // The same for close pairs. RunSums has their sums of d, of U and of the binades of r.
+    struct CloseAdder {
+        typename Adder<false, false>::Sum relative, floored, squared_ulps, magnitude, squared_error, squared_reference, product, weighted;
+        Longs lost = {};
+
+        INLINE explicit CloseAdder(const Totals& totals) {
+            const auto take = [&](int s, auto& sum) __attribute__((always_inline)) { sum = {totals.of[s].high, totals.of[s].low}; };
+            take(Sums::relative, relative), take(Sums::floored, floored), take(Sums::squared_ulps, squared_ulps), take(Sums::magnitude, magnitude);
+            take(Sums::squared_error, squared_error), take(Sums::squared_reference, squared_reference);
+            take(Sums::product, product), take(Sums::weighted_error, weighted);
+        }
+        INLINE void add_references(int p, Doubles d, Doubles r, Doubles size) {
+            magnitude.two_step(p, size);
+            squared_reference.two_step(p, r * r);
+            // |r d| has the two parts of r d, with the sign of r d taken from each.
+            const Doubles rd = r * d, sum = product.high.part[p] + rd, part = sum - product.high.part[p], rest = rd - part;
+            const Doubles low_sum = product.low.part[p] + rest;
+            const Longs sign = (Longs)rd & SIGN;
+            lost |= (Longs)rest ^ (Longs)(low_sum - product.low.part[p]);
+            product.low.part[p] = low_sum;
+            product.high.part[p] = sum;
+            weighted.high.part[p] += (Doubles)((Longs)part ^ sign);
+            weighted.low.part[p] += (Doubles)((Longs)rest ^ sign);
+        }
+        INLINE bool lossless() const { return !any(lost & UNSIGNED); }
+        // Products that lost bits are left out.
+        INLINE void commit(Totals& totals, const RunSums& run, const Lanes<Doubles>& binades) const {
+            const auto give = [&](int s, const auto& sum) __attribute__((always_inline)) { totals.of[s].high = sum.high, totals.of[s].low = sum.low; };
+            give(Sums::relative, relative), give(Sums::floored, floored), give(Sums::squared_ulps, squared_ulps), give(Sums::magnitude, magnitude);
+            give(Sums::squared_error, squared_error), give(Sums::squared_reference, squared_reference);
+            give(Sums::weighted_error, weighted);
+            if (lossless()) give(Sums::product, product);
+            totals.of[Sums::absolute].add(run.absolute);
+            totals.of[Sums::signed_].add(run.bias);
+            totals.of[Sums::outward].add(run.outward);
+            totals.of[Sums::ulps].add(run.ulps);
+            Lanes<Doubles> spacings = binades;
+            for (int p = 0; p < PARTS; p++) spacings.part[p] *= all(totals.spacing);
+            totals.of[Sums::spacing].add(spacings);
+            totals.runs++;
+        }
+    };
+
+    // The same for near pairs (near.hpp), whose products are exact. The other sums of their run are RunSums.
+    struct NearAdder {
+        typename Adder<true, false>::Sum relative, floored, squared_reference, product, weighted;
+
+        INLINE explicit NearAdder(const Totals& totals)
+            : relative{totals.of[Sums::relative].high, totals.of[Sums::relative].low},
+              floored{totals.of[Sums::floored].high, totals.of[Sums::floored].low},
+              squared_reference{totals.of[Sums::squared_reference].high, totals.of[Sums::squared_reference].low},
+              product{totals.of[Sums::product].high, totals.of[Sums::product].low},
+              weighted{totals.of[Sums::weighted_error].high, totals.of[Sums::weighted_error].low} {}
+        INLINE void add(int p, Doubles d, Doubles r, Doubles ratio, Doubles floored_ratio) {
+            relative.two_step(p, ratio);
+            floored.two_step(p, floored_ratio);
+            const Doubles square = exact_product_plus(r, r, squared_reference.high.part[p]);
+            squared_reference.low.part[p] += exact_product_minus(r, r, square - squared_reference.high.part[p]);
+            squared_reference.high.part[p] = square;
+            // |r d| has the two parts of r d, with the sign of r d taken from each.
+            const Doubles sum = exact_product_plus(r, d, product.high.part[p]), part = sum - product.high.part[p];
+            const Doubles rest = exact_product_minus(r, d, part);
+            const Longs sign = ((Longs)r ^ (Longs)d) & SIGN;
+            product.low.part[p] += rest;
+            product.high.part[p] = sum;
+            weighted.high.part[p] += (Doubles)((Longs)part ^ sign);
+            weighted.low.part[p] += (Doubles)((Longs)rest ^ sign);
+        }
+        INLINE void commit(Totals& totals, const RunSums& run) const {
+            totals.of[Sums::relative].high = relative.high, totals.of[Sums::relative].low = relative.low;
+            totals.of[Sums::floored].high = floored.high, totals.of[Sums::floored].low = floored.low;
+            totals.of[Sums::squared_reference].high = squared_reference.high, totals.of[Sums::squared_reference].low = squared_reference.low;
+            totals.of[Sums::product].high = product.high, totals.of[Sums::product].low = product.low;
+            totals.of[Sums::weighted_error].high = weighted.high, totals.of[Sums::weighted_error].low = weighted.low;
+            totals.of[Sums::absolute].add(run.absolute);
+            totals.of[Sums::signed_].add(run.bias);
+            totals.of[Sums::outward].add(run.outward);
+            totals.of[Sums::ulps].add(run.ulps);
+            totals.of[Sums::squared_ulps].add(run.squared_ulps);
+            totals.of[Sums::magnitude].add(run.magnitude);
+            totals.of[Sums::squared_error].add(run.squared_error);
+            totals.runs++;
+        }
+    };
+
+    // Return true if no sum of near pairs loses bits. Their numbers are multiples of `unit`, and the second accumulator
+    // of a sum keeps multiples of 2**-80 of its largest term.
+    bool keeps(double unit) const { return keeps_errors(unit) && unit * unit >= cap[PEAK_PRODUCT] * 0x1p-80; }
+    bool keeps_errors(double unit) const { return unit >= cap[PEAK_ABSOLUTE] * 0x1p-80; }
+
+    // Restart the accumulators with room for the peaks of a run, if no products must be scaled. The peak of products may be a
+    // bound.
+    void widen_to(const Run& run) {
+        const double error = highest(run.peak[PEAK_ABSOLUTE]), magnitude = highest(run.peak[PEAK_MAGNITUDE]);
+        const bool ordinary = error >= SMALL && error <= LARGE && magnitude >= SMALL && magnitude <= LARGE;
+        if (!wide || (!scaled() && ordinary && error * magnitude >= SMALL_PRODUCT)) make_room(run);
+    }
 
     // Return true if the accumulators have room for every term of a run, with products that are not scaled.
     bool fits(const Run& run) const {

@@ -1,0 +1,294 @@
+// The fast way for near pairs: float32 of one format, where each actual value is at most 31.5 ULPs from its reference.
+//
+// Each difference is then a float32, and each error a multiple of half an ULP. So one counter, chosen by the exponent of r
+// and by U, counts |d| and U together, sums of errors are exact in float32, and products are exact in float64.
+#pragma once
+
+#include "job.hpp"
+#include "lanes.hpp"
+#include "totals.hpp"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+namespace precreg {
+namespace {
+
+constexpr double FLOOR = 1e-7, SMALLEST_RATIO_REFERENCE = 1e-12; // as in precreg/measure/numpy_form.py
+
+// Written out, because compilers move counters to registers, and too few registers are left.
+INLINE void count_one(uint32_t& counter) {
+#if defined(__x86_64__)
+    asm("addl $1, %0" : "+m"(counter) : : "cc");
+#else
+    counter++;
+#endif
+}
+
+// Count eight values by size. Neighbours go into different tables, so that equal ones do not wait for each other.
+template <uint32_t BITS> INLINE void count_sizes(const uint32_t* keys, uint32_t* const* tables) {
+    for (int i = 0; i < LANES; i += 2) {
+        count_one(tables[0][keys[i] & BITS]);
+        count_one(tables[1][keys[i + 1] & BITS]);
+    }
+}
+
+// The largest float32 at most x, and the smallest at least x: a float32 is above x if it is above the first.
+inline float single_below(double x) {
+    const float nearest = (float)x;
+    return nearest > x ? std::nextafterf(nearest, -INFINITY) : nearest;
+}
+inline float single_above(double x) { return -single_below(-x); }
+
+// Counts of near pairs in the regions of standards, in float32. Each comparison gives the result of float64.
+class NearRegions {
+  public:
+    explicit NearRegions(const Regions& of)
+        : small_end(single_above(of.small_bound)), end(single_above(std::max(of.small_bound, of.cancellation_bound))),
+          threshold_end(single_above(of.threshold_bound)), small_error(single_below(of.small_error)),
+          threshold_atol(single_below(of.threshold_atol)), rtol((float)of.threshold_rtol) {
+        int exponent;
+        multiplies_exactly = std::frexp(of.threshold_rtol, &exponent) == 0.5 && exponent <= 1 && exponent > -60;
+    }
+    bool multiplies_exactly; // rtol |r| is a float32 for every |r| of near pairs
+
+    __attribute__((noinline)) int64_t count_violations(const float* a, const float* r) const {
+        const Singles below = singles_of(std::nextafterf(threshold_end, -INFINITY)), share = singles_of(rtol);
+        Words violations = {};
+        for (int i = 0; i < RUN; i += SINGLES) {
+            const Singles y = load<Singles>(r + i), size = size_of(y), e = size_of(load<Singles>(a + i) - y);
+            violations = count_both(size, below, e, size * share, violations);
+        }
+        return sum_of(violations);
+    }
+    // All but errors in the region of cancellation.
+    __attribute__((noinline)) void count_small(const float* a, const float* r, Counts& counts) const {
+        Words small = {}, all_below = {}, small_errors = {}, violations = {};
+        for (int i = 0; i < RUN; i += SINGLES) {
+            const Singles y = load<Singles>(r + i), size = size_of(y), e = size_of(load<Singles>(a + i) - y), none = singles_of(-1.0f);
+            small = count_both(singles_of(small_end), size, size, none, small);
+            all_below = count_both(singles_of(end), size, size, none, all_below);
+            small_errors = count_both(singles_of(small_end), size, e, singles_of(small_error), small_errors);
+            violations = count_both(singles_of(threshold_end), size, e, singles_of(threshold_atol), violations);
+        }
+        const int64_t of_small = sum_of(small);
+        counts.small_values += of_small;
+        counts.small_value_errors += sum_of(small_errors);
+        counts.cancellations += sum_of(all_below) - of_small;
+        counts.absolute_violations += sum_of(violations);
+    }
+
+  private:
+    const float small_end, end, threshold_end, small_error, threshold_atol, rtol;
+};
+
+class Near {
+  public:
+    Near(const Job& job, State& state, Totals& totals, double tiny)
+        : state(state), totals(totals), binade((float)job.format.smallest_binade),
+          to_ulps((float)std::ldexp(1.0, job.format.precision - 1)), spacing(std::ldexp(1.0, 1 - job.format.precision)),
+          least_reference(2 * tiny), largest_reference(std::min(job.format.largest_reference, LARGEST)) {
+        for (uint32_t& key : nothing.ratios) key = UNUSED_KEY;
+        for (uint32_t& key : nothing.errors) key = UNUSED_ERROR;
+    }
+
+    Totals::RunSums sums;
+    Lanes<Doubles> product; // of 4 U* + 1
+    int64_t above;
+    bool zeros; // some references, and their actual values, are zero
+
+    // Add a run of near pairs to all but the groups. Returns false, with nothing done, for any other run. Counters lag one
+    // run behind, so that they and the arithmetic do not wait for each other. STORES keeps d, d sign(r) and U in the run.
+    template <bool STORES> __attribute__((noinline)) bool add(const float* a, const float* r, Run& run) {
+        Keys& next = pending == &buffers[0] ? buffers[1] : buffers[0];
+        Totals::NearAdder adder(totals);
+        const Errors errors = add_errors<STORES>(a, r, run, next);
+        add_ratios<STORES>(a, r, run, next, adder);
+        pending = &nothing;
+        if (!fits(errors, run)) return false;
+        adder.commit(totals, sums);
+        pending = &next;
+        return true;
+    }
+
+    void count_pending() {
+        if (pending == &nothing) return;
+        for (int i = 0; i < RUN; i += LANES) {
+            count_sizes<ERROR_BITS>(pending->errors + i, state.near.counts);
+            count_sizes<RATIO_BITS>(pending->ratios + i, state.table[Sketches::relative].counts);
+        }
+        pending = &nothing;
+    }
+
+    // Count |d| and U in the tables of their sketches, and add up ulp(r) and the pairs of equal bits.
+    void finish() {
+        count_pending();
+        for (uint32_t exponent = lowest_exponent; exponent <= highest_exponent; exponent++) {
+            const double ulp = std::ldexp(spacing, (int)exponent - 127);
+            int64_t pairs = 0;
+            for (uint32_t half_ulps = 0; half_ulps < 1u << NEAR_BITS; half_ulps++) {
+                const uint32_t at = exponent << NEAR_BITS | half_ulps, count = state.near.counts[0][at] + state.near.counts[1][at];
+                if (!count) continue;
+                state.near.counts[0][at] = state.near.counts[1][at] = 0;
+                state.table[Sketches::absolute].counts[0][key_of(half_ulps * 0.5 * ulp)] += count;
+                state.table[Sketches::ulps].counts[0][key_of(half_ulps * 0.5)] += count;
+                state.counts.equal += half_ulps == 0 ? count : 0;
+                pairs += count;
+            }
+            if (pairs) state.sum[Sums::spacing].add((double)pairs * ulp);
+        }
+        state.near.counts[0][UNUSED_ERROR] = state.near.counts[1][UNUSED_ERROR] = 0;
+    }
+
+  private:
+    struct Keys {
+        alignas(64) uint32_t errors[RUN], ratios[RUN];
+    };
+    struct Errors {
+        double largest, largest_ulps, largest_reference, least_reference; // the least above zero
+        bool finite;
+    };
+    // The exponent 0 is that of no ULP. The upper bits of these keys are those of HALF.
+    static constexpr uint32_t UNUSED_ERROR = 0, ERROR_BITS = 0xFFFF, RATIO_BITS = ~0u;
+    static constexpr uint32_t INVERSE = 254u << 23; // minus the bits of 2**e: those of 2**-e
+    static constexpr float HALF = 0x1p22f;          // its ulp is a half; the lower 16 bits are zero
+    static constexpr double LARGEST = 0x1p126, LARGEST_ULPS = 31.5; // 2 U has NEAR_BITS bits
+    static constexpr double MOST_UNITS = 0x1p24 / (RUN / SINGLES);  // a lane's sum of integers up to this is exact in float32
+    static constexpr int STEP = 16;
+    static constexpr uint32_t BELOW_END = 0xFFFF; // ends of bins have 8 significant bits
+
+    State& state;
+    Totals& totals;
+    const float binade, to_ulps;
+    const double spacing, least_reference, largest_reference;
+    uint32_t lowest_exponent = 255, highest_exponent = 0;
+    Keys buffers[2], nothing;
+    Keys* pending = &nothing; // the keys of the run whose sizes are not counted yet
+
+    static int key_of(double value) {
+        int64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        return (int)((uint64_t)(bits - 1) >> KEY_SHIFT);
+    }
+
+    template <bool STORES> INLINE Errors add_errors(const float* a, const float* r, Run& run, Keys& next) {
+        Singles absolute = {}, bias = {}, outward = {}, ulps = {}, squared_ulps = {}, largest = {}, largest_ulp = {}, most = {};
+        Words positive = {}, least = (Words){} - 1, any_zero = {};
+        Lanes<Doubles> factors = lanes_of(1.0);
+        const Singles smallest_binade = singles_of(binade), scale = singles_of(to_ulps);
+        const Keys& before = *pending;
+        uint32_t* const counters[2] = {state.near.counts[0], state.near.counts[1]};
+        for (int i = 0; i < RUN; i += STEP) {
+#pragma GCC unroll 4
+            for (int q = 0; q < STEP; q += SINGLES) {
+                const Singles y = load<Singles>(r + i + q), d = load<Singles>(a + i + q) - y, e = size_of(d), size = size_of(y);
+                const Singles out = (Singles)((Words)d ^ ((Words)y & ~UNSIGNED_SINGLE)); // d sign(r), or d is zero
+                const Singles power = larger((Singles)((Words)y & EXPONENT_OF_SINGLE), smallest_binade);
+                const Singles u = e * (Singles)(INVERSE - (Words)power) * scale;
+                absolute += e;
+                bias += d;
+                outward += out;
+                ulps += u;
+                squared_ulps += u * u;
+                largest = larger(e, largest);
+                largest_ulp = larger(u, largest_ulp);
+                most = larger(size, most);
+                least = smaller((Words)size - 1, least);
+                any_zero |= (Words)size - 1;
+                positive = count_positive(d, positive);
+                store(next.errors + i + q, ((Words)power >> (23 - NEAR_BITS)) + (Words)(u + singles_of(HALF)));
+                const Singles end = (Singles)(((Words)u + BELOW_END) & ~BELOW_END), factor = end * singles_of(4.0f) + singles_of(1.0f);
+                if (STORES) {
+                    store(run.ulps + i + q, lower_half(u));
+                    store(run.ulps + i + q + WIDTH, upper_half(u));
+                } else {
+                    factors.part[q / WIDTH % PARTS] *= lower_half(factor);
+                    factors.part[(q / WIDTH + 1) % PARTS] *= upper_half(factor);
+                }
+            }
+            count_sizes<ERROR_BITS>(before.errors + i, counters);
+            count_sizes<ERROR_BITS>(before.errors + i + LANES, counters);
+        }
+        sums.absolute = lanes_of(absolute), sums.bias = lanes_of(bias), sums.outward = lanes_of(outward);
+        sums.ulps = lanes_of(ulps), sums.squared_ulps = lanes_of(squared_ulps);
+        product = factors;
+        above = sum_of(positive);
+        zeros = any((Longs)(any_zero & ~UNSIGNED_SINGLE));
+        return {highest(largest), highest(largest_ulp), highest(most), least_of(least), is_finite(absolute)};
+    }
+    template <bool STORES> INLINE void add_ratios(const float* a, const float* r, Run& run, Keys& next, Totals::NearAdder& adder) {
+        Lanes<Doubles> magnitude = {}, squared = {}, largest = {}, largest_floored = {};
+        const Keys& before = *pending;
+        uint32_t* const counters[2] = {state.table[Sketches::relative].counts[0], state.table[Sketches::relative].counts[1]};
+        for (int i = 0; i < RUN; i += STEP) {
+#pragma GCC unroll 4
+            for (int q = 0; q < STEP; q += SINGLES) {
+                Longs below[2];
+                for (int half = 0; half < 2; half++) {
+                    const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
+                    const Doubles y = widen(r + at), d = widen(a + at) - y, e = size_of(d), size = size_of(y);
+                    const Doubles ratio = e / larger(size, all(DBL_MIN)); // 0 / 0 is 0
+                    const Doubles floored = e / (size + all(FLOOR));
+                    magnitude.part[p] += size;
+                    squared.part[p] = exact_product_plus(d, d, squared.part[p]);
+                    largest.part[p] = larger(ratio, largest.part[p]);
+                    largest_floored.part[p] = larger(floored, largest_floored.part[p]);
+                    adder.add(p, d, y, ratio, floored);
+                    below[half] = (Longs)ratio - 1;
+                    if (STORES) {
+                        store(run.d + at, d);
+                        store(run.outward + at, (Doubles)((Longs)d ^ ((Longs)y & SIGN)));
+                    }
+                }
+                store(next.ratios + i + q, upper_halves(below[0], below[1]) >> (KEY_SHIFT - 32));
+            }
+            count_sizes<RATIO_BITS>(before.ratios + i, counters);
+            count_sizes<RATIO_BITS>(before.ratios + i + LANES, counters);
+        }
+        sums.magnitude = magnitude, sums.squared_error = squared;
+        run.peak[PEAK_RELATIVE] = largest, run.peak[PEAK_FLOORED] = largest_floored;
+    }
+
+    INLINE static bool is_finite(Singles sums) {
+        Words bad = (Words)(sums - sums) & UNSIGNED_SINGLE;
+        return !any((Longs)bad);
+    }
+    INLINE static double least_of(Words bits_below) {
+        const uint32_t bits = lowest(bits_below) + 1;
+        if (bits == 0) return 1.0; // all references are zero
+        float least;
+        memcpy(&least, &bits, sizeof least);
+        return least;
+    }
+
+    // Return true if every sum of the run is exact, and if the accumulators have room for it.
+    INLINE bool fits(const Errors& of, Run& run) {
+        if (!of.finite || !(of.largest_ulps <= LARGEST_ULPS) || !(of.largest_reference <= largest_reference)) return false;
+        if (of.least_reference < least_reference || any_above(run.peak[PEAK_RELATIVE], 0.5)) return false;
+        int64_t bits;
+        memcpy(&bits, &of.least_reference, sizeof bits);
+        bits = (bits & EXPONENT) - ((int64_t)24 << 52);
+        double unit; // half the ulp of the smallest reference: no actual value has a smaller ulp
+        memcpy(&unit, &bits, sizeof unit);
+        if (of.largest > MOST_UNITS * unit) return false;
+        run.peak[PEAK_ABSOLUTE] = lanes_of(of.largest), run.peak[PEAK_ULPS] = lanes_of(of.largest_ulps);
+        run.peak[PEAK_MAGNITUDE] = lanes_of(of.largest_reference), run.peak[PEAK_PRODUCT] = lanes_of(of.largest * of.largest_reference);
+        run.least = lanes_of(zeros ? 0.0 : of.least_reference);
+        if (!totals.fits(run)) return totals.widen_to(run), false;
+        if (!totals.keeps(unit)) return false;
+        lowest_exponent = std::min(lowest_exponent, exponent_of(zeros ? 0.0 : of.least_reference));
+        highest_exponent = std::max(highest_exponent, exponent_of(of.largest_reference));
+        return true;
+    }
+    INLINE uint32_t exponent_of(double reference) const {
+        const float power = std::max((float)reference, binade);
+        uint32_t bits;
+        memcpy(&bits, &power, sizeof bits);
+        return bits >> 23;
+    }
+};
+
+} // namespace
+} // namespace precreg

@@ -1,0 +1,80 @@
+"""The core's fast ways for pairs of small errors give the results of the plain form, at each of their limits."""
+
+import numpy as np
+import pytest
+
+from precreg.measure import plain
+from precreg.measure.tally import MeasureRules
+from precreg.quality.self_test import tally_differences
+
+native = pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
+
+RUNS, RUN = 6, 128  # as RUN in precreg/measure/core/totals.hpp
+RULES = MeasureRules(1e-6, 1e-9, 20)
+PAIRS = [("float32", "float32"), ("float32", "float64"), ("float64", "float64"), ("float64", "float32")]
+
+
+def neighbors(half_ulps, dtypes, spread=4):
+    """Draw normal references, and actual values up to so many half ULPs away."""
+    random = np.random.default_rng(half_ulps)
+    reference = (random.choice((-1, 1), RUNS * RUN) * np.exp(random.normal(0, spread / 3, RUNS * RUN))).astype(
+        dtypes[1]
+    )
+    steps = random.integers(-half_ulps, half_ulps + 1, reference.size)
+    actual = reference.astype(np.float64) + steps * 0.5 * np.spacing(np.abs(reference.astype(dtypes[0]))).astype(
+        np.float64
+    )
+    return actual.astype(dtypes[0]), reference
+
+
+def check(actual, reference, shape=None):
+    """Compare the two forms; return the counts."""
+    shape = shape or actual.shape
+    found = native.tally_native(actual, reference, 0, shape, RULES)
+    assert not tally_differences(found, plain.tally_reference(actual, reference, 0, shape, RULES))
+    return found.counts
+
+
+@pytest.mark.parametrize("dtypes", PAIRS)
+@pytest.mark.parametrize("half_ulps", [0, 1, 62, 63, 64, 65, 1000, 1 << 20])
+def test_errors_at_the_limit_of_near_pairs(half_ulps, dtypes):
+    counts = check(*neighbors(half_ulps, dtypes))
+    assert counts.finite == RUNS * RUN
+    assert (counts.exact_matches < counts.n) or half_ulps < 2
+
+
+@pytest.mark.parametrize("dtypes", PAIRS)
+@pytest.mark.parametrize("shape", [(RUNS * RUN,), (RUNS, RUN), (2, 3, RUN), (RUNS * 8, 4, 4)])
+def test_zeros_of_both_signs_in_every_shape(shape, dtypes):
+    actual, reference = neighbors(9, dtypes)
+    random = np.random.default_rng(5)
+    zero = random.random(actual.size) < 0.4
+    actual[zero], reference[zero] = 0.0, random.choice((-0.0, 0.0), zero.sum())
+    counts = check(actual, reference, shape)
+    assert counts.zero_references == zero.sum()
+    assert 0 < counts.zero_sign_differences < zero.sum()
+
+
+@pytest.mark.parametrize("dtypes", PAIRS)
+@pytest.mark.parametrize("value", [0.0, np.inf, np.nan, 1e-45, 1e-38, 1e-12, 2e-12, 1e-6, 1e30, 3e38])
+def test_one_value_far_from_the_others_in_each_run(value, dtypes):
+    for side in (0, 1):
+        pair = neighbors(5, dtypes)
+        pair[side][77::RUN] = value
+        assert check(*pair).n == RUNS * RUN
+
+
+@pytest.mark.parametrize("dtypes", PAIRS)
+@pytest.mark.parametrize("spread", [1, 20, 60])
+def test_references_of_many_binades(spread, dtypes):
+    """Small values, the region of cancellation and violations of thresholds occur among them."""
+    counts = check(*neighbors(40, dtypes, spread))
+    if dtypes[0] == "float32" and spread == 20:
+        assert min(counts.small_values, counts.cancellations, counts.relative_violations) > 0
+
+
+@pytest.mark.parametrize("exponent", [-120, -100, -60, 60, 100, 125])
+def test_magnitudes_at_the_ends_of_float32(exponent):
+    for dtypes in PAIRS[:2]:
+        actual, reference = neighbors(7, dtypes, 1)
+        check(np.ldexp(actual, exponent), np.ldexp(reference, exponent))
