@@ -59,18 +59,36 @@ int key_of(double value) {
     return (int)((uint64_t)(bits - 1) >> KEY_SHIFT);
 }
 
+constexpr int STRIDE = 16; // keys that are skipped at once: small arrays leave most of them at zero
+
+bool are_zero(const uint32_t* a, const uint32_t* b) {
+    uint32_t any = 0;
+    for (int i = 0; i < STRIDE; i++) any |= a[i] | b[i];
+    return any == 0;
+}
+
 // Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
 void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     uint32_t *a = table.counts[0], *b = table.counts[1];
     const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
     int64_t left = counted - zeros;
-    for (int key = largest > 0 ? key_of(largest) : -1; key >= 0 && left > 0; key--) {
-        const int64_t count = (int64_t)a[key] + b[key];
-        if (!count) continue;
-        sketch.keys.push_back(key);
-        sketch.counts.push_back(count);
-        left -= count;
-        a[key] = b[key] = 0;
+    const size_t expected = (size_t)std::min<int64_t>(left + 1, 512);
+    sketch.keys.reserve(expected), sketch.counts.reserve(expected);
+    int key = largest > 0 ? key_of(largest) : -1;
+    while (left > 0 && key >= 0) {
+        const int begin = key & ~(STRIDE - 1);
+        if (are_zero(a + begin, b + begin)) {
+            key = begin - 1;
+            continue;
+        }
+        for (; key >= begin; key--) {
+            const int64_t count = (int64_t)a[key] + b[key];
+            if (!count) continue;
+            sketch.keys.push_back(key);
+            sketch.counts.push_back(count);
+            left -= count;
+            a[key] = b[key] = 0;
+        }
     }
     if (zeros) sketch.keys.push_back(-1), sketch.counts.push_back(zeros);
     a[ZERO_KEY] = b[ZERO_KEY] = a[UNUSED_KEY] = b[UNUSED_KEY] = 0;
