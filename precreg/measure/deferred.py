@@ -17,8 +17,8 @@ from precreg.measure.comparison import (
     IN_PLACE_CHUNK,
     compare_arrays,
     comparison_fields,
-    readable_in_place,
     native,
+    readable_in_place,
     select_backend,
 )
 from precreg.measure.metrics import Regions, regions_of

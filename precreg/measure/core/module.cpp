@@ -5,6 +5,7 @@
 #include "found.hpp"
 #include "job.hpp"
 #include "shadows.hpp"
+#include "worst.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +19,13 @@ namespace {
 
 const InstructionSet instruction_set = widest();
 
-void add_up(const Job& job, State& state) {
 #if defined(PRECREG_X86)
-    if (instruction_set == InstructionSet::avx512) return avx512::measure(job, state);
-    if (instruction_set == InstructionSet::avx2) return avx2::measure(job, state);
+#define PRECREG_RUN(kernel, ...)                                                                     \
+    (instruction_set == InstructionSet::avx512 ? avx512::kernel(__VA_ARGS__)                         \
+     : instruction_set == InstructionSet::avx2 ? avx2::kernel(__VA_ARGS__) : generic::kernel(__VA_ARGS__))
+#else
+#define PRECREG_RUN(kernel, ...) generic::kernel(__VA_ARGS__)
 #endif
-    generic::measure(job, state);
-}
 
 // Counters of one thread. They are all zero between calls, and only touched pages take memory: hence calloc.
 class Tables {
@@ -61,6 +62,17 @@ bool are_zero(const uint32_t* a, const uint32_t* b) {
     return any == 0;
 }
 
+// Return the largest value below a bin; all values of the bin are larger.
+double begin_of(int key) {
+    const int64_t bits = (int64_t)key << KEY_SHIFT;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// Return the largest value of a bin, as upper_end in precreg/measure/sketch.py.
+double upper_end(int key) { return begin_of(key + 1); }
+
 // Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
 void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     uint32_t *a = table.counts[0], *b = table.counts[1];
@@ -90,15 +102,29 @@ void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     std::reverse(sketch.counts.begin(), sketch.counts.end());
 }
 
+// Return a bound that at least `most` errors are above, if so many are above 0: the begin of the bin of the last of them.
+double bound_of_worst(const Sketch& errors, int64_t most) {
+    int32_t key = -1;
+    int64_t counted = 0;
+    for (size_t i = errors.keys.size(); i-- > 0 && errors.keys[i] >= 0 && counted < most;) key = errors.keys[i], counted += errors.counts[i];
+    return counted < most ? 0.0 : begin_of(key);
+}
+
 void run(const Job& job, State& state, Sketch* sketches) {
     thread_local Tables tables;
     try {
         for (int s = 0; s < Sketches::SIZE; s++) state.table[s] = tables[s];
-        add_up(job, state);
+        const bool later = has_second_pass(job);
+        if (later || job.worst == 0) state.least_of_worst = INFINITY; // the kernel names none
+        PRECREG_RUN(measure, job, state);
         const int64_t finite = state.counts.finite, with_ratio = finite - state.without_ratio;
         take(tables[Sketches::absolute], finite, state.maximum[Maxima::absolute], sketches[Sketches::absolute]);
         take(tables[Sketches::relative], with_ratio, state.maximum[Maxima::relative], sketches[Sketches::relative]);
         take(tables[Sketches::ulps], finite, state.maximum[Maxima::ulps], sketches[Sketches::ulps]);
+        if (later && job.worst > 0) {
+            const double bound = bound_of_worst(sketches[Sketches::absolute], job.worst);
+            PRECREG_RUN(find_worst, job, bound, state.worst);
+        }
     } catch (...) {
         tables.clear();
         throw;
@@ -287,14 +313,6 @@ PyObject* measure(PyObject*, PyObject* arguments) {
     }
 }
 
-// Return the largest value of a bin, as upper_end in precreg/measure/sketch.py.
-double upper_end(int key) {
-    const int64_t bits = (int64_t)(key + 1) << KEY_SHIFT;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 // Return the fields of Sizes for a sketch, as read_sketch in precreg/measure/sketch.py does.
 PyObject* sizes(PyObject*, PyObject* arguments) {
     constexpr int PERMILLES[] = {500, 900, 950, 990, 999}; // as there
@@ -337,14 +355,6 @@ PyObject* sizes(PyObject*, PyObject* arguments) {
         return PyErr_NoMemory();
     }
 }
-
-#if defined(PRECREG_X86)
-#define PRECREG_RUN(kernel, ...)                                                                     \
-    (instruction_set == InstructionSet::avx512 ? avx512::kernel(__VA_ARGS__)                         \
-     : instruction_set == InstructionSet::avx2 ? avx2::kernel(__VA_ARGS__) : generic::kernel(__VA_ARGS__))
-#else
-#define PRECREG_RUN(kernel, ...) generic::kernel(__VA_ARGS__)
-#endif
 
 // The memory of an array, or of None, which has none.
 struct Optional {
