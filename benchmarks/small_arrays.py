@@ -6,7 +6,7 @@ are microseconds, and medians over the rounds of the ratio to the peer of the go
 fields. `at once` is compare_arrays, which makes them before it returns. Results are checked before anything is timed.
 With --before CHECKOUT, a checkout of an earlier commit with its cores built, the same calls are timed there, in
 processes that take turns with this checkout's.
-Usage: python benchmarks/small_arrays.py [--rounds N] [--before CHECKOUT]
+Usage: python benchmarks/small_arrays.py [--rounds N] [--sizes N ...] [--before CHECKOUT]
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from time import process_time
 
 SIZES = (100, 1000, 10_000, 100_000, 1_000_000)
 FEW = 1000
-WINDOW = 0.04  # seconds of one sample
 RTOL, ATOL = 1e-5, 1e-8
 PEERS = ("np.testing.assert_allclose", "np.allclose")
 OURS = ("compare", "and metrics", "at once")
@@ -54,23 +53,23 @@ def calls_on(n: int) -> dict[str, Callable[[], object]]:
     }
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Return the processor time of one call, over as many calls as fill the window."""
+def seconds(call: Callable[[], object], window: float) -> float:
+    """Return the processor time of one call, over as many calls as fill a window of so many seconds."""
     count, begun = 0, process_time()
-    while (taken := process_time() - begun) < WINDOW or not count:
+    while (taken := process_time() - begun) < window or not count:
         call()
         count += 1
     return taken / count
 
 
-def one_round() -> Times:
+def one_round(sizes: list[int], window: float) -> Times:
     """Time each call once, at each size."""
-    return {n: {name: seconds(call) for name, call in calls_on(n).items()} for n in SIZES}
+    return {n: {name: seconds(call, window) for name, call in calls_on(n).items()} for n in sizes}
 
 
 def round_in(checkout: Path) -> Times:
     """Run one round in a process of its own, on the package of a checkout."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--child"]
+    command = [sys.executable, str(Path(__file__).resolve()), *sys.argv[1:], "--child"]
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=True)
     return {int(n): times for n, times in json.loads(done.stdout).items()}
@@ -80,7 +79,7 @@ def print_table(label: str, rounds: list[Times]) -> None:
     """Print microseconds, and ratios to the peer of the goal."""
     print(f"\n{label}: microseconds of processor time, and the ratio to the peer of the goal (1.00)")
     print(f"{'elements':>10}", *(f"{name:>22}" for name in OURS), *(f"{name:>28}" for name in PEERS))
-    for n in SIZES:
+    for n in rounds[0]:
         peer = PEERS[0] if n <= FEW else PEERS[1]
         cells = []
         for name in OURS:
@@ -94,11 +93,13 @@ def main() -> None:
     """Print a table for this checkout, and one for the earlier one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="samples of each call (default: %(default)s)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="elements (default: %(default)s)")
+    parser.add_argument("--window", type=float, default=0.04, help="seconds of a sample (default: %(default)s)")
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(json.dumps(one_round()))
+        print(json.dumps(one_round(given.sizes, given.window)))
         return
     checkouts = {"now": Path(__file__).resolve().parents[1]}
     if given.before is not None:

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+import precreg
 from measuring.data import Pair
 from measuring.naive import ATOL, RTOL, naive
-import precreg
 from precreg.measure import compare_arrays
 from precreg.storage import array_digest
 
