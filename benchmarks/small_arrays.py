@@ -1,6 +1,6 @@
-"""What a comparison of small arrays costs through the public call, beside numpy's, in one run.
+"""Time a comparison of small arrays through the public call, beside numpy's, in one run.
 
-Each round times every call in turn, in processor time, so that other work on the machine disturbs all alike. Columns
+Each round times every call in turn, in processor time, so that other work on the machine disturbs them equally. Columns
 are microseconds, and medians over the rounds of the ratio to the peer of the goal: np.testing.assert_allclose up to
 1,000 elements, np.allclose above. `compare` leaves the figures in the core; `and metrics` reads them, which makes all
 fields. `at once` is compare_arrays, which makes them before it returns. Results are checked before anything is timed.
@@ -55,6 +55,7 @@ def calls_on(n: int) -> dict[str, Callable[[], object]]:
 
 def seconds(call: Callable[[], object], window: float) -> float:
     """Return the processor time of one call, over as many calls as fill a window of so many seconds."""
+    call()  # the first one imports and fills caches
     count, begun = 0, process_time()
     while (taken := process_time() - begun) < window or not count:
         call()

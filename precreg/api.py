@@ -223,7 +223,7 @@ def _check_limit(key: str, given: float) -> float:
     return number
 
 
-# The limits of most calls are those of the call before, and limit_problem looks for a name of an analyzer in each.
+# Most calls repeat the limits of the call before, and limit_problem searches each for the name of an analyzer.
 _limit_problem = lru_cache(maxsize=64)(limit_problem)
 
 

@@ -67,6 +67,10 @@ class DeferredComparison(Comparison, frozen=True):
         """Compare the figures, as a Comparison does."""
         return complete_comparison(self) == other
 
+    def __ne__(self, other: object) -> bool:
+        """Compare the figures: a Struct has a comparison of its own for !=."""
+        return complete_comparison(self) != other
+
     # As of a Comparison, whose dicts have no hash.
     __hash__ = None  # type: ignore[assignment]
 
