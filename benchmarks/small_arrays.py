@@ -72,8 +72,13 @@ def round_in(checkout: Path) -> Times:
     """Run one round in a process of its own, on the package of a checkout."""
     command = [sys.executable, str(Path(__file__).resolve()), *sys.argv[1:], "--child"]
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=True)
-    return {int(n): times for n, times in json.loads(done.stdout).items()}
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{checkout}: the calls failed\n{done.stderr}")
+    found = json.loads(done.stdout)
+    if not Path(found["package"]).is_relative_to(checkout):
+        raise SystemExit(f"expected the package of {checkout} but got {found['package']}")
+    return {int(n): times for n, times in found["times"].items()}
 
 
 def print_table(label: str, rounds: list[Times]) -> None:
@@ -100,7 +105,9 @@ def main() -> None:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(json.dumps(one_round(given.sizes, given.window)))
+        import precreg
+
+        print(json.dumps({"package": precreg.__file__, "times": one_round(given.sizes, given.window)}))
         return
     checkouts = {"now": Path(__file__).resolve().parents[1]}
     if given.before is not None:
