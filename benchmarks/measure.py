@@ -34,7 +34,7 @@ from measuring.goals import (
     speed_goals,
 )
 from measuring.limit import compile_probe, reading, with_numpy
-from measuring.peers import PEERS, Peer, assert_close, missing, ours, versions
+from measuring.peers import PEERS, Peer, assert_close, missing, ours, public_call, public_figures, versions
 
 from precreg.measure import select_backend
 
@@ -165,15 +165,17 @@ def table_b(asked: Settings, clock: Clock) -> None:
     """Print what small arrays cost, in microseconds, one thread or as many as compare() takes by itself."""
     names = ("np.testing.assert_allclose", "np.allclose")
     print("\nB. small arrays, float32 against float32, through the public call")
-    print(f"{'elements':>34} {'ours, us':>10}", *(f"{name + ', us':>31} {'/ ours':>8}" for name in names))
+    columns = f"{'elements':>34} {'ours, us':>10} {'and figures':>12}"
+    print(columns, *(f"{name + ', us':>31} {'/ ours':>8}" for name in names))
     goals: list[str] = []
     for n in (size for size in SMALL if size <= asked.elements):
         pair = draw("ordinary", n, "float32")
         check_agreement(pair, {name: PEERS[name] for name in names})
-        calls = {"ours": ours(pair, threads=None, digest=False), **{name: PEERS[name].prepare(pair) for name in names}}
+        calls: dict[str, Callable[[], object]] = {name: PEERS[name].prepare(pair) for name in names}
+        calls = {"ours": public_call(pair), "figures": public_figures(pair), **calls}
         times = {name: time.seconds for name, time in clock.medians(calls).items()}
         peers = (f"{times[name] * 1e6:31.1f} {times[name] / times['ours']:8.2f}" for name in names)
-        print(f"{n:34,} {times['ours'] * 1e6:10.1f}", *peers)
+        print(f"{n:34,} {times['ours'] * 1e6:10.1f} {times['figures'] * 1e6:12.1f}", *peers)
         goals += small_goals(n, times)
     print(*goals, sep="\n")
 

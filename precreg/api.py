@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError
-from precreg.measure import compare_arrays as measured
+from precreg.measure import compare_on_demand
 from precreg.subject import is_tensor, tensor_to_array
 from precreg.tolerance import SHIPPED_STANDARD, DtypeLimits, find_standard, limit_problem
 from precreg.types import Comparison, Operation, Trace
@@ -58,6 +58,7 @@ def compare(
     Returns:
         Measurements without judgement: `metrics` and `counts` by name (docs/metrics.md has units and formulas), `worst`
         and `non_finite` positions, and a histogram of errors. Arrays of different shapes have no metrics.
+        The first read of a field computes it; the arrays may change after the call.
 
     Raises:
         UserError: bad-value or unknown-dtype for arrays of other things than numbers or with masked elements;
@@ -67,13 +68,9 @@ def compare(
     of_standard = _measuring_limits(a.dtype, _check_name(standard))
     rtol = of_standard.bounds["rtol"] if rtol is None else _check_limit("rtol", rtol)
     atol = of_standard.bounds["atol"] if atol is None else _check_limit("atol", atol)
-    comparison = measured(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=of_standard.regions)
-    if not analyzers:
-        return comparison
-    _refuse_text(analyzers)
-    from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
-
-    return add_analyzer_metrics(comparison, a, r, analyzers, threads or 1)
+    regions = of_standard.regions
+    comparison = compare_on_demand(a, r, rtol=rtol, atol=atol, worst=worst, threads=threads, regions=regions)
+    return _add_analyzers(comparison, a, r, analyzers, threads or 1) if analyzers else comparison
 
 
 def monitor(model: Any, layers: Sequence[str] | None = None, *, every: int = 10, keep: int = 1000) -> Monitor:
@@ -171,10 +168,19 @@ def observe_quantization(model: Any, optimizer: Any, *, every: int = 10, keep: i
     )
 
 
-def _refuse_text(analyzers: Sequence[str]) -> None:
+def _add_analyzers(
+    comparison: Comparison,
+    actual: np.ndarray[Any, Any],
+    reference: np.ndarray[Any, Any],
+    analyzers: Sequence[str],
+    threads: int,
+) -> Comparison:
     if isinstance(analyzers, str):
         message = f"expected a list of names but got analyzers={analyzers!r}"
         raise UserError("bad-value", message, hint=f"write a list: analyzers=[{analyzers!r}]")
+    from precreg.measure import add_analyzer_metrics  # most callers have no analyzers
+
+    return add_analyzer_metrics(comparison, actual, reference, analyzers, threads)
 
 
 def _as_array(name: str, given: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
@@ -209,11 +215,16 @@ def _check_name(standard: str | None) -> str | None:
 
 
 def _check_limit(key: str, given: float) -> float:
-    if expected := limit_problem(key, float(given)):
+    number = float(given)
+    if expected := _limit_problem(key, number):
         raise UserError(
             "bad-value", f"expected {expected} but got {key}={given}", hint=f"write such a number: {key}=1e-3"
         )
-    return float(given)
+    return number
+
+
+# Most calls repeat the limits of the call before, and limit_problem searches each for the name of an analyzer.
+_limit_problem = lru_cache(maxsize=64)(limit_problem)
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from math import inf, isfinite
+from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +25,14 @@ from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
 from precreg.measure.figures import compute_metrics
 from precreg.measure.groups import GROUP_SUMS
-from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
+from precreg.measure.metrics import (
+    COUNT_DESCRIPTIONS,
+    METRICS,
+    Regions,
+    mean_metrics,
+    ratio_denominator,
+    regions_of,
+)
 from precreg.measure.numpy_form import tally_numpy
 from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
@@ -38,16 +46,18 @@ Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
 # The backends that this installation has, by their names in the variable PRECREG_FORM. `native` is the compiled core.
 BACKENDS: dict[str, Backend] = {"numpy": tally_numpy, "plain": tally_reference}
 
+# The module of the compiled core; None if it was not built.
+native: Any
 try:
-    from precreg.measure import native as _native
+    from precreg.measure import native
 except ImportError:
-    FASTEST, _UNMET = "numpy", None
+    FASTEST, native, _UNMET = "numpy", None, None
 else:
-    BACKENDS["native"] = _native.tally_native
+    BACKENDS["native"] = native.tally_native
     FASTEST = "native"
     _ASKED = os.environ.get("PRECREG_ISA")
     # An instruction set in PRECREG_ISA that the core does not run on here.
-    _UNMET = _ASKED if _ASKED not in (None, "", _native.MEASURE_INSTRUCTION_SET) else None
+    _UNMET = _ASKED if _ASKED not in (None, "", native.MEASURE_INSTRUCTION_SET) else None
 
 
 def select_backend() -> Backend:
@@ -78,7 +88,7 @@ def shadow_core() -> ModuleType | None:
 
     Raises UserError (bad-value) as select_backend does.
     """
-    return _native if FASTEST == "native" and select_backend() is BACKENDS["native"] else None
+    return native if FASTEST == "native" and select_backend() is BACKENDS["native"] else None
 
 
 # Elements of one copy of an array that is not in C order: 2 MiB of float64 stay in a core's caches.
@@ -120,13 +130,14 @@ def compare_arrays(
     if a.size == 0:
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
-    return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, rules))
+    of_dtype = regions_of(pairing.dtype, rules.regions)
+    return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, of_dtype))
 
 
-def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> dict[str, Any]:
-    """Return the fields of a Comparison from a tally of at least one element."""
+def comparison_fields(tally: Tally, pairing: Pairing, regions: Regions) -> dict[str, Any]:
+    """Return the fields of a Comparison from a tally of at least one element; `regions` are those of the dtype."""
     return {
-        "metrics": compute_metrics(tally, pairing.format, regions_of(pairing.dtype, rules.regions)),
+        "metrics": compute_metrics(tally, pairing.format, regions),
         "counts": _counts(tally.counts),
         "worst": _positions(tally.worst),
         "non_finite": _positions(tally.non_finite),
@@ -141,7 +152,7 @@ def tally_arrays(actual: Array, reference: Array, rules: MeasureRules, threads: 
     """Return the tally of two arrays of one shape and any memory layout, with at least one element."""
     size = actual.size
     # The shortest way for the usual small array: no chunks, no threads, no merge.
-    if size <= IN_PLACE_CHUNK and _is_in_order(actual, reference):
+    if size <= IN_PLACE_CHUNK and readable_in_place(actual, reference):
         return select_backend()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
     chunk = _chunk_size(size)
     chunks = -(-size // chunk)
@@ -176,7 +187,7 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
     Aligned arrays in C order and the machine's byte order are cut. Other arrays are copied chunk by chunk into one
     buffer, so the caller must use a chunk before it takes the next.
     """
-    if _is_in_order(actual, reference):
+    if readable_in_place(actual, reference):
         a, r = actual.reshape(-1), reference.reshape(-1)
         chunk = _chunk_size(a.size)
         for start in range(low, high, chunk):
@@ -191,8 +202,13 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
         yield start, into[0][: stop - start], into[1][: stop - start]
 
 
-def _is_in_order(*sides: Array) -> bool:
-    return all([side.flags.c_contiguous and side.flags.aligned and side.dtype.isnative for side in sides])
+def readable_in_place(*sides: Array) -> bool:
+    """Return True if the cores can read all arrays where they are: in C order, aligned, in the machine's byte order."""
+    for side in sides:
+        flags = side.flags
+        if not (flags.c_contiguous and flags.aligned and side.dtype.isnative):
+            return False
+    return True
 
 
 def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
@@ -207,11 +223,14 @@ def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[A
             done += a.size
 
 
+_SUMMED_COUNTS = ("inf_matched", "inf_mismatched")
+_PICK_COUNTS = itemgetter(*[(*Counts._fields, *_SUMMED_COUNTS).index(name) for name in COUNT_DESCRIPTIONS])
+
+
 def _counts(counts: Counts) -> dict[str, int]:
-    every = dict(zip(counts._fields, counts, strict=True))
-    every["inf_matched"] = counts.plus_inf_matched + counts.minus_inf_matched
-    every["inf_mismatched"] = counts.plus_inf_mismatched + counts.minus_inf_mismatched
-    return {name: every[name] for name in COUNT_DESCRIPTIONS}
+    matched = counts.plus_inf_matched + counts.minus_inf_matched
+    mismatched = counts.plus_inf_mismatched + counts.minus_inf_mismatched
+    return dict(zip(COUNT_DESCRIPTIONS, _PICK_COUNTS((*counts, matched, mismatched)), strict=True))
 
 
 def _positions(named: NamedPairs) -> Positions | None:
@@ -232,11 +251,16 @@ def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
 
 
 def _axis_groups(groups: Groups) -> AxisGroups:
-    return AxisGroups(groups.n, **{name: _finite_or_none(getattr(groups, name)) for name in GROUP_SUMS})
+    n, absolute, signed, outward, squared, ulps, squared_ulps, logs = groups
+    # By position, because each case makes some of them, and keywords take twice as long.
+    kept = map(_finite_or_none, (absolute, signed, squared, ulps, logs, outward, squared_ulps))
+    return AxisGroups(n, *kept)
 
 
 def _finite_or_none(sums: list[float]) -> list[float | None]:
-    return [*sums] if isfinite(sum(sums)) else [number if isfinite(number) else None for number in sums]
+    if isfinite(sum(sums)):
+        return sums  # type: ignore[return-value]  # nobody writes to it
+    return [number if isfinite(number) else None for number in sums]
 
 
 # Dynamo admits 3 times the benchmark's RMSE for half precision and for fewer elements than these, 2 times otherwise.
@@ -381,11 +405,11 @@ def compare_runs(
         pairing_of(first.dtype, r.dtype),
         MeasureRules(rtol, atol, MAX_WORST_POSITIONS, tuple((regions or {}).items())),
     )
-    tallies = [tally_arrays(a, r, rules) for a in arrays]
-    alone = [compute_metrics(tally, pairing.format, regions_of(pairing.dtype, rules.regions)) for tally in tallies]
+    tallies, of_dtype = [tally_arrays(a, r, rules) for a in arrays], regions_of(pairing.dtype, rules.regions)
+    alone = [compute_metrics(tally, pairing.format, of_dtype) for tally in tallies]
     pooled = replace(
         Comparison(output, seed, pairing.dtype, first.shape, pairing.reference_dtype, r.shape),
-        **comparison_fields(merge_all_tallies(tallies, rules), pairing, rules),
+        **comparison_fields(merge_all_tallies(tallies, rules), pairing, of_dtype),
         runs=tuple({name: run[name] for name in AVERAGES if name in run} for run in alone),
     )
     return replace(pooled, groups=tuple(_mean_of_runs(groups, len(arrays)) for groups in pooled.groups))

@@ -110,7 +110,8 @@ STRUCTS = structs_of(
         "GroupSum": Groups._fields[1:],
         "Result": CoreResult._fields,
         "Sizes": ("percentiles", "above", "mean_log2", "bins", "counts"),  # of sketch.py, which imports this module
-        "measure": ("actual", "reference", "start", "shape", "rules", "plan", "tables"),
+        "measure": ("actual", "reference", "start", "shape", "rtol", "atol", "worst", "plan", "tables"),
+        "read": ("found",),
         "sizes": ("keys", "counts", "largest"),
         "Differences": Differences._fields,
         "ShadowTotals": ShadowTotals._fields,

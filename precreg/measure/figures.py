@@ -40,19 +40,19 @@ def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Fi
     if not tally.counts.n:
         return {}
     found = _shares(tally, regions)
-    if tally.counts.finite:
-        found |= _absolute(tally) | _relative(tally) | _in_ulps(tally) | _signs(tally) | _second_degree(tally)
-        _add_derived(found)
-    in_order = zip(METRICS, map(found.get, METRICS), strict=True)
-    # figure - figure is 0 for finite numbers alone.
-    return {name: figure for name, figure in in_order if figure is not None and figure - figure == 0.0}
-
-
-def _add_derived(found: Figures) -> None:
-    """Add the metrics that the table derives from other metrics, in its order."""
-    for metric in METRICS.values():
-        if metric.derive is not None and (value := metric.derive(found)) is not None:
-            found[metric.name] = value
+    finite = tally.counts.finite > 0
+    if finite:
+        for figures in (_absolute, _relative, _in_ulps, _signs, _second_degree):
+            found.update(figures(tally))
+    in_order: Figures = {}
+    for name, metric in METRICS.items():
+        figure = found.get(name)
+        if finite and metric.derive is not None and (value := metric.derive(found)) is not None:
+            found[name] = figure = value
+        # figure - figure is 0 for finite numbers alone.
+        if figure is not None and figure - figure == 0.0:
+            in_order[name] = figure
+    return in_order
 
 
 def _shares(tally: Tally, regions: Regions) -> Figures:

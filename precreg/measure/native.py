@@ -50,23 +50,43 @@ _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uin
 _INTEGER = Format("integer", 53, 52, inf, negative_zero=False)
 
 
-class _Plan(NamedTuple):
+class NativePlan(NamedTuple):
     """The core's arguments for a pair of dtypes. The core reads an array by its view, if that is not None."""
 
     packed: bytes
-    tables: Array
+    tables: bytes
     views: tuple[np.dtype[Any] | None, np.dtype[Any] | None]
+
+    def measure(
+        self,
+        actual: Array,
+        reference: Array,
+        start: int,
+        shape: tuple[int, ...],
+        rtol: float,
+        atol: float,
+        worst: int,
+    ) -> object:
+        """Add up the pairs of two arrays in C order, viewed as `views` say; return a capsule for read_found.
+
+        The capsule has its own copies of all that it names, so that the arrays may change afterwards.
+        """
+        most = worst if worst > 0 else 0
+        return _core.measure(actual, reference, start, shape, rtol, atol, most, self.packed, self.tables)
 
 
 def tally_native(actual: Array, reference: Array, start: int, shape: tuple[int, ...], rules: MeasureRules) -> Tally:
     """Measure two flat chunks as numpy_form.tally does, and leave dtypes that the core lacks to numpy_form.tally."""
-    plan = _plan(actual.dtype, reference.dtype, rules.regions)
+    plan = native_plan(actual.dtype, reference.dtype, rules.regions)
     if plan is None:
         return numpy_tally(actual, reference, start, shape, rules)
-    if rules.worst < 0:
-        rules = rules._replace(worst=0)
     pair = _flat(actual, plan.views[0]), _flat(reference, plan.views[1])
-    found = CoreResult(*_core.measure(*pair, start, shape, rules, plan.packed, plan.tables))
+    return read_found(plan.measure(*pair, start, shape, rules.rtol, rules.atol, rules.worst))
+
+
+def read_found(capsule: object) -> Tally:
+    """Return the tally of a result of NativePlan.measure."""
+    found = CoreResult(*_core.read(capsule))
     return Tally(
         counts=Counts(*found.counts),
         sums=Sums(*found.sums),
@@ -87,14 +107,16 @@ def _flat(side: Array, view: np.dtype[Any] | None) -> Array:
 
 
 @cache
-def _plan(actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[str, float], ...]) -> _Plan | None:
+def native_plan(
+    actual: np.dtype[Any], reference: np.dtype[Any], regions: tuple[tuple[str, float], ...]
+) -> NativePlan | None:
     """Prepare for a pair of dtypes; return None if the core does not serve it."""
     fields = _plan_fields(actual, reference, regions)
     if fields is None:
         return None
     packed = np.array(fields, STRUCTS["Plan"]).tobytes()
-    tables = np.stack([_patterns(actual), _patterns(reference)])
-    return _Plan(packed, tables, (_view(actual), _view(reference)))
+    tables = np.stack([_patterns(actual), _patterns(reference)]).tobytes()
+    return NativePlan(packed, tables, (_view(actual), _view(reference)))
 
 
 def _plan_fields(

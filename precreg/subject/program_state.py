@@ -115,6 +115,8 @@ class ProgramState:
     def __init__(self) -> None:
         self._namespaces: dict[str, _Namespace] = {}
         self._seen: set[str] = set()
+        self._names: list[str] = []
+        self._identities = identities({})
         self._former: dict[str, dict[str, Any]] = {}
         self._thread_count = -1
         for kind in _WATCHED_CLASSES:
@@ -142,6 +144,14 @@ class ProgramState:
 
     def _absorb_modules(self) -> None:
         modules = self._modules_dict
+        names = [*modules]
+        # Most cases import nothing, and a program has a thousand modules.
+        if names != self._names or not same_values([(modules, self._identities)]):
+            self._take_modules(names)
+        self._list_pairs()
+
+    def _take_modules(self, names: list[str]) -> None:
+        modules, self._names = self._modules_dict, names
         self._loaded, self._identities = tuple(modules.values()), identities(modules)
         self._modules = {name: module for name, module in modules.items() if name.partition(".")[0] in _GUARDED}
         for name in self._modules.keys() - self._seen:
@@ -149,7 +159,6 @@ class ProgramState:
             if _is_watched(name) and isinstance(module, ModuleType):
                 self._namespaces[name] = _Namespace(name, module)
         self._seen.update(self._modules)
-        self._list_pairs()
 
     def _list_pairs(self) -> None:
         """List the state that a check of most cases compares."""

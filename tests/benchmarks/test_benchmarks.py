@@ -86,11 +86,19 @@ def test_a_peer_is_measured_or_told_to_be_missing(shown, label):
 
 def test_small_arrays_and_memory(shown):
     for n in ("100", "1,000"):
-        assert re.search(rf"^ +{n} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER}$", shown, re.MULTILINE)
+        assert re.search(rf"^ +{n} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER}$", shown, re.MULTILINE)
     for dtype in ("float32", "float64"):
         for label in (*(f"every metric, and digest, {dtype}, {n} thr." for n in (1, 2)), f"numpy form, {dtype}"):
             (row,) = rows(shown, "C.", label)
             assert re.fullmatch(rf" +{NUMBER} +{NUMBER}  goal 16 MB: (NOT REACHED|reached)", row)
+
+
+def test_the_public_call_is_timed_beside_numpy_here_and_in_an_earlier_checkout():
+    shown = run("small_arrays.py", "--rounds", 1, "--sizes", 100, 1000, "--window", 0.001, "--before", ROOT)
+    for table in shown.strip().split("\n\n"):
+        for n in ("100", "1,000"):
+            assert re.search(rf"^ +{n}( +{NUMBER}){{8}}$", table, re.MULTILINE), shown
+    assert re.findall(r"^(\w+): microseconds", shown, re.MULTILINE) == ["before", "now"]
 
 
 def test_goals_are_printed_beside_the_figures(shown):

@@ -46,7 +46,7 @@ GroupSums::GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_
     std::fill(mantissa, mantissa + width, 1.0);
     exponent = exponents.data();
     for (Axis& axis : axes)
-        for (int64_t g = 0; g < axis.groups; g++) axis.n[(size_t)g] = axis.positions_in(g, stop) - axis.positions_in(g, start);
+        for (int64_t g = 0; g < axis.groups; g++) axis.n[(size_t)g] = axis.positions_in(g, stop) - (start ? axis.positions_in(g, start) : 0);
 }
 
 void GroupSums::open_stretch(int64_t position) {
@@ -83,16 +83,36 @@ void GroupSums::overflow(int64_t position) {
     for (Axis& axis : axes) axis.sum[GroupSum::logs][(size_t)axis.group_of(position)] = INFINITY;
 }
 
+void GroupSums::add_places(Axis& axis, size_t group, int64_t at, int64_t end) const {
+    // One loop over seven chains of additions and products: one after the other, each would wait for its own results.
+    double sums[ADDED], product = axis.product[group].mantissa;
+    for (int s = 0; s < ADDED; s++) sums[s] = axis.sum[s][group];
+    int64_t power = 0;
+    while (at < end) {
+        // Mantissas below 2: their product needs no other exponent before 2**1000, and rounds to the same bits.
+        const int64_t stop = std::min(end, at + MOST_ROOM);
+        for (; at < stop; at++) {
+            for (int s = 0; s < ADDED; s++) sums[s] += place[s][at];
+            product *= mantissa[at];
+            power += exponent[at];
+        }
+        axis.product[group] = {1.0, axis.product[group].exponent};
+        axis.product[group].times(product, power);
+        product = axis.product[group].mantissa, power = 0;
+    }
+    for (int s = 0; s < ADDED; s++) axis.sum[s][group] = sums[s];
+}
+
 std::vector<Axis>& GroupSums::finish() {
     close_stretch();
-    for (size_t a = leading; a < axes.size(); a++)
-        for (int64_t at = 0, end; at < width; at = end) {
-            const size_t group = (size_t)axes[a].group_of(at);
-            end = std::min(axes[a].end_of_stretch(at), width);
-            for (int s = 0; s < ADDED; s++)
-                for (int64_t i = at; i < end; i++) axes[a].sum[s][group] += place[s][i];
-            for (int64_t i = at; i < end; i++) axes[a].product[group].times(mantissa[i], exponent[i]);
-        }
+    split();
+    for (size_t a = leading; a < axes.size(); a++) {
+        Axis& axis = axes[a];
+        // The tile holds whole cycles of each of its axes.
+        for (int64_t cycle = 0; cycle < width; cycle += axis.length * axis.stride)
+            for (int64_t group = 0; group < axis.groups; group++)
+                add_places(axis, (size_t)group, cycle + axis.begin_of(group), cycle + axis.begin_of(group + 1));
+    }
     for (Axis& axis : axes)
         for (size_t g = 0; g < (size_t)axis.groups; g++) {
             const Product& of = axis.product[g]; // log2(U* + 1/4) is 2 less than log2(4 U* + 1)

@@ -90,6 +90,7 @@ struct GroupSums {
 
     void split(); // move the powers of two from mantissas to exponents
     void close_stretch();
+    void add_places(Axis& axis, size_t group, int64_t at, int64_t end) const; // to one group, in order
 };
 
 } // namespace precreg

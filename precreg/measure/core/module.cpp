@@ -2,9 +2,10 @@
 #include "../../arithmetic/core/python.hpp" // Python's header first
 #include "../../arithmetic/core/processor.hpp"
 
+#include "found.hpp"
 #include "job.hpp"
-#include "reader.hpp"
 #include "shadows.hpp"
+#include "worst.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +19,13 @@ namespace {
 
 const InstructionSet instruction_set = widest();
 
-void add_up(const Job& job, State& state) {
 #if defined(PRECREG_X86)
-    if (instruction_set == InstructionSet::avx512) return avx512::measure(job, state);
-    if (instruction_set == InstructionSet::avx2) return avx2::measure(job, state);
+#define PRECREG_RUN(kernel, ...)                                                                     \
+    (instruction_set == InstructionSet::avx512 ? avx512::kernel(__VA_ARGS__)                         \
+     : instruction_set == InstructionSet::avx2 ? avx2::kernel(__VA_ARGS__) : generic::kernel(__VA_ARGS__))
+#else
+#define PRECREG_RUN(kernel, ...) generic::kernel(__VA_ARGS__)
 #endif
-    generic::measure(job, state);
-}
 
 // Counters of one thread. They are all zero between calls, and only touched pages take memory: hence calloc.
 class Tables {
@@ -49,30 +50,53 @@ class Tables {
     std::unique_ptr<uint32_t[], Free> counts[TABLES];
 };
 
-// Values counted by size; Sketch in precreg/measure/tally.py defines keys.
-struct Sketch {
-    std::vector<int32_t> keys;
-    std::vector<int64_t> counts;
-};
-
 int key_of(double value) {
     int64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return (int)((uint64_t)(bits - 1) >> KEY_SHIFT);
 }
 
+constexpr int STRIDE = 16; // keys that are skipped at once: small arrays leave most of them at zero
+
+bool are_zero(const uint32_t* a, const uint32_t* b) {
+    uint32_t any = 0;
+    for (int i = 0; i < STRIDE; i++) any |= a[i] | b[i];
+    return any == 0;
+}
+
+// Return the largest value below a bin; all values of the bin are larger.
+double begin_of(int key) {
+    const int64_t bits = (int64_t)key << KEY_SHIFT;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// Return the largest value of a bin, as upper_end in precreg/measure/sketch.py.
+double upper_end(int key) { return begin_of(key + 1); }
+
 // Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
 void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     uint32_t *a = table.counts[0], *b = table.counts[1];
     const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
     int64_t left = counted - zeros;
-    for (int key = largest > 0 ? key_of(largest) : -1; key >= 0 && left > 0; key--) {
-        const int64_t count = (int64_t)a[key] + b[key];
-        if (!count) continue;
-        sketch.keys.push_back(key);
-        sketch.counts.push_back(count);
-        left -= count;
-        a[key] = b[key] = 0;
+    const size_t expected = (size_t)std::min<int64_t>(left + 1, 512);
+    sketch.keys.reserve(expected), sketch.counts.reserve(expected);
+    int key = largest > 0 ? key_of(largest) : -1;
+    while (left > 0 && key >= 0) {
+        const int begin = key & ~(STRIDE - 1);
+        if (are_zero(a + begin, b + begin)) {
+            key = begin - 1;
+            continue;
+        }
+        for (; key >= begin; key--) {
+            const int64_t count = (int64_t)a[key] + b[key];
+            if (!count) continue;
+            sketch.keys.push_back(key);
+            sketch.counts.push_back(count);
+            left -= count;
+            a[key] = b[key] = 0;
+        }
     }
     if (zeros) sketch.keys.push_back(-1), sketch.counts.push_back(zeros);
     a[ZERO_KEY] = b[ZERO_KEY] = a[UNUSED_KEY] = b[UNUSED_KEY] = 0;
@@ -80,22 +104,35 @@ void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     std::reverse(sketch.counts.begin(), sketch.counts.end());
 }
 
+// Return a bound that at least `most` errors are above, if so many are above 0: the begin of the bin of the last of them.
+double bound_of_worst(const Sketch& errors, int64_t most) {
+    int32_t key = -1;
+    int64_t counted = 0;
+    for (size_t i = errors.keys.size(); i-- > 0 && errors.keys[i] >= 0 && counted < most;) key = errors.keys[i], counted += errors.counts[i];
+    return counted < most ? 0.0 : begin_of(key);
+}
+
 void run(const Job& job, State& state, Sketch* sketches) {
     thread_local Tables tables;
     try {
         for (int s = 0; s < Sketches::SIZE; s++) state.table[s] = tables[s];
         state.near = tables[Sketches::SIZE];
-        add_up(job, state);
+        const bool later = has_second_pass(job);
+        if (later || job.worst == 0) state.least_of_worst = INFINITY; // the kernel names none
+        PRECREG_RUN(measure, job, state);
         const int64_t finite = state.counts.finite, with_ratio = finite - state.without_ratio;
         take(tables[Sketches::absolute], finite, state.maximum[Maxima::absolute], sketches[Sketches::absolute]);
         take(tables[Sketches::relative], with_ratio, state.maximum[Maxima::relative], sketches[Sketches::relative]);
         take(tables[Sketches::ulps], finite, state.maximum[Maxima::ulps], sketches[Sketches::ulps]);
+        if (later && job.worst > 0) {
+            const double bound = bound_of_worst(sketches[Sketches::absolute], job.worst);
+            PRECREG_RUN(find_worst, job, bound, state.worst);
+        }
     } catch (...) {
         tables.clear();
         throw;
     }
     state.keep_worst(job.worst);
-    std::sort(state.worst.begin(), state.worst.end());
 }
 
 // All functions below return null, with an exception set, where Python has no memory.
@@ -118,84 +155,88 @@ template <class Item> PyObject* list_of(Py_ssize_t size, Item item) {
     return list;
 }
 
-PyObject* expansion(const Exact& sum, double infinite) {
-    if (infinite != 0.0) return tuple_of(1, [&](Py_ssize_t) { return PyFloat_FromDouble(infinite); });
-    return tuple_of(sum.size, [&](Py_ssize_t i) { return PyFloat_FromDouble(sum.part[sum.size - 1 - i]); }); // largest first
+PyObject* expansion(const std::vector<double>& parts) {
+    return tuple_of((Py_ssize_t)parts.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(parts[(size_t)i]); });
 }
 
 template <class T> PyObject* bytes_of(const std::vector<T>& values) {
     return PyBytes_FromStringAndSize((const char*)values.data(), (Py_ssize_t)(values.size() * sizeof(T)));
 }
 
-// Return (index in Sums, binary exponent, expansion) for each scaled sum that is not empty.
-PyObject* scaled(const State& state) {
-    PyObject* list = PyList_New(0);
-    for (int s = 0; list && s < Sums::SIZE; s++)
-        for (int k = 0; list && k < 5; k++) {
-            const Exact& sum = state.scaled[s][k];
-            if (sum.size == 0) continue;
-            PyObject* entry = Py_BuildValue("(iiN)", s, -600 * (k - 2), expansion(sum, 0.0));
-            if (!entry || PyList_Append(list, entry) != 0) Py_CLEAR(list);
-            Py_XDECREF(entry);
-        }
-    return list;
+// Return (index in Sums, binary exponent, expansion) for each scaled sum.
+PyObject* scaled(const std::vector<ScaledSum>& sums) {
+    return list_of((Py_ssize_t)sums.size(), [&](Py_ssize_t i) {
+        const ScaledSum& of = sums[(size_t)i];
+        return Py_BuildValue("(iiN)", of.sum, of.exponent, expansion(of.parts));
+    });
 }
 
 // Return for each axis the number of pairs in each group, then the sums in the order of GroupSum.
-PyObject* groups(std::vector<Axis>& axes) {
+PyObject* groups(const std::vector<Axis>& axes) {
     return tuple_of((Py_ssize_t)axes.size(), [&](Py_ssize_t a) {
         const Axis& axis = axes[(size_t)a];
         return tuple_of(1 + GroupSum::SIZE, [&](Py_ssize_t s) {
             return list_of((Py_ssize_t)axis.groups, [&](Py_ssize_t g) {
-                return s == 0 ? PyLong_FromLongLong(axis.n[g]) : PyFloat_FromDouble(axis.sum[s - 1][g]);
+                return s == 0 ? PyLong_FromLongLong(axis.n[(size_t)g]) : PyFloat_FromDouble(axis.sum[s - 1][(size_t)g]);
             });
         });
     });
 }
 
 // Return one value as run records store it: an integer, a float, or text for NaN and infinities, which JSON lacks.
-PyObject* scalar(const Side& side, int64_t at) {
-    if (side.is_integer) return PyLong_FromDouble(value_at(side, at));
-    const double value = value_at(side, at);
+PyObject* scalar(double value, bool is_integer) {
+    if (is_integer) return PyLong_FromDouble(value);
     if (value - value == 0.0) return PyFloat_FromDouble(value);
     return PyUnicode_FromString(value != value ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
 // Return (indices, actual values, reference values), as NamedPairs in precreg/measure/tally.py.
-template <class Index> PyObject* named(const Job& job, size_t size, Index index) {
-    const auto list = [&](auto item) { return list_of((Py_ssize_t)size, [&](Py_ssize_t i) { return item(index((size_t)i)); }); };
-    return Py_BuildValue("(NNN)", list([](int64_t at) { return PyLong_FromLongLong(at); }),
-                         list([&](int64_t at) { return scalar(job.actual, at - job.start); }),
-                         list([&](int64_t at) { return scalar(job.reference, at - job.start); }));
+PyObject* named(const Found& found, const std::vector<NamedPair>& pairs) {
+    const auto list = [&](auto item) { return list_of((Py_ssize_t)pairs.size(), [&](Py_ssize_t i) { return item(pairs[(size_t)i]); }); };
+    return Py_BuildValue("(NNN)", list([](const NamedPair& of) { return PyLong_FromLongLong(of.place.index); }),
+                         list([&](const NamedPair& of) { return scalar(of.actual, found.actual_is_integer); }),
+                         list([&](const NamedPair& of) { return scalar(of.reference, found.reference_is_integer); }));
 }
 
-PyObject* counts_of(const State& state) {
+PyObject* counts_of(const Found& found) {
     int64_t counts[sizeof(Counts) / sizeof(int64_t)];
-    memcpy(counts, &state.counts, sizeof counts);
+    memcpy(counts, &found.counts, sizeof counts);
     return tuple_of(sizeof counts / sizeof *counts, [&](Py_ssize_t i) { return PyLong_FromLongLong(counts[i]); });
 }
 
 // Return a field of Result; nested tuples are in the order of the declarations in job.hpp.
-PyObject* field_of(int field, const Job& job, const State& state, const Sketch* sketches) {
-    const auto& worst = state.worst;
+PyObject* field_of(int field, const Found& found, const std::vector<NamedPair>& worst) {
     switch (field) {
-    case Result::counts: return counts_of(state);
-    case Result::sums: return tuple_of(Sums::SIZE, [&](Py_ssize_t i) { return expansion(state.sum[i], state.infinite[i]); });
-    case Result::maxima: return tuple_of(Maxima::SIZE, [&](Py_ssize_t i) { return PyFloat_FromDouble(state.maximum[i]); });
-    case Result::places: return tuple_of(Places::SIZE, [&](Py_ssize_t i) { return PyLong_FromLongLong(state.place[i]); });
+    case Result::counts: return counts_of(found);
+    case Result::sums: return tuple_of(Sums::SIZE, [&](Py_ssize_t i) { return expansion(found.sum[i]); });
+    case Result::maxima: return tuple_of(Maxima::SIZE, [&](Py_ssize_t i) { return PyFloat_FromDouble(found.maximum[i]); });
+    case Result::places: return tuple_of(Places::SIZE, [&](Py_ssize_t i) { return PyLong_FromLongLong(found.place[i]); });
     case Result::sketches: return tuple_of(Sketches::SIZE, [&](Py_ssize_t i) {
-        return Py_BuildValue("(NN)", bytes_of(sketches[i].keys), bytes_of(sketches[i].counts));
+        return Py_BuildValue("(NN)", bytes_of(found.sketches[i].keys), bytes_of(found.sketches[i].counts));
     });
-    case Result::errors: return list_of((Py_ssize_t)worst.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(worst[i].error); });
-    case Result::worst: return named(job, worst.size(), [&](size_t i) { return worst[i].index; });
-    case Result::non_finite: return named(job, state.non_finite.size(), [&](size_t i) { return state.non_finite[i]; });
-    case Result::groups: return groups(state.groups->finish());
-    default: return scaled(state);
+    case Result::errors: return list_of((Py_ssize_t)worst.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(worst[(size_t)i].place.error); });
+    case Result::worst: return named(found, worst);
+    case Result::non_finite: return named(found, found.non_finite);
+    case Result::groups: return groups(found.axes);
+    default: return scaled(found.scaled);
     }
 }
 
-PyObject* result(const Job& job, const State& state, const Sketch* sketches) {
-    return tuple_of(Result::SIZE, [&](Py_ssize_t field) { return field_of((int)field, job, state, sketches); });
+constexpr const char* FOUND = "precreg.measure.found";
+
+void release(PyObject* capsule) { delete (Found*)PyCapsule_GetPointer(capsule, FOUND); }
+
+// Return the fields of Result of an earlier `measure`.
+PyObject* read_found(PyObject*, PyObject* capsule) {
+    const Found* const found = (const Found*)PyCapsule_GetPointer(capsule, FOUND);
+    if (!found) return nullptr;
+    try {
+        std::vector<NamedPair> worst = found->worst; // two threads may read
+        std::sort(worst.begin(), worst.end());
+        return tuple_of(Result::SIZE, [&](Py_ssize_t field) { return field_of((int)field, *found, worst); });
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
 }
 
 constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4}; // bytes, in the order of Kind
@@ -223,21 +264,11 @@ PyObject* measured(const Job& job, const std::vector<int64_t>& shape) {
         const Unlocked unlocked(job.n > FEW_PAIRS);
         run(job, state, sketches);
     }
-    return result(job, state, sketches);
-}
-
-// Read a number that is an attribute of an object. Returns false, with an exception set, if there is none.
-bool read(PyObject* object, const char* name, double& into) {
-    PyObject* const value = PyObject_GetAttrString(object, name);
-    into = value ? PyFloat_AsDouble(value) : 0.0;
-    Py_XDECREF(value);
-    return !PyErr_Occurred();
-}
-bool read(PyObject* object, const char* name, int64_t& into) {
-    PyObject* const value = PyObject_GetAttrString(object, name);
-    into = value ? PyLong_AsLongLong(value) : 0;
-    Py_XDECREF(value);
-    return !PyErr_Occurred();
+    std::unique_ptr<Found> found(new Found(job, state));
+    for (int s = 0; s < Sketches::SIZE; s++) found->sketches[s] = std::move(sketches[s]);
+    PyObject* const capsule = PyCapsule_New(found.get(), FOUND, release);
+    if (capsule) (void)found.release();
+    return capsule;
 }
 
 bool read(PyObject* shape, std::vector<int64_t>& lengths) {
@@ -247,51 +278,42 @@ bool read(PyObject* shape, std::vector<int64_t>& lengths) {
 }
 
 PyObject* checked(PyObject* arguments) {
-    PyObject *actual, *reference, *shape, *rules, *tables;
-    const char* packed;
-    Py_ssize_t packed_size;
-    long long start;
-    if (!PyArg_ParseTuple(arguments, "OOLO!Oy#O", &actual, &reference, &start, &PyTuple_Type, &shape, &rules, &packed,
-                          &packed_size, &tables))
-        return nullptr;
+    PyObject *actual, *reference, *shape;
+    const char *packed, *tables;
+    Py_ssize_t packed_size, tables_size;
+    long long start, worst;
     Job job;
     Plan plan;
     std::vector<int64_t> lengths;
-    if (!read(rules, "rtol", job.rtol) || !read(rules, "atol", job.atol) || !read(rules, "worst", job.worst)) return nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOLO!ddLy#y#", &actual, &reference, &start, &PyTuple_Type, &shape, &job.rtol, &job.atol, &worst,
+                          &packed, &packed_size, &tables, &tables_size))
+        return nullptr;
     if (!read(shape, lengths) || !unpack(packed, packed_size, plan)) return nullptr;
     if (!is_known(plan.actual) || !is_known(plan.reference))
         return PyErr_Format(PyExc_ValueError, "expected a plan of known kinds");
-    Buffer a, r, table;
-    if (!a.get(actual) || !r.get(reference) || !table.get(tables)) return nullptr;
+    Buffer a, r;
+    if (!a.get(actual) || !r.get(reference)) return nullptr;
     const int64_t n = a.view.len / ITEM_SIZE[(int)plan.actual];
-    if (r.view.len != n * ITEM_SIZE[(int)plan.reference] || table.view.len != 2 * 256 * (Py_ssize_t)sizeof(float))
+    if (r.view.len != n * ITEM_SIZE[(int)plan.reference] || tables_size != 2 * 256 * (Py_ssize_t)sizeof(float))
         return PyErr_Format(PyExc_ValueError, "expected as many references as actual values, and two tables of 256 float32");
-    if (!within(lengths, start, n) || job.worst < 0)
+    if (!within(lengths, start, n) || worst < 0)
         return PyErr_Format(PyExc_ValueError, "expected pairs within the shape, and `worst` of at least 0");
     if (n > MOST_PAIRS) return PyErr_Format(PyExc_ValueError, "expected at most %lld pairs", (long long)MOST_PAIRS);
-    const float* const patterns = (const float*)table.view.buf;
+    const float* const patterns = (const float*)tables;
     job.actual = {plan.actual, a.view.buf, patterns, plan.actual_is_integer};
     job.reference = {plan.reference, r.view.buf, patterns + 256, plan.reference_is_integer};
-    job.n = n, job.start = start, job.worst = std::min(job.worst, n);
+    job.n = n, job.start = start, job.worst = std::min<int64_t>(worst, n);
     job.format = plan.format, job.regions = plan.regions;
     return measured(job, lengths);
 }
 
-// Add up the pairs of two contiguous buffers.
+// Add up the pairs of two contiguous buffers. Returns a capsule for `read`, which does not refer to the buffers.
 PyObject* measure(PyObject*, PyObject* arguments) {
     try {
         return checked(arguments);
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }
-}
-
-// Return the largest value of a bin, as upper_end in precreg/measure/sketch.py.
-double upper_end(int key) {
-    const int64_t bits = (int64_t)(key + 1) << KEY_SHIFT;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 // Return the fields of Sizes for a sketch, as read_sketch in precreg/measure/sketch.py does.
@@ -336,14 +358,6 @@ PyObject* sizes(PyObject*, PyObject* arguments) {
         return PyErr_NoMemory();
     }
 }
-
-#if defined(PRECREG_X86)
-#define PRECREG_RUN(kernel, ...)                                                                     \
-    (instruction_set == InstructionSet::avx512 ? avx512::kernel(__VA_ARGS__)                         \
-     : instruction_set == InstructionSet::avx2 ? avx2::kernel(__VA_ARGS__) : generic::kernel(__VA_ARGS__))
-#else
-#define PRECREG_RUN(kernel, ...) generic::kernel(__VA_ARGS__)
-#endif
 
 // The memory of an array, or of None, which has none.
 struct Optional {
@@ -447,7 +461,8 @@ PyObject* compute_shadows(PyObject*, PyObject* arguments) {
 PyMethodDef METHODS[] = {{"add_shadows", add_shadows, METH_VARARGS, "Add values and their shadows."},
                          {"compute_shadows", compute_shadows, METH_VARARGS, "Compute an operation on shadows."},
                          {"sizes", sizes, METH_VARARGS, "Return the figures of a sketch."},
-                         {"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."}, {nullptr, nullptr, 0, nullptr}};
+                         {"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."},
+                         {"read", read_found, METH_O, "Return the figures of pairs."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
 
 } // namespace
@@ -459,7 +474,7 @@ PyMODINIT_FUNC PyInit__core(void) {
                      {PRECREG_DECLARED(Kind), PRECREG_DECLARED(Format), PRECREG_DECLARED(Regions), PRECREG_DECLARED(Plan),
                       PRECREG_DECLARED(Counts), PRECREG_DECLARED(Sums), PRECREG_DECLARED(Maxima), PRECREG_DECLARED(Places),
                       PRECREG_DECLARED(Sketches), PRECREG_DECLARED(GroupSum), PRECREG_DECLARED(Result), PRECREG_DECLARED(Sizes),
-                      {"measure", "actual, reference, start, shape, rules, plan, tables"},
+                      {"measure", "actual, reference, start, shape, rtol, atol, worst, plan, tables"}, {"read", "found"},
                       {"sizes", "keys, counts, largest"},
                       PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals), PRECREG_DECLARED(ShadowState),
                       PRECREG_DECLARED(ShadowOperation), PRECREG_DECLARED(Repeated),

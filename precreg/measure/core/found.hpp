@@ -1,0 +1,68 @@
+// The figures of one call, without the arrays. They become objects of Python when somebody reads them.
+#pragma once
+
+#include "job.hpp"
+#include "reader.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace precreg {
+
+// Values counted by size; Sketch in precreg/measure/tally.py defines keys.
+struct Sketch {
+    std::vector<int32_t> keys;
+    std::vector<int64_t> counts;
+};
+
+// A pair as it was when it was measured: the caller may change its arrays afterwards.
+struct NamedPair {
+    Worst place; // its error is 0 for a pair that is not finite
+    double actual, reference;
+    bool operator<(const NamedPair& other) const { return place < other.place; }
+};
+
+// The sum of terms * 2**-exponent, largest part first.
+struct ScaledSum {
+    int sum, exponent;
+    std::vector<double> parts;
+};
+
+struct Found {
+    Counts counts;
+    std::vector<double> sum[Sums::SIZE]; // expansions, largest part first
+    double maximum[Maxima::SIZE];
+    int64_t place[Places::SIZE];
+    Sketch sketches[Sketches::SIZE];
+    std::vector<NamedPair> worst; // not in order yet
+    std::vector<NamedPair> non_finite;
+    std::vector<Axis> axes;
+    std::vector<ScaledSum> scaled;
+    bool actual_is_integer, reference_is_integer;
+
+    Found(const Job& job, State& state) : counts(state.counts), axes(std::move(state.groups->finish())) {
+        memcpy(maximum, state.maximum, sizeof maximum);
+        memcpy(place, state.place, sizeof place);
+        for (int s = 0; s < Sums::SIZE; s++) {
+            if (state.infinite[s] != 0.0) sum[s] = {state.infinite[s]};
+            else sum[s] = parts_of(state.sum[s]);
+            for (int k = 0; k < 5; k++)
+                if (state.scaled[s][k].size) scaled.push_back({s, -600 * (k - 2), parts_of(state.scaled[s][k])});
+        }
+        const auto named = [&](Worst of) {
+            const int64_t at = of.index - job.start;
+            return NamedPair{of, value_at(job.actual, at), value_at(job.reference, at)};
+        };
+        worst.reserve(state.worst.size());
+        for (const Worst& each : state.worst) worst.push_back(named(each));
+        for (int64_t index : state.non_finite) non_finite.push_back(named({0.0, index}));
+        actual_is_integer = job.actual.is_integer, reference_is_integer = job.reference.is_integer;
+    }
+
+  private:
+    static std::vector<double> parts_of(const Exact& exact) {
+        return {std::make_reverse_iterator(exact.part + exact.size), std::make_reverse_iterator(exact.part)};
+    }
+};
+
+} // namespace precreg
