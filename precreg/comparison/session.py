@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from precreg import __version__
@@ -40,7 +41,7 @@ from precreg.measure import (
 )
 from precreg.measure.fingerprints import find_fingerprints
 from precreg.report import add_finding_message, add_verdict_messages
-from precreg.storage import Array, array_digest, natural_order
+from precreg.storage import STORE_PROBLEMS, Array, ArrayStream, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -142,13 +143,21 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
         return _judged(pair, actual, reference, terms)
     except _Unmeasurable as event:
         return unmeasured_pair(pair, event.reason, event.message)
+    # A store may fail in the middle of a stream.
+    except UserError as problem:
+        if problem.slug not in STORE_PROBLEMS:
+            raise
+        return unmeasured_pair(pair, Reason.SUBJECT_ERROR, f"{problem.file}: {problem.message}")
 
 
-def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) -> Array | None:
+LoadedArray = Array | ArrayStream
+
+
+def _load(place: ArrayPlace | None, reason: Reason, other: LoadedArray | None = None) -> LoadedArray | None:
     if place is None:
         return None
     try:
-        return place.load(None if other is None else other.shape)
+        return place.stream(None if other is None else other.shape)
     except UserError as problem:
         # A folder may have thousands of files. One bad file is a verdict, so the others are still compared.
         raise _Unmeasurable(reason, f"{problem.file or place.shown}: {problem.message}") from None
@@ -173,7 +182,7 @@ def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
 _cached_messages = lru_cache(maxsize=64)(add_verdict_messages)
 
 
-def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:
+def _judged(pair: StoredPair, actual: LoadedArray, reference: LoadedArray, terms: ComparisonTerms) -> ComparedPair:
     # Layers seldom name an output. Without a name, all pairs of a dtype share one cached tolerance.
     name = pair.name if any(layer.output is not None for layer in terms.layers) else ""
     tolerance = resolve_tolerance(terms.layers, name, dtype_name(actual.dtype), terms.chain)
@@ -207,9 +216,11 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
     )
 
 
-def _fingerprints(name: str, actual: Array, reference: Array, terms: ComparisonTerms) -> tuple[Fingerprint, ...]:
+def _fingerprints(
+    name: str, actual: LoadedArray, reference: LoadedArray, terms: ComparisonTerms
+) -> tuple[Fingerprint, ...]:
     most = None if terms.keep_all else MANY_PAIRS_SAMPLE
-    return find_fingerprints(name, actual, reference, most=most)
+    return find_fingerprints(name, np.asarray(actual), np.asarray(reference), most=most)
 
 
 def _by_benchmark(
@@ -228,7 +239,9 @@ def _by_benchmark(
     return judge_pair_by_benchmark(comparison, tolerance, terms.role, entry, problem=absent, alpha=terms.alpha)
 
 
-def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms) -> Comparison:
+def _measured(
+    name: str, actual: LoadedArray, reference: LoadedArray, tolerance: Tolerance, terms: ComparisonTerms
+) -> Comparison:
     return compare_arrays(
         actual,
         reference,
@@ -242,9 +255,14 @@ def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, 
     )
 
 
-def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: ComparisonTerms) -> Comparison:
+def _analyzed(
+    comparison: Comparison, actual: LoadedArray, reference: LoadedArray, terms: ComparisonTerms
+) -> Comparison:
     try:
-        return add_analyzer_metrics(comparison, actual, reference, terms.analyzers, terms.threads)
+        # Analyzers take arrays of numpy: a stream is copied into a temporary file for them.
+        return add_analyzer_metrics(
+            comparison, np.asarray(actual), np.asarray(reference), terms.analyzers, terms.threads
+        )
     except UserError as problem:
         raise _Unmeasurable(Reason.ANALYZER_ERROR, problem.message) from None
 
@@ -259,7 +277,7 @@ class _Benchmark(NamedTuple):
 
 
 def _benchmark(
-    pair: StoredPair, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
+    pair: StoredPair, actual: LoadedArray, reference: LoadedArray, tolerance: Tolerance, terms: ComparisonTerms
 ) -> tuple[_Benchmark | None, str | None]:
     """Measure the benchmark against the same reference, or return why it cannot be measured."""
     if pair.benchmark is None:
@@ -274,10 +292,10 @@ def _benchmark(
         require_benchmark(measured, pair.benchmark.shown)
     except UserError as problem:
         return None, problem.message
-    digest = array_digest(array)
+    digest = array_digest(np.asarray(array))
     execution = Execution(outputs={pair.name: (digest,)})
     entry = entry_from(Outcome(pair.name, "", execution, (measured,)), "", "")
-    return _Benchmark(measured, entry, digest == array_digest(actual)), None
+    return _Benchmark(measured, entry, digest == array_digest(np.asarray(actual))), None
 
 
 def _first(worst: Positions | None) -> Positions | None:
@@ -363,8 +381,8 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     pyramid = comparison_layers(project, settings.limits, settings.analyzers)
     chain = () if project is None else detect_environment().chain
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
-    actual, reference = read_side(Path(settings.actual), raw), read_side(Path(settings.reference), raw_reference)
-    benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
+    actual, reference = read_side(settings.actual, raw), read_side(settings.reference, raw_reference)
+    benchmark = None if settings.benchmark is None else read_side(settings.benchmark, raw)
     known = order_of_dumps((actual, reference)) if settings.order is None else read_order(Path(settings.order))
     every, order = sort_by_execution(pair_arrays(actual, reference, mapping, benchmark), known)
     chosen = _selected(every, settings.select)

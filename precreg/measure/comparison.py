@@ -8,9 +8,10 @@ same tally; they differ in speed and readability.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from math import inf, isfinite
 from types import ModuleType
 from typing import Any
@@ -26,11 +27,11 @@ from precreg.measure.figures import compute_metrics
 from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
 from precreg.measure.numpy_form import tally_numpy
-from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
+from precreg.measure.pairing import Chunk, Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
-from precreg.storage import Array
+from precreg.storage import Array, ArrayStream
 from precreg.types import AxisGroups, Comparison, Positions
 
 Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
@@ -89,9 +90,12 @@ IN_PLACE_CHUNK, MAX_IN_PLACE_CHUNK = 1 << 20, 1 << 21
 MIN_ELEMENTS_FOR_THREADS = 1 << 21
 
 
+MeasuredSide = Array | ArrayStream
+
+
 def compare_arrays(
-    actual: ArrayLike,
-    reference: ArrayLike,
+    actual: ArrayLike | ArrayStream,
+    reference: ArrayLike | ArrayStream,
     *,
     output: str = "out",
     seed: int = 0,
@@ -112,7 +116,7 @@ def compare_arrays(
     Raises:
         UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
     """
-    a, r = np.asarray(actual), np.asarray(reference)
+    a, r = _as_side(actual), _as_side(reference)
     pairing = pairing_of(a.dtype, r.dtype)
     identity = (output, seed, pairing.dtype, a.shape, pairing.reference_dtype, r.shape)
     if a.shape != r.shape:
@@ -121,6 +125,10 @@ def compare_arrays(
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
     return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, rules))
+
+
+def _as_side(side: ArrayLike | ArrayStream) -> MeasuredSide:
+    return side if isinstance(side, ArrayStream) else np.asarray(side)
 
 
 def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> dict[str, Any]:
@@ -137,12 +145,21 @@ def comparison_fields(tally: Tally, pairing: Pairing, rules: MeasureRules) -> di
     }
 
 
-def tally_arrays(actual: Array, reference: Array, rules: MeasureRules, threads: int | None = None) -> Tally:
+def tally_arrays(
+    actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules, threads: int | None = None
+) -> Tally:
     """Return the tally of two arrays of one shape and any memory layout, with at least one element."""
     size = actual.size
+    if isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
+        return _tally_in_chunks(actual, reference, rules, threads)
     # The shortest way for the usual small array: no chunks, no threads, no merge.
     if size <= IN_PLACE_CHUNK and _is_in_order(actual, reference):
         return select_backend()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
+    return _tally_in_chunks(actual, reference, rules, threads)
+
+
+def _tally_in_chunks(actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules, threads: int | None) -> Tally:
+    size = actual.size
     chunk = _chunk_size(size)
     chunks = -(-size // chunk)
     workers = min(_count_workers(size) if threads is None else max(threads, 1), chunks)
@@ -164,8 +181,12 @@ def _count_workers(size: int) -> int:
     return 1 if size < MIN_ELEMENTS_FOR_THREADS else count_processors()
 
 
-def _tallies(actual: Array, reference: Array, low: int, high: int, rules: MeasureRules) -> list[Tally]:
+def _tallies(actual: MeasuredSide, reference: MeasuredSide, low: int, high: int, rules: MeasureRules) -> list[Tally]:
     tally, shape = select_backend(), actual.shape
+    if isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
+        mapped = [side for side in (actual, reference) if not isinstance(side, ArrayStream)]
+        ahead = unmap_chunks(_read_ahead(actual, reference, low, high), *mapped)
+        return [tally(a, r, start, shape, rules) for start, a, r in ahead]
     chunks = unmap_chunks(_chunks(actual, reference, low, high), actual, reference)
     return [tally(a, r, start, shape, rules) for start, a, r in chunks]
 
@@ -189,6 +210,39 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
         stop = min(start + COPY_CHUNK, high)
         _copy_flat((actual, reference), start, stop, into)
         yield start, into[0][: stop - start], into[1][: stop - start]
+
+
+def _read_ahead(actual: MeasuredSide, reference: MeasuredSide, low: int, high: int) -> Iterator[Chunk]:
+    """Yield the chunks that _chunks would, with streams among the sides, and read the next one meanwhile."""
+    # The cuts of a mapped file of the same content, because sums of groups depend on the cuts.
+    in_order = all(
+        side.is_in_order if isinstance(side, ArrayStream) else _is_in_order(side) for side in (actual, reference)
+    )
+    size = _chunk_size(actual.size) if in_order else COPY_CHUNK
+    starts = iter(range(low, high, size))
+    with ThreadPoolExecutor(2) as readers:
+
+        def ask(start: int) -> tuple[int, Future[Array], Future[Array]]:
+            stop = min(start + size, high)
+            first, second = (readers.submit(_piece, side, start, stop) for side in (actual, reference))
+            return start, first, second
+
+        asked = deque(map(ask, islice(starts, 1)))
+        while asked:
+            start, a, r = asked.popleft()
+            pair = a.result(), r.result()
+            asked.extend(map(ask, islice(starts, 1)))
+            yield start, *pair
+
+
+def _piece(side: MeasuredSide, start: int, stop: int) -> Array:
+    if isinstance(side, ArrayStream):
+        return side.read(start, stop)
+    if _is_in_order(side):
+        return side.reshape(-1)[start:stop]
+    into = np.empty(stop - start, side.dtype.newbyteorder("="))
+    _copy_flat((side, side), start, stop, (into, into))
+    return into
 
 
 def _is_in_order(*sides: Array) -> bool:
