@@ -29,7 +29,7 @@ STDOUT = Path("-")
 _PATH = click.Path(path_type=Path)
 
 
-class SidePath(click.ParamType):
+class SidePath(click.ParamType[Path | str]):
     """Convert the path of a side: a Path, or the text of a URL, whose slashes a Path would join."""
 
     name = "path"

@@ -64,8 +64,8 @@ def find_npy(path: FilePath, shown: str) -> StoredArray:
     """Locate the array of a .npy file.
 
     Raises:
-        UserError: missing-file; store-failed; bad-array-file, for anything but a .npy file of numbers, a truncated file, or bytes
-            after the array.
+        UserError: missing-file; bad-array-file, for anything but a .npy file of numbers, a truncated file, or bytes
+            after the array; store-failed.
     """
     # A small file is read once, header and data together, in place of a second open for the data.
     size, content = read_if_small(path, shown)
