@@ -29,6 +29,7 @@ _HEAD_BYTES = 1 << 16
 # Seconds until a silent connection counts as cut. s3fs repeats a request five times, and botocore each of them.
 _WAITS = {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 2}}
 _MAX_MESSAGE = 200
+_CHANGED = "the object was replaced or removed since"
 _MIN_SECRET = 8
 
 
@@ -148,7 +149,7 @@ def _report_store_errors(url: str) -> Iterator[None]:
 def _problem(error: Exception) -> str:
     kind, text = type(error).__name__, _without_credentials(str(error).strip().partition("\n")[0])
     if kind == "FileExpired":
-        return "expected one version of the object but it changed while it was read"
+        return f"expected one version of the object but {_CHANGED}"
     if isinstance(error, PermissionError):
         return f"expected permission to read the object but the store refuses: {text or kind}"
     if "Credentials" in kind:
@@ -166,6 +167,10 @@ def _without_credentials(text: str) -> str:
     return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."
 
 
+def _changed(file: RemoteFile) -> UserError:
+    return UserError("store-failed", f"expected the {file.size} bytes that were listed but {_CHANGED}", file=file.url)
+
+
 class RemoteReader(RawIOBase):
     """An object as a stream of bytes, in the version that was listed; one thread at a time may use it."""
 
@@ -180,25 +185,31 @@ class RemoteReader(RawIOBase):
         Raises:
             UserError: missing-extra, missing-file, store-failed.
         """
-        url = self._file.url
-        with _report_store_errors(url):
-            if self._handle is None:
-                self._handle = self._open()
-            self._handle.seek(start)
-            content: bytes = self._handle.read(stop - start)
+        with _report_store_errors(self._file.url):
+            try:
+                content = self._request(start, stop)
+            # Google has no object of that generation any more.
+            except FileNotFoundError:
+                raise _changed(self._file) from None
         if len(content) != stop - start:
-            message = f"expected {stop - start} bytes from byte {start} on but got {len(content)}: the object changed"
-            raise UserError("store-failed", message, file=url)
+            raise _changed(self._file)
         return content
 
-    def _open(self) -> Any:
-        """Open the object; s3fs and gcsfs then ask for one version of it in each request."""
+    def _request(self, start: int, stop: int) -> bytes:
+        """Ask for a range of the version that was listed: by its generation, or as an S3File does by its ETag."""
         scheme, _, path = self._file.url.partition("://")
-        handle = _store(scheme, os.getpid()).open(path, "rb", cache_type="none")
-        if _as_listed(scheme, {**handle.details, "name": path})[:3] != self._file[:3]:
-            message = "expected the version of the object that was listed but it changed since"
-            raise UserError("store-failed", message, file=self._file.url)
-        return handle
+        store = _store(scheme, os.getpid())
+        content: bytes
+        if scheme == "gs":
+            content = store.cat_file(path, start=start, end=stop, generation=self._file.tag)
+            return content
+        if self._handle is None:
+            self._handle = store.open(path, "rb", cache_type="none")
+            if _as_listed(scheme, {**self._handle.details, "name": path})[:3] != self._file[:3]:
+                raise _changed(self._file)
+        self._handle.seek(start)
+        content = self._handle.read(stop - start)
+        return content
 
     def readable(self) -> bool:
         """Return True."""
@@ -281,4 +292,4 @@ def _with_answer(file: RemoteFile, answer: bytes | Exception) -> RemoteFile:
         return file._replace(problem=error.message)
     if len(answer) == file.size:
         return file._replace(content=answer)
-    return file._replace(problem=f"expected the {file.size} bytes that were listed but the object changed since")
+    return file._replace(problem=_changed(file).message)
