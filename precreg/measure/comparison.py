@@ -219,11 +219,13 @@ def _read_ahead(actual: MeasuredSide, reference: MeasuredSide, low: int, high: i
         side.is_in_order if isinstance(side, ArrayStream) else _is_in_order(side) for side in (actual, reference)
     )
     size = _chunk_size(actual.size) if in_order else COPY_CHUNK
-    starts = iter(range(low, high, size))
+    # Requests are for as many elements in either case: small ones would wait for the store.
+    read = size * max(1, IN_PLACE_CHUNK // size)
+    starts = iter(range(low, high, read))
     with ThreadPoolExecutor(2) as readers:
 
         def ask(start: int) -> tuple[int, Future[Array], Future[Array]]:
-            stop = min(start + size, high)
+            stop = min(start + read, high)
             first, second = (readers.submit(_piece, side, start, stop) for side in (actual, reference))
             return start, first, second
 
@@ -232,7 +234,8 @@ def _read_ahead(actual: MeasuredSide, reference: MeasuredSide, low: int, high: i
             start, a, r = asked.popleft()
             pair = a.result(), r.result()
             asked.extend(map(ask, islice(starts, 1)))
-            yield start, *pair
+            for at in range(0, pair[0].size, size):
+                yield start + at, pair[0][at : at + size], pair[1][at : at + size]
 
 
 def _piece(side: MeasuredSide, start: int, stop: int) -> Array:

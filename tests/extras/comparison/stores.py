@@ -1,10 +1,12 @@
 """Object stores on this machine: moto's server for S3, an emulator of Google Cloud Storage, and connections that break."""
 
+import logging
 import os
 import socket
 import threading
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,6 +22,8 @@ class S3:
     def __init__(self):
         from moto.server import ThreadedMotoServer
 
+        # A line for each request would hide the failure of a test.
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)
         self.server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self.server.start()
         host, port = self.server.get_host_and_port()
@@ -119,28 +123,22 @@ class CutConnections:
             threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
 
     def _forward(self, source, target):
-        try:
+        with suppress(OSError):
             while content := source.recv(1 << 16):
                 target.sendall(content)
             target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
     def _answer(self, source, target):
         sent = 0
-        try:
+        with suppress(OSError):
             while content := source.recv(1 << 16):
                 sent += len(content)
                 if sent > self.after and self._takes_cut():
                     break
                 target.sendall(content)
-        except OSError:
-            pass
         for side in (source, target):
-            try:
+            with suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             side.close()
 
     def _takes_cut(self):

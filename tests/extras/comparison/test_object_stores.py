@@ -1,6 +1,7 @@
 """Objects of S3 and Google Cloud Storage are compared as files are, and their mistakes have a message each."""
 
 import json
+import subprocess
 import sys
 from io import BytesIO
 
@@ -232,10 +233,9 @@ def test_without_an_account_the_message_asks_for_credentials(s3, tmp_path):
 
 @pytest.mark.parametrize(("package", "scheme"), [("s3fs", "s3"), ("gcsfs", "gs"), ("fsspec", "s3")])
 def test_a_missing_package_names_the_extra(tmp_path, package, scheme):
-    code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['precreg', 'compare', f'{scheme}://b1x/a', 'b']!r}\n"
+    words = ["precreg", "compare", f"{scheme}://dumps/a", "b"]
+    code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {words!r}\n"
     code += "from precreg.__main__ import main; main()"
-    import subprocess
-
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "error[missing-extra]" in done.stderr
     assert "python -m pip install 'precreg[stores]'" in done.stderr

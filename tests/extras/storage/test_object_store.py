@@ -1,6 +1,7 @@
 """An object is read in ranges, all of them of the version that was listed."""
 
 import os
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_refused(store):
 
 def test_a_stream_reads_any_range_as_numpy_would(store):
     array = np.random.default_rng(0).standard_normal((300, 700)).astype(">f4")
-    content = __import__("io").BytesIO()
+    content = BytesIO()
     np.save(content, array)
     store.put("stream.npy", content.getvalue())
     located = find_npy(listed(store, "stream.npy"), "stream.npy")
