@@ -84,24 +84,30 @@ def find_objects(url: str) -> RemoteFile | list[RemoteFile]:
     with _report_store_errors(url):
         store = _store(scheme, os.getpid())
         store.invalidate_cache()
-        facts = store.info(path) if "/" in path else {"type": "directory"}
-        if facts["type"] == "file" and not url.endswith("/"):
-            return _as_listed(scheme, facts)
-        below = store.find(path, detail=True)
+        try:
+            facts = store.info(path) if "/" in path else {"type": "directory"}
+            if facts["type"] == "file" and not url.endswith("/"):
+                return _as_listed(scheme, facts)
+            below = store.find(path, detail=True)
+        except FileNotFoundError:
+            raise _missing(url, store, path) from None
         found = [_as_listed(scheme, facts) for facts in below.values() if facts["type"] == "file"]
     beginning = f"{scheme}://{path}/"
     # Objects whose key ends in a slash stand for folders. Nothing but the listing decides what is below the prefix.
     found = [file for file in found if file.url.startswith(beginning) and not file.url.endswith("/")]
     if not found:
-        raise _missing(url)
+        raise _missing(url, store, path)
     return found
 
 
-def _missing(url: str) -> UserError:
+def _missing(url: str, store: Any, path: str) -> UserError:
+    bucket = path.partition("/")[0]
+    message = "expected an object or a prefix with objects but there is none"
+    with _report_store_errors(url):
+        if not store.exists(bucket):
+            message = f"expected a bucket of the name {bucket} but this account has or sees none"
     hint = "correct the URL, or the account and the endpoint that fsspec uses: docs/compare-stores.md"
-    return UserError(
-        "missing-file", "expected an object or a prefix with objects but there is none", file=url, hint=hint
-    )
+    return UserError("missing-file", message, file=url, hint=hint)
 
 
 def _as_listed(scheme: str, facts: dict[str, Any]) -> RemoteFile:
@@ -141,7 +147,7 @@ def _report_store_errors(url: str) -> Iterator[None]:
         hint = "install the extra: python -m pip install 'precreg[stores]'"
         raise UserError("missing-extra", message, file=url, hint=hint) from error
     except FileNotFoundError as error:
-        raise _missing(url) from error
+        raise UserError("missing-file", "expected the object that was listed but there is none", file=url) from error
     except Exception as error:  # each package has errors of its own, and lets those of its libraries through
         raise UserError("store-failed", _problem(error), file=url) from error
 

@@ -1,9 +1,11 @@
-"""Object stores on this machine: moto's server for S3, an emulator of Google Cloud Storage, and connections that break."""
+"""Object stores on this machine: moto's server of S3, an emulator of Google Cloud Storage, and broken connections."""
 
+import json
 import logging
 import os
 import socket
 import threading
+import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import suppress
@@ -66,6 +68,46 @@ class Google:
 
     def stop(self):
         self.server.stop()
+
+
+class GoogleGenerations(Google):
+    """The emulator behind a relay that knows generations, as Google does: a replaced one is not found."""
+
+    def __init__(self):
+        super().__init__()
+        emulator = self.url
+
+        class Relay(BaseHTTPRequestHandler):
+            def do_GET(self):  # noqa: N802  (http.server calls it)
+                place, _, query = self.path.partition("?")
+                asked = urllib.parse.parse_qs(query).get("generation")
+                facts = f"{emulator}{place}".replace("/download/", "/")
+                try:
+                    if asked and json.load(urllib.request.urlopen(facts))["generation"] != asked[0]:
+                        raise urllib.error.HTTPError(self.path, 404, "Not Found", {}, None)
+                    ranges = {"Range": self.headers["Range"]} if self.headers["Range"] else {}
+                    with urllib.request.urlopen(
+                        urllib.request.Request(f"{emulator}{self.path}", headers=ranges)
+                    ) as got:
+                        answer = got.status, got.headers["Content-Type"], got.read()
+                except urllib.error.HTTPError as refusal:
+                    answer = refusal.code, "application/json", b"{}"
+                self.send_response(answer[0])
+                self.send_header("Content-Type", answer[1] or "application/octet-stream")
+                self.send_header("Content-Length", str(len(answer[2])))
+                self.end_headers()
+                self.wfile.write(answer[2])
+
+            def log_message(self, *_):
+                pass
+
+        self.relay = ThreadingHTTPServer(("127.0.0.1", 0), Relay)
+        threading.Thread(target=self.relay.serve_forever, daemon=True).start()
+        self.variables = {**self.variables, "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{self.relay.server_address[1]}"}
+
+    def stop(self):
+        self.relay.shutdown()
+        super().stop()
 
 
 def s3_variables(port):
