@@ -78,7 +78,7 @@ class GoogleGenerations(Google):
         emulator = self.url
 
         class Relay(BaseHTTPRequestHandler):
-            def do_GET(self):  # noqa: N802  (http.server calls it)
+            def do_GET(self):
                 place, _, query = self.path.partition("?")
                 asked = urllib.parse.parse_qs(query).get("generation")
                 facts = f"{emulator}{place}".replace("/download/", "/")

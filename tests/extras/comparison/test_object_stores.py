@@ -106,7 +106,7 @@ def test_a_store_gives_the_record_of_the_same_files(store, folders, tmp_path, jo
     found = pairs_of(tmp_path / "remote.json", **urls)
     assert found == pairs_of(tmp_path / "local.json")
     assert [pair["name"] for pair in found if pair["verdict"]["status"] == "failed"] == ["wrong"]
-    assert len(found) == 10
+    assert len(found) == 11
     assert f"{urls['device']}/notes.txt" in remote.stdout
     assert SECRET not in remote.stdout + remote.stderr
 
