@@ -481,8 +481,18 @@ def mel_net(helper):
 
 
 # They need an extra, and tests/extras/docs runs them.
+def without_an_account(project):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        project.monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        project.monkeypatch.setenv(name, os.devnull)
+    project.monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return project.run("compare", "s3://dumps/a", "golden.npy")
+
+
 WITH_EXTRAS = frozenset(
     {
+        "store-failed",
         "bad-weights",
         "unsupported-dtype",
         "out-of-memory",
@@ -566,6 +576,8 @@ SCENARIOS = {
     "not-comparable": command("compare", "y.npy"),
     "bad-order": with_a_name_twice,
     "unknown-array": with_a_wrong_mapping,
+    "bad-url": lambda project: project.run("compare", "http://dumps/a", "golden.npy"),
+    "store-failed": without_an_account,
     "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
     "model-failed": exported("return x", "--input", "mask=x.bin"),
     "untraceable": changed("subject: kernels:mean", "subject: {command: [cp, '{inputs.x}', '{outputs.y}']}", *TRACE),
