@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from errno import EMFILE
-from os import strerror
+from os import devnull, strerror
 
 import numpy as np
 
@@ -480,16 +480,16 @@ def mel_net(helper):
     return _net(helper, *constants, mel, helper.make_node("MatMul", ["m", "x"], ["y"]))
 
 
-# They need an extra, and tests/extras/docs runs them.
 def without_an_account(project):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
         project.monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        project.monkeypatch.setenv(name, os.devnull)
+        project.monkeypatch.setenv(name, devnull)
     project.monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return project.run("compare", "s3://dumps/a", "golden.npy")
 
 
+# They need an extra, and tests/extras/docs runs them.
 WITH_EXTRAS = frozenset(
     {
         "store-failed",
