@@ -210,12 +210,13 @@ def compare_and_report(
         order=None if order is None else _text(order),
     )
     _make_folders(outputs)
-    record = _compare(settings, raw, jobs)
+    # Without a record and a page, nobody sees the positions and groups of the pairs that pass.
+    record = _compare(settings, raw, jobs, details=any(outputs))
     _write(record, outputs)
     return record.exit_code
 
 
-def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) -> ComparisonRecord:
+def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None, *, details: bool) -> ComparisonRecord:
     from precreg.comparison import finish_comparison
     from precreg.environment import count_processors
 
@@ -225,7 +226,7 @@ def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) ->
         from precreg.run import start_fork_server
 
         start_fork_server()  # first, because it starts while the folders are read
-    work = _plan(settings, raw)
+    work = _plan(settings, raw, details=details)
     pairs = _compare_with_progress(work, jobs)
     return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
 
@@ -282,12 +283,12 @@ def _make_folders(outputs: CompareOutputs) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _plan(settings: ComparisonSettings, raw: RawOptions) -> ComparisonWork:
+def _plan(settings: ComparisonSettings, raw: RawOptions, *, details: bool) -> ComparisonWork:
     from precreg.comparison import RawFormat, plan_comparison
 
     own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
     try:
-        return plan_comparison(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
+        return plan_comparison(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype), details=details)
     # As shells report a process that SIGINT ended: 128 + 2.
     except KeyboardInterrupt:
         click.echo("interrupted before any pair was compared", err=True)

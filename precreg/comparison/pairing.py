@@ -84,6 +84,9 @@ class ArrayPlace(NamedTuple):
         """
         if self.found is not None:
             return self.found
+        # Most files of a folder, which has thousands.
+        if str(self.path).endswith(".npy"):
+            return find_array(self.path, self.shown)
         if self._is_raw:
             return self._raw(self.raw.shape)
         # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
@@ -241,17 +244,22 @@ def _folder(shown: str, raw: RawFormat, files: Mapping[str, FilePath]) -> ArrayS
     for file, path in files.items():
         if of_dumps and dirname(file) in of_dumps:
             continue
+        suffix = suffix_of(file)
         name = escape_surrogates(strip_dtype_suffix(file))
         place = ArrayPlace(path, escape_surrogates(f"{shown}/{file}"), raw)
         # The JSON of a dump leads to files beside it, which a store does not have.
-        is_dump = bool(dumps) and basename(file) == MSPROBE_FILE and isdir(join(dirname(str(path)), MSPROBE_FOLDER))
-        if suffix_of(file) not in ARRAY_SUFFIXES and not is_dump:
+        is_dump = bool(dumps) and basename(file) == MSPROBE_FILE and _has_tensors(str(path))
+        if suffix not in ARRAY_SUFFIXES and not is_dump:
             passed_over.append(place.shown)
-        elif is_archive(file):
+        elif suffix != ".npy" and is_archive(file):
             _expand(name, place, side)
         else:
             _add(name, place, side)
     return side._replace(passed_over=tuple(passed_over))
+
+
+def _has_tensors(dump: str) -> bool:
+    return isdir(join(dirname(dump), MSPROBE_FOLDER))
 
 
 def _files(folder: Path) -> list[str]:

@@ -32,6 +32,7 @@ from precreg.environment import detect_environment
 from precreg.errors import UserError, name_hint, nearest
 from precreg.measure import (
     METRICS,
+    SUMMARY_METRICS,
     add_analyzer_metrics,
     add_benchmark,
     analyzer_target,
@@ -107,7 +108,8 @@ class ComparisonTerms(NamedTuple):
 
     `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
     threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions compares pairs with their
-    benchmarks at the error level `alpha`, and decides about their verdicts if `regression`.
+    benchmarks at the error level `alpha`, and decides about their verdicts if `regression`. Without `details`, the
+    measurements of small pairs that pass have only the metrics of the usual bounds, and no positions.
     """
 
     layers: tuple[Layer, ...]
@@ -119,6 +121,7 @@ class ComparisonTerms(NamedTuple):
     analyzers: tuple[str, ...] = ()
     alpha: float = 0.0
     regression: bool = False
+    details: bool = True
 
 
 class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)
@@ -140,7 +143,11 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
             return unmeasured_pair(pair, Reason.MISSING_OUTPUT, AbsentArray("actual", pair.name))
         if reference is None:
             return unmeasured_pair(pair, Reason.MISSING_OUTPUT, AbsentArray(terms.role, pair.name))
-        return _judged(pair, actual, reference, terms)
+        found = _judged(pair, actual, reference, terms)
+        # The verdict of a failure names positions.
+        if not terms.details and found.verdict.status is not Status.PASSED:
+            found = _judged(pair, actual, reference, terms._replace(details=True))
+        return found
     except _Unmeasurable as event:
         return unmeasured_pair(pair, event.reason, event.message)
     # A store may fail in the middle of a stream.
@@ -148,6 +155,12 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
         if problem.slug not in STORE_PROBLEMS:
             raise
         return unmeasured_pair(pair, Reason.SUBJECT_ERROR, f"{problem.file}: {problem.message}")
+
+
+def _needs_summary(tolerance: Tolerance, terms: ComparisonTerms) -> bool:
+    """Return whether every bound is on a metric of a summary; an analyzer may read any metric."""
+    bounds = (*tolerance.bounds, *(bound for bounds in tolerance.alternatives for bound in bounds))
+    return not terms.analyzers and all([bound.metric in SUMMARY_METRICS for bound in bounds])
 
 
 LoadedArray = Array | ArrayStream
@@ -201,6 +214,7 @@ def _judged(pair: StoredPair, actual: LoadedArray, reference: LoadedArray, terms
     verdict = by_benchmark if terms.regression else alone
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))
+    searches = terms.details and verdict.status is Status.FAILED
     return replace(
         _answer(pair, verdict),
         comparison=comparison,
@@ -212,7 +226,7 @@ def _judged(pair: StoredPair, actual: LoadedArray, reference: LoadedArray, terms
             add_finding_message(finding) for finding in by_benchmark.findings if finding.reason is Reason.REGRESSED
         ),
         # A passed pair needs no cause, and its small errors may have a shape, too.
-        fingerprints=_fingerprints(pair.name, actual, reference, terms) if verdict.status is Status.FAILED else (),
+        fingerprints=_fingerprints(pair.name, actual, reference, terms) if searches else (),
     )
 
 
@@ -252,6 +266,7 @@ def _measured(
         regions=tolerance.regions,
         worst=terms.worst,
         threads=terms.threads,
+        details=terms.details or not _needs_summary(tolerance, terms),
     )
 
 
@@ -299,11 +314,8 @@ def _benchmark(
 
 
 def _first(worst: Positions | None) -> Positions | None:
-    if worst is None or len(worst.index) <= KEPT_PAIR_POSITIONS:
-        return worst
-    return Positions(
-        worst.index[:KEPT_PAIR_POSITIONS], worst.actual[:KEPT_PAIR_POSITIONS], worst.reference[:KEPT_PAIR_POSITIONS]
-    )
+    some = slice(KEPT_PAIR_POSITIONS)
+    return None if worst is None else Positions(worst.index[some], worst.actual[some], worst.reference[some])
 
 
 OPTIONS = Location("command line")
@@ -367,8 +379,12 @@ class ComparisonWork(NamedTuple):
     order: ExecutionOrder = ExecutionOrder()
 
 
-def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
+def plan_comparison(
+    settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat, *, details: bool = True
+) -> ComparisonWork:
     """Read all sides, pair their arrays, and resolve the tolerance.
+
+    Without `details`, a comparison of many pairs measures only what its summary prints.
 
     Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
@@ -393,7 +409,9 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     # All pairs count, and not only the selected ones, so that a verdict is the same in any selection.
     alpha = case_alpha(len(every))
     terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, 1, settings.analyzers, alpha)
-    terms = terms._replace(regression=settings.regression)
+    terms = terms._replace(
+        regression=settings.regression, details=details or keep_all or settings.benchmark is not None
+    )
     noticed = tuple(_noticed(actual, reference, benchmark, chosen))
     return ComparisonWork([] if found else chosen, terms, found, noticed, order)
 

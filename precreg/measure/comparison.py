@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from precreg.environment import count_processors
 from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
-from precreg.measure.figures import compute_metrics
+from precreg.measure.figures import compute_metrics, compute_summary
 from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
 from precreg.measure.numpy_form import tally_numpy
@@ -104,6 +104,7 @@ def compare_arrays(
     worst: int = 100,
     threads: int | None = None,
     regions: Mapping[str, float] | None = None,
+    details: bool = True,
 ) -> Comparison:
     """Measure how far `actual` is from `reference`.
 
@@ -111,7 +112,8 @@ def compare_arrays(
     room, or complex numbers. The reference may have a wider dtype. Elements within `rtol` and `atol` match. `worst` is
     the number of named positions. Nothing is broadcast: different shapes give no metrics and no counts, and arrays
     without an element give no metrics. docs/metrics.md has every formula. `regions` replaces constants of Regions.
-    `threads` changes no metric; None means one for small arrays, and else one for each core of the process.
+    `threads` changes no metric; None means one for small arrays, and else one for each core of the process. Without
+    `details` a small array has counts, places and the metrics of SUMMARY_METRICS alone.
 
     Raises:
         UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
@@ -124,6 +126,16 @@ def compare_arrays(
     if a.size == 0:
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
+    # Of a large array the details cost little beside the elements.
+    if not details and a.size <= IN_PLACE_CHUNK and not isinstance(a, ArrayStream) and not isinstance(r, ArrayStream):
+        # Without axes there are no groups. Copies of arrays in another layout are small, too.
+        tally = tally_arrays(a.reshape(-1), r.reshape(-1), rules._replace(worst=0), threads)
+        return Comparison(
+            *identity,
+            metrics=compute_summary(tally, regions_of(pairing.dtype, rules.regions)),
+            counts=_counts(tally.counts),
+            places=_places(tally),
+        )
     return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, rules))
 
 

@@ -48,6 +48,25 @@ def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Fi
     return {name: figure for name, figure in in_order if figure is not None and figure - figure == 0.0}
 
 
+# The metrics of compute_summary: those of the usual bounds on elements, and of the curve of a folder.
+SUMMARY_METRICS = frozenset(
+    {"match_ratio", "equal_share", "differing_bits_share", "non_finite_mismatch_share"}
+    | {"max_abs_error", "mean_abs_error", "mean_magnitude"}
+)
+
+
+def compute_summary(tally: Tally, regions: Regions) -> Figures:
+    """Return the metrics of SUMMARY_METRICS that compute_metrics would return, in a fifth of its time."""
+    if not tally.counts.n:
+        return {}
+    found = _shares(tally, regions)
+    if n := tally.counts.finite:
+        found["max_abs_error"] = tally.maxima.absolute
+        found["mean_abs_error"] = _mean(tally, "absolute", n)
+        found["mean_magnitude"] = _mean(tally, "magnitude", n)
+    return {name: figure for name, figure in found.items() if name in SUMMARY_METRICS and figure - figure == 0.0}
+
+
 def _add_derived(found: Figures) -> None:
     """Add the metrics that the table derives from other metrics, in its order."""
     for metric in METRICS.values():

@@ -122,8 +122,11 @@ class StoredArray(NamedTuple):
         Raises:
             UserError: bad-array-file, if the file was removed or truncated meanwhile; missing-file or store-failed.
         """
-        size = prod(self.shape) * self.dtype.itemsize
         try:
+            # The content of a small file, whose numbers begin at a multiple of 64: most files of a folder.
+            if self.content is not None and self.start % _ALIGNMENT == 0:
+                return np.frombuffer(self.content, self.dtype, offset=self.start).reshape(self.shape, order=self.order)
+            size = prod(self.shape) * self.dtype.itemsize
             if isinstance(self.path, RemoteFile) and self.content is None and size > SMALL_BYTES:
                 stored = ArrayStream(self.path, np.dtype(np.uint8), (size,), self.start).copy_bytes()
                 return stored.view(self.dtype).reshape(self.shape, order=self.order)
@@ -136,17 +139,18 @@ class StoredArray(NamedTuple):
 
     def stream(self) -> Array | ArrayStream:
         """Return the array as `load` does, but a large object of a store as a stream, if it is in C order."""
-        size = prod(self.shape) * self.dtype.itemsize
-        if isinstance(self.path, RemoteFile) and self.content is None and size > MAX_HELD_BYTES and self.order == "C":
+        if self.content is None and isinstance(self.path, RemoteFile) and self.order == "C" and self._is_large:
             return ArrayStream(self.path, self.dtype, self.shape, self.start)
         return self.load()
+
+    @property
+    def _is_large(self) -> bool:
+        return prod(self.shape) * self.dtype.itemsize > MAX_HELD_BYTES
 
     def _numbers(self, size: int) -> Array:
         if self.content is None:
             return np.frombuffer(self._read(size), self.dtype)
-        # Headers of numpy end at a multiple of 64. Only numbers at other places need a copy, to be aligned.
-        if self.start % _ALIGNMENT == 0:
-            return np.frombuffer(self.content, self.dtype, offset=self.start)
+        # Numbers at other places need a copy, to be aligned.
         return np.frombuffer(self.content[self.start :], self.dtype)
 
     def _read(self, size: int) -> bytes:

@@ -111,10 +111,10 @@ _DIGITS = re.compile(r"(\d+)")
 
 def natural_order(name: str) -> tuple[tuple[int, str, str], ...]:
     """Return the key that sorts numbers inside names by value: layer2 comes before layer10."""
-    parts = _DIGITS.split(name)
     # Texts and numbers alternate. Digits compare by their number and then one by one, because int() refuses thousands.
-    digits = (part.lstrip("0") for part in parts)
-    return tuple(
-        (len(number), number, part) if at % 2 else (0, "", part)
-        for at, (part, number) in enumerate(zip(parts, digits, strict=True))
-    )
+    key = [(0, "", part) for part in _DIGITS.split(name)]
+    for at in range(1, len(key), 2):
+        part = key[at][2]
+        number = part.lstrip("0")
+        key[at] = (len(number), number, part)
+    return tuple(key)

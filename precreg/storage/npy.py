@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from functools import lru_cache
+from functools import cache, lru_cache
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -166,12 +166,17 @@ def _check_header(header: NpyHeader, shown: str) -> None:
 
 def strip_dtype_suffix(file: str) -> str:
     """Return a file name without its suffix and without the dtype, if it has one: y.bfloat16.npy gives y."""
-    import ml_dtypes
-
     name, _, suffix = file.rpartition(".")
     rest, _, dtype = name.rpartition(".")
-    declared = suffix == "npy" and rest and is_ml_dtype(getattr(ml_dtypes, dtype, None))
-    return rest if declared else name
+    return rest if suffix == "npy" and rest and dtype in _ml_dtype_names() else name
+
+
+# A folder has thousands of names.
+@cache
+def _ml_dtype_names() -> frozenset[str]:
+    import ml_dtypes
+
+    return frozenset(name for name in dir(ml_dtypes) if is_ml_dtype(getattr(ml_dtypes, name)))
 
 
 # No deflated byte expands to more bytes than this (zlib's technical note). A larger claim is an attack on memory.
