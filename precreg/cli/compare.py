@@ -210,7 +210,6 @@ def compare_and_report(
         order=None if order is None else _text(order),
     )
     _make_folders(outputs)
-    # Without a record and a page, nobody sees the positions and groups of the pairs that pass.
     record = _compare(settings, raw, jobs, details=any(outputs))
     _write(record, outputs)
     return record.exit_code
@@ -226,6 +225,7 @@ def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None, *,
         from precreg.run import start_fork_server
 
         start_fork_server()  # first, because it starts while the folders are read
+    # Without a record and a page, nobody sees the positions and groups of the pairs that pass.
     work = _plan(settings, raw, details=details)
     pairs = _compare_with_progress(work, jobs)
     return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)

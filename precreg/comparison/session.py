@@ -42,7 +42,7 @@ from precreg.measure import (
 )
 from precreg.measure.fingerprints import find_fingerprints
 from precreg.report import add_finding_message, add_verdict_messages
-from precreg.storage import STORE_PROBLEMS, Array, ArrayStream, array_digest, natural_order
+from precreg.storage import STREAM_PROBLEMS, Array, ArrayStream, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -150,17 +150,14 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
         return found
     except _Unmeasurable as event:
         return unmeasured_pair(pair, event.reason, event.message)
-    # A store may fail in the middle of a stream.
+    # A file or a store may fail in the middle of a stream.
     except UserError as problem:
-        if problem.slug not in STORE_PROBLEMS:
+        if problem.slug not in STREAM_PROBLEMS or pair.actual is None:
             raise
-        return unmeasured_pair(pair, Reason.SUBJECT_ERROR, f"{problem.file}: {problem.message}")
-
-
-def _needs_summary(tolerance: Tolerance, terms: ComparisonTerms) -> bool:
-    """Return whether every bound is on a metric of a summary; an analyzer may read any metric."""
-    bounds = (*tolerance.bounds, *(bound for bounds in tolerance.alternatives for bound in bounds))
-    return not terms.analyzers and all([bound.metric in SUMMARY_METRICS for bound in bounds])
+        # Each side is a file of its own, whose arrays are shown as FILE:NAME.
+        of_actual = pair.actual.shown.startswith(str(problem.file))
+        reason = Reason.SUBJECT_ERROR if of_actual else Reason.REFERENCE_ERROR
+        return unmeasured_pair(pair, reason, f"{problem.file}: {problem.message}")
 
 
 LoadedArray = Array | ArrayStream
@@ -266,7 +263,8 @@ def _measured(
         regions=tolerance.regions,
         worst=terms.worst,
         threads=terms.threads,
-        details=terms.details or not _needs_summary(tolerance, terms),
+        # An analyzer may read any metric.
+        details=terms.details or bool(terms.analyzers) or not SUMMARY_METRICS.issuperset(tolerance.bounded),
     )
 
 

@@ -8,10 +8,9 @@ same tally; they differ in speed and readability.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, islice
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from math import inf, isfinite
 from types import ModuleType
 from typing import Any
@@ -27,8 +26,9 @@ from precreg.measure.figures import compute_metrics, compute_summary
 from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, mean_metrics, ratio_denominator, regions_of
 from precreg.measure.numpy_form import tally_numpy
-from precreg.measure.pairing import Chunk, Pairing, pairing_of, unmap_chunks
+from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
+from precreg.measure.read_ahead import MeasuredSide, copy_flat, read_ahead
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
 from precreg.storage import Array, ArrayStream
@@ -88,9 +88,6 @@ COPY_CHUNK = 1 << 18
 IN_PLACE_CHUNK, MAX_IN_PLACE_CHUNK = 1 << 20, 1 << 21
 # Below this size, threads take longer to start than they save.
 MIN_ELEMENTS_FOR_THREADS = 1 << 21
-
-
-MeasuredSide = Array | ArrayStream
 
 
 def compare_arrays(
@@ -197,7 +194,7 @@ def _tallies(actual: MeasuredSide, reference: MeasuredSide, low: int, high: int,
     tally, shape = select_backend(), actual.shape
     if isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
         mapped = [side for side in (actual, reference) if not isinstance(side, ArrayStream)]
-        ahead = unmap_chunks(_read_ahead(actual, reference, low, high), *mapped)
+        ahead = unmap_chunks(read_ahead(actual, reference, range(low, high), _stream_chunk(actual, reference)), *mapped)
         return [tally(a, r, start, shape, rules) for start, a, r in ahead]
     chunks = unmap_chunks(_chunks(actual, reference, low, high), actual, reference)
     return [tally(a, r, start, shape, rules) for start, a, r in chunks]
@@ -220,60 +217,18 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
     into = np.empty(size, actual.dtype.newbyteorder("=")), np.empty(size, reference.dtype.newbyteorder("="))
     for start in range(low, high, COPY_CHUNK):
         stop = min(start + COPY_CHUNK, high)
-        _copy_flat((actual, reference), start, stop, into)
+        copy_flat((actual, reference), start, stop, into)
         yield start, into[0][: stop - start], into[1][: stop - start]
 
 
-def _read_ahead(actual: MeasuredSide, reference: MeasuredSide, low: int, high: int) -> Iterator[Chunk]:
-    """Yield the chunks that _chunks would, with streams among the sides, and read the next one meanwhile."""
-    # The cuts of a mapped file of the same content, because sums of groups depend on the cuts.
-    in_order = all(
-        side.is_in_order if isinstance(side, ArrayStream) else _is_in_order(side) for side in (actual, reference)
-    )
-    size = _chunk_size(actual.size) if in_order else COPY_CHUNK
-    # Requests are for as many elements in either case: small ones would wait for the store.
-    read = size * max(1, IN_PLACE_CHUNK // size)
-    starts = iter(range(low, high, read))
-    with ThreadPoolExecutor(2) as readers:
-
-        def ask(start: int) -> tuple[int, Future[Array], Future[Array]]:
-            stop = min(start + read, high)
-            first, second = (readers.submit(_piece, side, start, stop) for side in (actual, reference))
-            return start, first, second
-
-        asked = deque(map(ask, islice(starts, 1)))
-        while asked:
-            start, a, r = asked.popleft()
-            pair = a.result(), r.result()
-            asked.extend(map(ask, islice(starts, 1)))
-            for at in range(0, pair[0].size, size):
-                yield start + at, pair[0][at : at + size], pair[1][at : at + size]
-
-
-def _piece(side: MeasuredSide, start: int, stop: int) -> Array:
-    if isinstance(side, ArrayStream):
-        return side.read(start, stop)
-    if _is_in_order(side):
-        return side.reshape(-1)[start:stop]
-    into = np.empty(stop - start, side.dtype.newbyteorder("="))
-    _copy_flat((side, side), start, stop, (into, into))
-    return into
+def _stream_chunk(*sides: MeasuredSide) -> int:
+    """Return the elements of a chunk as _chunks has them for mapped files: sums of groups depend on the cuts."""
+    in_order = all(side.is_in_order if isinstance(side, ArrayStream) else _is_in_order(side) for side in sides)
+    return _chunk_size(sides[0].size) if in_order else COPY_CHUNK
 
 
 def _is_in_order(*sides: Array) -> bool:
     return all([side.flags.c_contiguous and side.flags.aligned and side.dtype.isnative for side in sides])
-
-
-def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
-    # nditer copies any range in C order without a copy of the whole array, which reshape(-1) would make.
-    flags = ["external_loop", "buffered", "ranged"]
-    with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[call-overload]
-        pieces.iterrange = (start, stop)
-        done = 0
-        for a, r in pieces:
-            into[0][done : done + a.size] = a
-            into[1][done : done + a.size] = r
-            done += a.size
 
 
 def _counts(counts: Counts) -> dict[str, int]:

@@ -21,6 +21,7 @@ from .array_formats import natural_order as natural_order
 from .array_formats import read_recorded as read_recorded
 from .array_formats import read_single as read_single
 from .array_formats import suffix_of as suffix_of
+from .array_stream import STREAM_PROBLEMS as STREAM_PROBLEMS
 from .array_stream import ArrayStream as ArrayStream
 from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
@@ -61,7 +62,6 @@ from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
-from .object_store import STORE_PROBLEMS as STORE_PROBLEMS
 from .object_store import RemoteFile as RemoteFile
 from .object_store import fetch_objects as fetch_objects
 from .object_store import find_objects as find_objects

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from precreg.errors import UserError
-from precreg.storage.array_stream import ArrayStream
+from precreg.storage.array_stream import ArrayStream, copy_remote_bytes
 from precreg.storage.files import open_regular_file, read_small_file
 from precreg.storage.object_store import RemoteFile, RemoteReader, open_remote, read_small_remote
 
@@ -94,7 +94,7 @@ FilePath = Path | str | RemoteFile
 # Up to this size, reading a file is faster than mapping it: 256 KiB of numbers and a header. Half a megabyte is mapped
 # in less time (pairs of files of one size, compared 400 times each way).
 SMALL_BYTES = (1 << 18) + (1 << 12)
-# Up to this size, the array of an object is held in memory: two sides take as much as the readers of a stream.
+# Up to this size, a file is mapped, and an object is held in memory: two sides take as much as readers of streams.
 MAX_HELD_BYTES = 1 << 24
 # The largest alignment of a dtype, the alignment of longdouble. The content of a bytes object is aligned to it, too.
 _ALIGNMENT = 16
@@ -128,7 +128,7 @@ class StoredArray(NamedTuple):
                 return np.frombuffer(self.content, self.dtype, offset=self.start).reshape(self.shape, order=self.order)
             size = prod(self.shape) * self.dtype.itemsize
             if isinstance(self.path, RemoteFile) and self.content is None and size > SMALL_BYTES:
-                stored = ArrayStream(self.path, np.dtype(np.uint8), (size,), self.start).copy_bytes()
+                stored = copy_remote_bytes(self.path, self.start, size)
                 return stored.view(self.dtype).reshape(self.shape, order=self.order)
             if size > SMALL_BYTES and self.content is None:
                 # numpy would resolve the links of a Path, which takes longer than the mapping.
@@ -138,14 +138,10 @@ class StoredArray(NamedTuple):
             raise UserError("bad-array-file", f"expected a readable file but got: {error}", file=self.shown) from error
 
     def stream(self) -> Array | ArrayStream:
-        """Return the array as `load` does, but a large object of a store as a stream, if it is in C order."""
-        if self.content is None and isinstance(self.path, RemoteFile) and self.order == "C" and self._is_large:
-            return ArrayStream(self.path, self.dtype, self.shape, self.start)
+        """Return the array as `load` does, but a large one in C order as a stream."""
+        if self.content is None and self.order == "C" and prod(self.shape) * self.dtype.itemsize > MAX_HELD_BYTES:
+            return ArrayStream(self.path, self.shown, self.dtype, self.shape, self.start, self.load)
         return self.load()
-
-    @property
-    def _is_large(self) -> bool:
-        return prod(self.shape) * self.dtype.itemsize > MAX_HELD_BYTES
 
     def _numbers(self, size: int) -> Array:
         if self.content is None:

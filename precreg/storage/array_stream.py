@@ -1,34 +1,82 @@
-"""How is a large array of an object store read in pieces, without a copy of all of it?"""
+"""How is a large array read in pieces, from a file or from an object of a store?
+
+A mapped file is read at the moment at which its numbers are needed. Pieces are read ahead, while others are measured.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from math import prod
+from pathlib import Path
 from tempfile import TemporaryFile
 from threading import local
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precreg.errors import UserError
 from precreg.storage.object_store import RemoteFile, RemoteReader
 
 # Bytes of one request. A connection of 100 MB/s carries them in 80 ms, of which the request takes a quarter.
 _PIECE_BYTES = 1 << 23
 # A multiple of the alignment of every dtype.
 _ALIGNMENT = 64
+# The slugs of errors of a read.
+STREAM_PROBLEMS = ("bad-array-file", "missing-file", "store-failed")
+
+
+class _Reader(Protocol):
+    """A file that fills buffers; one thread at a time may use it."""
+
+    def read_into(self, start: int, buffer: memoryview) -> None:
+        """Fill a buffer with the bytes from a place on. Raises UserError."""
+
+
+class _FileReader:
+    """A local file. Reading reports a file that was cut off meanwhile; a mapping would end the process."""
+
+    def __init__(self, path: Path | str, shown: str) -> None:
+        self._shown = shown
+        try:
+            self._file = open(path, "rb", buffering=0)  # noqa: SIM115  (open as long as its stream)
+        except OSError as error:
+            raise _unreadable(shown, error.strerror or "") from error
+
+    def read_into(self, start: int, buffer: memoryview) -> None:
+        """Fill a buffer with the bytes from a place on. Raises UserError (bad-array-file)."""
+        done = 0
+        while done < len(buffer):
+            try:
+                read = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
+            except OSError as error:
+                raise _unreadable(self._shown, error.strerror or "") from error
+            if not read:
+                raise _unreadable(self._shown, f"it ends at byte {start + done}, and was longer before")
+            done += read
+
+
+def _unreadable(shown: str, problem: str) -> UserError:
+    return UserError("bad-array-file", f"expected a readable file but got: {problem}", file=shown)
 
 
 class ArrayStream:
-    """An array in C order in an object, from byte `start` on.
+    """An array in C order in a file, from byte `start` on. As an array of numpy it is what `load` returns."""
 
-    `read` gives a part of it. As an array of numpy it is a copy in a temporary file without a name, which is made once.
-    """
-
-    def __init__(self, file: RemoteFile, dtype: np.dtype[Any], shape: tuple[int, ...], start: int) -> None:
+    def __init__(
+        self,
+        path: Path | str | RemoteFile,
+        shown: str,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        start: int,
+        load: Callable[[], NDArray[Any]],
+    ) -> None:
         self.dtype, self.shape = dtype, shape
-        self._file, self._start = file, start
+        self._path, self._shown, self._start, self._load = path, shown, start, load
         self._readers = local()
-        self._copy: NDArray[Any] | None = None
+        self._whole: NDArray[Any] | None = None
 
     @property
     def size(self) -> int:
@@ -37,48 +85,54 @@ class ArrayStream:
 
     @property
     def is_in_order(self) -> bool:
-        """True if a mapped file of this content would be aligned, in the machine's byte order."""
+        """True if a mapping of the file is aligned and in the machine's byte order."""
         return self.dtype.isnative and self._start % self.dtype.alignment == 0
 
-    def read(self, low: int, high: int) -> NDArray[Any]:
-        """Return the elements of a range, flat, in the machine's byte order. Threads may read at once.
+    def read(self, low: int, into: NDArray[Any]) -> None:
+        """Fill a flat array of the machine's byte order with the elements from `low` on. Threads may read at once.
 
         Raises:
-            UserError: missing-file, store-failed.
+            UserError: bad-array-file, missing-file, store-failed.
         """
-        width = self.dtype.itemsize
-        content = self._reader().read_range(self._start + low * width, self._start + high * width)
-        return np.frombuffer(content, self.dtype).astype(self.dtype.newbyteorder("="), copy=False)
+        self._reader().read_into(self._start + low * self.dtype.itemsize, into.view(np.uint8).data)
+        if not self.dtype.isnative:
+            into.byteswap(inplace=True)
 
-    def _reader(self) -> RemoteReader:
-        reader: RemoteReader | None = getattr(self._readers, "reader", None)
+    def _reader(self) -> _Reader:
+        reader: _Reader | None = getattr(self._readers, "reader", None)
         if reader is None:
-            reader = self._readers.reader = RemoteReader(self._file)
+            if isinstance(self._path, RemoteFile):
+                reader = RemoteReader(self._path)
+            else:
+                reader = _FileReader(self._path, self._shown)
+            self._readers.reader = reader
         return reader
 
     def reshape(self, shape: tuple[int, ...]) -> ArrayStream:
         """Return the same elements in another shape. Raises ValueError if their number differs."""
         if prod(shape) != self.size:
             raise ValueError(f"cannot reshape {self.size} elements into {shape}")
-        return ArrayStream(self._file, self.dtype, shape, self._start)
-
-    def copy_bytes(self) -> NDArray[np.uint8]:
-        """Return the bytes of the array, mapped from a temporary file without a name.
-
-        Raises:
-            UserError: missing-file, store-failed.
-        """
-        begin, end = self._start, self._start + self.size * self.dtype.itemsize
-        with TemporaryFile(prefix="precreg-") as file:
-            # At an address that is aligned as in a mapped file, because the cuts of measuring depend on it.
-            before = file.write(bytes(begin % _ALIGNMENT))
-            for start in range(begin, end, _PIECE_BYTES):
-                file.write(self._reader().read_range(start, min(start + _PIECE_BYTES, end)))
-            file.flush()
-            return np.memmap(file, np.uint8, "r", before, (end - begin,))
+        load = self._load
+        return ArrayStream(self._path, self._shown, self.dtype, shape, self._start, lambda: load().reshape(shape))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the array as numpy asks for it."""
-        if self._copy is None:
-            self._copy = self.copy_bytes().view(self.dtype).reshape(self.shape)
-        return self._copy if dtype is None else self._copy.astype(dtype)
+        if self._whole is None:
+            self._whole = self._load()
+        return self._whole if dtype is None else self._whole.astype(dtype)
+
+
+def copy_remote_bytes(file: RemoteFile, start: int, size: int) -> NDArray[np.uint8]:
+    """Return bytes of an object, mapped from a copy in a temporary file without a name.
+
+    Raises:
+        UserError: missing-file, store-failed.
+    """
+    reader = RemoteReader(file)
+    with TemporaryFile(prefix="precreg-") as copied:
+        # At an address that is aligned as in a mapped file, because the cuts of measuring depend on it.
+        before = copied.write(bytes(start % _ALIGNMENT))
+        for begin in range(start, start + size, _PIECE_BYTES):
+            copied.write(reader.read_range(begin, min(begin + _PIECE_BYTES, start + size)))
+        copied.flush()
+        return np.memmap(copied, np.uint8, "r", before, (size,))

@@ -18,8 +18,6 @@ from precreg.errors import UserError
 
 # The package of each scheme. Others of fsspec would read local files, archives or caches behind the same syntax.
 STORE_PACKAGES = {"s3": "s3fs", "gs": "gcsfs"}
-# The slugs of an object that can be listed and not read.
-STORE_PROBLEMS = ("missing-file", "store-failed")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 # AWS: 3 to 63 characters. Google: up to 222 with dots.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
@@ -200,6 +198,14 @@ class RemoteReader(RawIOBase):
         if len(content) != stop - start:
             raise _changed(self._file)
         return content
+
+    def read_into(self, start: int, buffer: memoryview) -> None:
+        """Fill a buffer with the bytes from a place on.
+
+        Raises:
+            UserError: missing-extra, missing-file, store-failed.
+        """
+        buffer[:] = self.read_range(start, start + len(buffer))
 
     def _request(self, start: int, stop: int) -> bytes:
         """Ask for a range of the version that was listed: by its generation, or as an S3File does by its ETag."""

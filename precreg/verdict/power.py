@@ -163,11 +163,6 @@ def _recorded_growths(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, 
     return {name: terms.tolerance.regression[name] for name in known if name in terms.tolerance.regression}
 
 
-def _bounds(tolerance: Tolerance) -> tuple[str, ...]:
-    alternatives = (bound for branch in tolerance.alternatives for bound in branch)
-    return tuple(dict.fromkeys(bound.metric for bound in (*tolerance.bounds, *alternatives)))
-
-
 def _certain(case: Case, accepted: BaselineOutput, terms: PowerTerms) -> LossReason | None:
     """Return why a hard rule detects any loss; None if none applies."""
     if case.exact:

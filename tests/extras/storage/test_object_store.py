@@ -87,11 +87,11 @@ def test_a_stream_reads_any_range_as_numpy_would(store):
     np.save(content, array)
     store.put("stream.npy", content.getvalue())
     located = find_npy(listed(store, "stream.npy"), "stream.npy")
-    stream = ArrayStream(located.path, located.dtype, located.shape, located.start)
+    stream = ArrayStream(*located[:4], located.start, located.load)
     flat = array.reshape(-1)
     for low, high in ((0, 1), (5, 1000), (flat.size - 3, flat.size)):
-        part = stream.read(low, high)
-        assert part.dtype.isnative
+        part = np.empty(high - low, np.float32)
+        stream.read(low, part)
         np.testing.assert_array_equal(part, flat[low:high])
     np.testing.assert_array_equal(np.asarray(stream), array)
     assert not stream.is_in_order
