@@ -144,7 +144,7 @@ def detectable_losses(
         terms = PowerTerms(
             seeds, test_alpha, tolerances[name], case.role, same_environment, nondeterministic=not case.deterministic
         )
-        bounds = _bounds(tolerances[name])
+        bounds = tolerances[name].bounded
         if case.subject.kind == "table":
             thresholds = {name: 1 + growth for name, growth in sorted(_recorded_growths(accepted, terms).items())}
             loss = DetectableLoss(name, None, LossReason.FIGURES_ALONE)
