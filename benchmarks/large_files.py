@@ -39,7 +39,7 @@ actual, reference = (np.load(path, mmap_mode="r") for path in sys.argv[1:3])
 found = compare_arrays(actual, reference, rtol=1e-5, atol=1e-8)
 assert found.counts["n"] == actual.size and found.metrics["match_ratio"] == 1, found.metrics
 """
-# The speed of a comparison over that of a plain read, for files that memory may not hold.
+# The goal for the speed of a comparison, relative to a plain read of the same files.
 READ_GOAL = 0.9
 READ = """\
 import os, sys
@@ -58,7 +58,7 @@ with ThreadPoolExecutor(2) as pool:
 
 
 class Run(NamedTuple):
-    """What a process took: seconds, those of processors, and peaks of its memory in bytes; what a failure printed."""
+    """Hold the seconds and the processor seconds of a process, the peaks of its memory in bytes, and its failure."""
 
     seconds: float
     processor: float

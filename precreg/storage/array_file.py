@@ -94,7 +94,7 @@ FilePath = Path | str | RemoteFile
 # Up to this size, reading a file is faster than mapping it: 256 KiB of numbers and a header. Half a megabyte is mapped
 # in less time (pairs of files of one size, compared 400 times each way).
 SMALL_BYTES = (1 << 18) + (1 << 12)
-# Up to this size, a file is mapped, and an object is held in memory: two sides take as much as readers of streams.
+# Up to this size, precreg maps a file, and keeps an object in memory. Two such sides need as much as two streams.
 MAX_HELD_BYTES = 1 << 24
 # The largest alignment of a dtype, the alignment of longdouble. The content of a bytes object is aligned to it, too.
 _ALIGNMENT = 16

@@ -91,7 +91,7 @@ def find_objects(url: str) -> RemoteFile | list[RemoteFile]:
             raise _missing(url, store, path) from None
         found = [_as_listed(scheme, facts) for facts in below.values() if facts["type"] == "file"]
     beginning = f"{scheme}://{path}/"
-    # Objects whose key ends in a slash stand for folders. Nothing but the listing decides what is below the prefix.
+    # An object whose key ends in a slash is the marker of a folder. A store may list keys beside the prefix, too.
     found = [file for file in found if file.url.startswith(beginning) and not file.url.endswith("/")]
     if not found:
         raise _missing(url, store, path)
@@ -100,7 +100,7 @@ def find_objects(url: str) -> RemoteFile | list[RemoteFile]:
 
 def _missing(url: str, store: Any, path: str) -> UserError:
     bucket = path.partition("/")[0]
-    message = "expected an object or a prefix with objects but there is none"
+    message = "expected an object or a prefix with objects but the store has none"
     with _report_store_errors(url):
         if not store.exists(bucket):
             message = f"expected a bucket of the name {bucket} but this account has or sees none"
@@ -145,7 +145,9 @@ def _report_store_errors(url: str) -> Iterator[None]:
         hint = "install the extra: python -m pip install 'precreg[stores]'"
         raise UserError("missing-extra", message, file=url, hint=hint) from error
     except FileNotFoundError as error:
-        raise UserError("missing-file", "expected the object that was listed but there is none", file=url) from error
+        raise UserError(
+            "missing-file", "expected the object that was listed but the store lacks it now", file=url
+        ) from error
     except Exception as error:  # each package has errors of its own, and lets those of its libraries through
         raise UserError("store-failed", _problem(error), file=url) from error
 

@@ -195,8 +195,8 @@ def test_a_header_of_terabytes_is_refused_before_a_byte_of_data_is_read(s3, tmp_
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("s3://dumps/none", "error[missing-file]: expected an object or a prefix with objects but there is none"),
-        ("s3://dumps/non/", "error[missing-file]: expected an object or a prefix with objects but there is none"),
+        ("s3://dumps/none", "error[missing-file]: expected an object or a prefix with objects but the store has none"),
+        ("s3://dumps/non/", "error[missing-file]: expected an object or a prefix with objects but the store has none"),
         ("s3://no-such-bucket/a", "error[missing-file]: expected a bucket of the name no-such-bucket"),
         ("s3://no-such-bucket", "error[missing-file]: expected a bucket of the name no-such-bucket"),
         ("http://dumps/a", "expected a URL of s3:// or gs:// but got http://"),
