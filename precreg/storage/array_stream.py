@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import local
 from typing import Any, Protocol
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,28 +29,30 @@ STREAM_PROBLEMS = ("bad-array-file", "missing-file", "store-failed")
 
 
 class _Reader(Protocol):
-    """A file that fills buffers; one thread at a time may use it."""
+    """A file that fills buffers."""
 
     def read_into(self, start: int, buffer: memoryview) -> None:
         """Fill a buffer with the bytes from a place on. Raises UserError."""
 
 
 class _FileReader:
-    """A local file. Reading reports a file that was cut off meanwhile; a mapping would end the process."""
+    """A local file, for any number of threads. It reports a file that was cut off; a mapping would end the process."""
 
     def __init__(self, path: Path | str, shown: str) -> None:
         self._shown = shown
         try:
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115  (open as long as its stream)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise _unreadable(shown, error.strerror or "") from error
+        # Open as long as its stream: a file of the same name may take its place meanwhile.
+        finalize(self, os.close, self._descriptor)
 
     def read_into(self, start: int, buffer: memoryview) -> None:
         """Fill a buffer with the bytes from a place on. Raises UserError (bad-array-file)."""
         done = 0
         while done < len(buffer):
             try:
-                read = os.preadv(self._file.fileno(), [buffer[done:]], start + done)
+                read = os.preadv(self._descriptor, [buffer[done:]], start + done)
             except OSError as error:
                 raise _unreadable(self._shown, error.strerror or "") from error
             if not read:
@@ -75,6 +78,7 @@ class ArrayStream:
     ) -> None:
         self.dtype, self.shape = dtype, shape
         self._path, self._shown, self._start, self._load = path, shown, start, load
+        self._file = None if isinstance(path, RemoteFile) else _FileReader(path, shown)
         self._readers = local()
         self._whole: NDArray[Any] | None = None
 
@@ -99,13 +103,13 @@ class ArrayStream:
             into.byteswap(inplace=True)
 
     def _reader(self) -> _Reader:
-        reader: _Reader | None = getattr(self._readers, "reader", None)
-        if reader is None:
-            if isinstance(self._path, RemoteFile):
-                reader = RemoteReader(self._path)
-            else:
-                reader = _FileReader(self._path, self._shown)
-            self._readers.reader = reader
+        if not isinstance(self._path, RemoteFile):
+            assert self._file is not None
+            return self._file
+        # A connection serves one thread at a time.
+        if not hasattr(self._readers, "reader"):
+            self._readers.reader = RemoteReader(self._path)
+        reader: RemoteReader = self._readers.reader
         return reader
 
     def reshape(self, shape: tuple[int, ...]) -> ArrayStream:
