@@ -7,6 +7,10 @@ and `load` a loop of np.load, the floor of a Python program that has both arrays
 the speed of precreg compare over that of raw reads, `of load` over that of np.load; the goal is 0.5 or more of each.
 The memory is the peak of RssAnon of the process and its workers together: the record of all pairs is a part of it, so
 that it is given for each pair, too. The median of several rounds counts, and ways alternate.
+
+`allclose` loads each pair and calls np.allclose, `compare -j 0` is precreg in one process. `CPU ratio` is the processor
+time of the second over that of the first, the median over the rounds: it depends little on what else the machine does.
+Its goal is 1.5 at most for tensors of 32 x 32.
 Usage: python -m benchmarks.dump_folders FOLDER [--rounds N] [--scale S]
 """
 
@@ -45,6 +49,16 @@ for folder in sys.argv[1:]:
 """
 
 
+ALLCLOSE = """\
+import os, sys
+import numpy
+actual, reference = sys.argv[1:]
+for name in sorted(os.listdir(actual)):
+    sides = (numpy.load(os.path.join(folder, name)) for folder in (actual, reference))
+    assert numpy.allclose(*sides, rtol=1e-5, atol=1e-8), name
+"""
+
+
 class Folders(NamedTuple):
     """Hold the number of tensors of each side, and the elements of each tensor."""
 
@@ -75,8 +89,9 @@ def ways(folder: Path) -> dict[str, list[str]]:
     """Return the command of each way."""
     sides = [str(folder / "actual"), str(folder / "reference")]
     compare = [sys.executable, "-m", "precreg", "compare", *sides, "--rtol", "1e-5", "--atol", "1e-8"]
-    loops = {name: [sys.executable, "-c", code, *sides] for name, code in (("read", READ), ("load", LOAD))}
-    return {**loops, "compare": compare}
+    codes = {"read": READ, "load": LOAD, "allclose": ALLCLOSE}
+    loops = {name: [sys.executable, "-c", code, *sides] for name, code in codes.items()}
+    return {**loops, "compare": compare, "compare -j 0": [*compare, "-j", "0"]}
 
 
 def measure(folder: Path, files: list[Path], rounds: int, *, from_disk: bool) -> dict[str, list[Run]]:
@@ -99,6 +114,8 @@ def report(folders: Folders, size: int, where: str, runs: dict[str, list[Run]]) 
     ratio, of_load = (seconds[way] / seconds["compare"] for way in ("read", "load"))
     memory = max(run.anonymous for run in runs["compare"])
     figures = f"{seconds['read']:8.2f} {seconds['load']:8.2f} {seconds['compare']:10.2f} {ratio:6.2f} {of_load:8.2f}"
+    pairs = zip(runs["compare -j 0"], runs["allclose"], strict=True)
+    figures += f" {median(ours.processor / peer.processor for ours, peer in pairs):10.2f}"
     goal = "reached" if min(ratio, of_load) >= GOAL else "NOT REACHED"
     of_pair = f"{memory / 1e6:8.0f} {memory / folders.tensors / 1e3:9.1f}"
     return f"{folders.tensors:8,} {folders.elements:10,} {size / 1e9:6.2f} {where:6} {figures} {of_pair}  {goal}"
@@ -108,7 +125,7 @@ def main(folder: Path, rounds: int, scale: float) -> None:
     """Make the folders one after the other, compare them, delete them."""
     # As an installed package has it. Where Python may write no bytecode, each process would compile precreg anew.
     compileall.compile_dir(Path(precreg.__file__).parent, quiet=1)
-    columns = f"{'read, s':>8} {'load, s':>8} {'compare, s':>10} {'ratio':>6} {'of load':>8}"
+    columns = f"{'read, s':>8} {'load, s':>8} {'compare, s':>10} {'ratio':>6} {'of load':>8} {'CPU ratio':>10}"
     print(f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {columns} {'MB':>8} {'kB a pair':>9}")
     for each in SIZES:
         folders = each._replace(tensors=max(2, int(each.tensors * scale)))

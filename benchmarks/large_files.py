@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ actual, reference = (np.load(path, mmap_mode="r") for path in sys.argv[1:3])
 found = compare_arrays(actual, reference, rtol=1e-5, atol=1e-8)
 assert found.counts["n"] == actual.size and found.metrics["match_ratio"] == 1, found.metrics
 """
+# The goal for the speed of a comparison, relative to a plain read of the same files.
+READ_GOAL = 0.9
 READ = """\
 import os, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -55,9 +58,10 @@ with ThreadPoolExecutor(2) as pool:
 
 
 class Run(NamedTuple):
-    """What a process took: seconds, and peaks of its memory in bytes; what it printed where it failed."""
+    """Hold the seconds and the processor seconds of a process, the peaks of its memory in bytes, and its failure."""
 
     seconds: float
+    processor: float
     anonymous: int
     mapped: int
     failure: str
@@ -108,17 +112,23 @@ def memory(pid: int) -> dict[str, int]:
 def watch(command: list[str]) -> Run:
     """Run a command and look at its memory again and again."""
     peaks = memory(0)
-    begun = perf_counter()
+    begun, before = perf_counter(), processor_seconds()
     with tempfile.TemporaryFile() as shown:
         process = subprocess.Popen(command, stdout=shown, stderr=subprocess.STDOUT)
         watcher = Thread(target=_keep_peaks, args=(process, peaks))
         watcher.start()
         code = process.wait()
-        taken = perf_counter() - begun
+        taken, busy = perf_counter() - begun, processor_seconds() - before
         watcher.join()
         shown.seek(0)
         failure = shown.read().decode(errors="replace")[-2000:] if code else ""
-    return Run(taken, peaks["RssAnon"], peaks["RssFile"], failure)
+    return Run(taken, busy, peaks["RssAnon"], peaks["RssFile"], failure)
+
+
+def processor_seconds() -> float:
+    """Return the processor time of all ended children, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _keep_peaks(process: subprocess.Popen[bytes], peaks: dict[str, int]) -> None:
@@ -141,13 +151,15 @@ def ways(paths: tuple[Path, Path]) -> dict[str, list[str]]:
 def report(paths: tuple[Path, Path]) -> None:
     """Run all of them and print a line each."""
     size = sum(path.stat().st_size for path in paths)
-    print(f"two files of {size / 2e9:.2f} GB\n{'':26} {'s':>8} {'GB/s':>6} {'RssAnon, MB':>12} {'RssFile, MB':>12}")
+    columns = f"{'s':>8} {'CPU, s':>8} {'GB/s':>6} {'of read':>8} {'RssAnon, MB':>12} {'RssFile, MB':>12}"
+    print(f"two files of {size / 2e9:.2f} GB; goal {READ_GOAL} of the speed of the read\n{'':26} {columns}")
+    read = 0.0
     for name, command in ways(paths).items():
         drop_from_cache(paths)
         run = watch(command)
-        figures = (
-            f"{run.seconds:8.2f} {size / run.seconds / 1e9:6.2f} {run.anonymous / 1e6:12.1f} {run.mapped / 1e6:12.1f}"
-        )
+        read = read or run.seconds
+        speeds = f"{run.seconds:8.2f} {run.processor:8.2f} {size / run.seconds / 1e9:6.2f} {read / run.seconds:8.2f}"
+        figures = f"{speeds} {run.anonymous / 1e6:12.1f} {run.mapped / 1e6:12.1f}"
         print(f"{name:26} {figures}  {verdict(name, run)}".rstrip(), flush=True)
         if run.failure:
             raise SystemExit(f"expected exit 0 of: {' '.join(command)}\n{run.failure}")

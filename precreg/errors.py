@@ -90,6 +90,8 @@ _FILES = {
     "not-comparable": "name two arrays, archives or folders: precreg compare y.npy golden.npy; each array once a side",
     "bad-order": "write each name once, one a line or as a list in JSON, or name dump.json or a model (.onnx)",
     "unknown-array": "correct the name: precreg compare names arrays by their files, without suffix",
+    "bad-url": "write a URL without user and query, such as s3://BUCKET/PREFIX; fsspec finds the credentials",
+    "store-failed": "list the URL with the same account: python -c \"import s3fs; s3fs.S3FileSystem().ls('BUCKET')\"",
 }
 _ANALYSES = {
     "untraceable": "trace a case of a Python function, a module of torch or an ONNX model that can run here",

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from errno import EMFILE
-from os import strerror
+from os import devnull, strerror
 
 import numpy as np
 
@@ -480,9 +480,19 @@ def mel_net(helper):
     return _net(helper, *constants, mel, helper.make_node("MatMul", ["m", "x"], ["y"]))
 
 
+def without_an_account(project):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        project.monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        project.monkeypatch.setenv(name, devnull)
+    project.monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return project.run("compare", "s3://dumps/a", "golden.npy")
+
+
 # They need an extra, and tests/extras/docs runs them.
 WITH_EXTRAS = frozenset(
     {
+        "store-failed",
         "bad-weights",
         "unsupported-dtype",
         "out-of-memory",
@@ -566,6 +576,8 @@ SCENARIOS = {
     "not-comparable": command("compare", "y.npy"),
     "bad-order": with_a_name_twice,
     "unknown-array": with_a_wrong_mapping,
+    "bad-url": lambda project: project.run("compare", "http://dumps/a", "golden.npy"),
+    "store-failed": without_an_account,
     "unknown-node": exported("return {'scores': x, 'probabilities': x * 2}", "--node", "scorse"),
     "model-failed": exported("return x", "--input", "mask=x.bin"),
     "untraceable": changed("subject: kernels:mean", "subject: {command: [cp, '{inputs.x}', '{outputs.y}']}", *TRACE),

@@ -73,6 +73,7 @@ ON_ARRAYS = {
     "run.worker",
     "shadow",
     "storage.array_file",
+    "storage.array_stream",
     "storage.npy",
     "storage.safetensors",
     "storage.tensor_proto",

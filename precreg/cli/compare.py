@@ -28,6 +28,21 @@ STDOUT = Path("-")
 
 _PATH = click.Path(path_type=Path)
 
+
+class SidePath(click.ParamType[Path | str]):
+    """Convert the path of a side: a Path, or the text of a URL, whose slashes a Path would join."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        """Return a Path, or a URL as it is written."""
+        from precreg.storage import is_url
+
+        return value if isinstance(value, str) and is_url(value) else Path(value)
+
+
+SIDE_PATH = SidePath()
+
 # Few enough that their own collections take no time, and many enough that freezing takes none.
 _PAIRS_TO_FREEZE = 256
 
@@ -64,11 +79,15 @@ def _read_bound(text: str) -> tuple[str, float]:
 
 
 @click.command("compare")
-@click.argument("paths", nargs=-1, type=_PATH, metavar="[ACTUAL] [REFERENCE]")
-@click.option("--actual", type=_PATH, metavar="PATH", help="ACTUAL, by its name.")
-@click.option("--reference", type=_PATH, metavar="PATH", help="REFERENCE, by its name: computed in higher precision.")
-@click.option("--golden", type=_PATH, metavar="PATH", help="In place of REFERENCE: must have the actual's dtype, too.")
-@click.option("--benchmark", type=_PATH, metavar="PATH", help="Another implementation's output, measured, too.")
+@click.argument("paths", nargs=-1, type=SIDE_PATH, metavar="[ACTUAL] [REFERENCE]")
+@click.option("--actual", type=SIDE_PATH, metavar="PATH", help="ACTUAL, by its name.")
+@click.option(
+    "--reference", type=SIDE_PATH, metavar="PATH", help="REFERENCE, by its name: computed in higher precision."
+)
+@click.option(
+    "--golden", type=SIDE_PATH, metavar="PATH", help="In place of REFERENCE: must have the actual's dtype, too."
+)
+@click.option("--benchmark", type=SIDE_PATH, metavar="PATH", help="Another implementation's output, measured, too.")
 @click.option("--regression", is_flag=True, help="Fail where ACTUAL is worse than the benchmark beyond noise.")
 @click.option("--rtol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
 @click.option("--atol", type=float, help="Every element: |a-r| <= atol + rtol*|r|.")
@@ -99,10 +118,10 @@ def _read_bound(text: str) -> tuple[str, float]:
 def compare_command(
     project: Path | None,
     /,
-    paths: tuple[Path, ...],
-    actual: Path | None,
-    reference: Path | None,
-    golden: Path | None,
+    paths: tuple[Path | str, ...],
+    actual: Path | str | None,
+    reference: Path | str | None,
+    golden: Path | str | None,
     json: Path | None,
     report: Path | None,
     dtype: str | None,
@@ -112,6 +131,8 @@ def compare_command(
     **others: Any,
 ) -> None:
     """Compare stored arrays with references: files, archives of arrays, or folders, matched by name.
+
+    URLs of object stores, s3://BUCKET/PREFIX and gs://BUCKET/PREFIX, are files and folders too (extra precreg[stores]).
 
     Formats: .npy, .npz, .safetensors, and raw .bin with --dtype and --shape. Tolerances are the shipped defaults, then
     suites/tolerances.yaml of the project in `precreg --project FOLDER compare`.
@@ -123,7 +144,9 @@ def compare_command(
     sys.exit(compare_and_report(project, sides, raw, CompareOutputs(json, report), **others))
 
 
-def parse_sides(paths: list[Path], actual: Path | None, reference: Path | None, golden: Path | None) -> CompareSides:
+def parse_sides(
+    paths: list[Path | str], actual: Path | str | None, reference: Path | str | None, golden: Path | str | None
+) -> CompareSides:
     """Take ACTUAL and REFERENCE from the options, and missing sides from the arguments in order.
 
     Raises UserError (not-comparable) unless each side is given once.
@@ -151,7 +174,7 @@ def compare_and_report(
     raw: RawOptions,
     outputs: CompareOutputs,
     *,
-    benchmark: Path | None,
+    benchmark: Path | str | None,
     regression: bool,
     rtol: float | None,
     atol: float | None,
@@ -187,12 +210,12 @@ def compare_and_report(
         order=None if order is None else _text(order),
     )
     _make_folders(outputs)
-    record = _compare(settings, raw, jobs)
+    record = _compare(settings, raw, jobs, details=any(outputs))
     _write(record, outputs)
     return record.exit_code
 
 
-def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) -> ComparisonRecord:
+def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None, *, details: bool) -> ComparisonRecord:
     from precreg.comparison import finish_comparison
     from precreg.environment import count_processors
 
@@ -202,7 +225,8 @@ def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None) ->
         from precreg.run import start_fork_server
 
         start_fork_server()  # first, because it starts while the folders are read
-    work = _plan(settings, raw)
+    # Without a record and a page, nobody sees the positions and groups of the pairs that pass.
+    work = _plan(settings, raw, details=details)
     pairs = _compare_with_progress(work, jobs)
     return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
 
@@ -224,11 +248,11 @@ def _limits(standard: str | None, rtol: float | None, atol: float | None) -> dic
     return {name: limit for name, limit in given.items() if limit is not None}
 
 
-def _text(path: Path) -> str:
+def _text(path: Path | str) -> str:
     from precreg.subject import escape_surrogates
 
     # Records are the same on every system, and JSON cannot store surrogates.
-    return escape_surrogates(path.as_posix())
+    return escape_surrogates(path.as_posix() if isinstance(path, Path) else path)
 
 
 def _raw_settings(raw: RawOptions) -> dict[str, str]:
@@ -259,12 +283,12 @@ def _make_folders(outputs: CompareOutputs) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _plan(settings: ComparisonSettings, raw: RawOptions) -> ComparisonWork:
+def _plan(settings: ComparisonSettings, raw: RawOptions, *, details: bool) -> ComparisonWork:
     from precreg.comparison import RawFormat, plan_comparison
 
     own = RawFormat(raw.dtype, raw.shape, raw.byte_order)
     try:
-        return plan_comparison(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype))
+        return plan_comparison(settings, own, own._replace(dtype=raw.reference_dtype or raw.dtype), details=details)
     # As shells report a process that SIGINT ended: 128 + 2.
     except KeyboardInterrupt:
         click.echo("interrupted before any pair was compared", err=True)

@@ -48,8 +48,8 @@ class DriftOptions(NamedTuple):
 class CompareSides(NamedTuple):
     """Hold the paths of two sides; with `golden` the reference has the dtype of the actual."""
 
-    actual: Path
-    reference: Path
+    actual: Path | str
+    reference: Path | str
     golden: bool
 
 

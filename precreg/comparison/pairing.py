@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from posixpath import basename, dirname, isdir, join
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from precreg.arithmetic import numpy_dtype
 from precreg.errors import UserError, nearest
@@ -23,15 +23,20 @@ from precreg.storage import (
     MSPROBE_FOLDER,
     RAW,
     Array,
+    ArrayStream,
+    FilePath,
     NpzMember,
+    RemoteFile,
     StoredArray,
     expect_mapping,
     find_array,
     find_arrays,
+    find_objects,
     find_raw,
     format_value,
     is_archive,
     is_array_file,
+    is_url,
     natural_order,
     read_yaml,
     strip_dtype_suffix,
@@ -49,11 +54,14 @@ class RawFormat(NamedTuple):
     byte_order: Literal["little", "big"] = "little"
 
 
+_Loaded = TypeVar("_Loaded", Array, Array | ArrayStream)
+
+
 class ArrayPlace(NamedTuple):
     """Locate an array in a file; `found` is None for a file of one array that was not opened yet."""
 
     # A folder has thousands of them, and a text is made, sent and opened faster than a Path.
-    path: Path | str
+    path: FilePath
     shown: str
     raw: RawFormat
     found: StoredArray | NpzMember | None = None
@@ -76,11 +84,14 @@ class ArrayPlace(NamedTuple):
         """
         if self.found is not None:
             return self.found
+        # Most files of a folder, which has thousands.
+        if str(self.path).endswith(".npy"):
+            return find_array(self.path, self.shown)
         if self._is_raw:
             return self._raw(self.raw.shape)
         # Only an unreadable archive has no array here. Its reader fails again, with the message for the verdict.
         if is_archive(str(self.path)):
-            find_arrays(Path(self.path), self.shown)
+            find_arrays(self.path, self.shown)
         return find_array(self.path, self.shown)
 
     def load(self, other: tuple[int, ...] | None = None) -> Array:
@@ -89,6 +100,18 @@ class ArrayPlace(NamedTuple):
         Raises UserError as the reader of the format does.
         """
         array = self.find().load()
+        return self._shaped(array, other)
+
+    def stream(self, other: tuple[int, ...] | None = None) -> Array | ArrayStream:
+        """Return the array as `load` does, but a large object of a store as a stream.
+
+        Raises UserError as the reader of the format does.
+        """
+        found = self.find()
+        array = found.stream() if isinstance(found, StoredArray) else found.load()
+        return self._shaped(array, other)
+
+    def _shaped(self, array: _Loaded, other: tuple[int, ...] | None) -> _Loaded:
         # The byte count alone cannot distinguish 4x64 from 8x32. The other side's shape is the only evidence.
         if other is None or not self.takes_any_shape or array.shape == other:
             return array
@@ -120,27 +143,65 @@ class ArraySide(NamedTuple):
     passed_over: tuple[str, ...] = ()
 
 
-def read_side(path: Path, raw: RawFormat) -> ArraySide:
+def read_side(path: Path | str, raw: RawFormat) -> ArraySide:
     """Find the arrays of a path: a file, FILE:NAME for one array of an archive, or a folder with its subfolders.
 
-    Links to files are followed, links to folders are not. Raises UserError: missing-file, unknown-file-format,
-    unknown-array, not-comparable for two arrays of one name, and the errors of the reader of a single file.
+    A URL of an object store is an object, or the objects below a prefix, which are its folder. Links to files are
+    followed, links to folders are not. Raises UserError: missing-file, unknown-file-format, unknown-array,
+    not-comparable for two arrays of one name, and the errors of the reader of a single file; for a URL bad-url,
+    missing-extra and store-failed, too.
     """
+    if isinstance(path, str) and is_url(path):
+        return _read_store(path, raw)
+    path = Path(path)
     shown = escape_surrogates(path.as_posix())
     if path.is_dir():
-        return _folder(path, shown, raw)
+        root = str(path)
+        return _folder(shown, raw, {file: join(root, file) for file in _files(path)})
     # A file name may contain a colon, so an existing path wins over FILE:NAME.
     if not path.exists() and (named := _array_of_archive(path, shown, raw)):
         return named
     if is_archive(path.name):
         return ArraySide(shown, "archive", dict(_opened(path, shown, raw)))
-    place = ArrayPlace(path, shown, raw)
     if path.is_file() and not is_array_file(path.name):
-        message = f"expected a file of {', '.join(ARRAY_SUFFIXES)}, or a folder of them, but got {path.name}"
-        raise UserError("unknown-file-format", message, file=shown)
+        raise _unknown_format(path.name, shown)
+    return _single(path, path.name, shown, raw)
+
+
+def _unknown_format(name: str, shown: str) -> UserError:
+    message = f"expected a file of {', '.join(ARRAY_SUFFIXES)}, or a folder of them, but got {name}"
+    return UserError("unknown-file-format", message, file=shown)
+
+
+def _single(path: FilePath, file: str, shown: str, raw: RawFormat) -> ArraySide:
+    place = ArrayPlace(path, shown, raw)
     return ArraySide(
-        shown, "array", {escape_surrogates(strip_dtype_suffix(path.name)): place._replace(found=_checked(place))}
+        shown, "array", {escape_surrogates(strip_dtype_suffix(file)): place._replace(found=_checked(place))}
     )
+
+
+def _read_store(url: str, raw: RawFormat) -> ArraySide:
+    archive, _, name = url.rpartition(":")
+    # The colon of FILE:NAME, as locally: an object of the whole name would have the suffix of an array.
+    inner = name if is_archive(archive) and not is_array_file(url) else None
+    found = find_objects(url if inner is None else archive)
+    shown = escape_surrogates((url if inner is None else archive).rstrip("/"))
+    if not isinstance(found, RemoteFile):
+        below = {escape_surrogates(file.url[len(shown) + 1 :]): file for file in found}
+        # As in a local folder: hidden files and folders are left out, and the order has numbers by value.
+        seen = [file for file in below if not any(part.startswith(".") for part in file.split("/"))]
+        return _folder(shown, raw, {file: below[file] for file in sorted(seen, key=natural_order)})
+    file = shown.rpartition("/")[2]
+    if not is_array_file(file) or file == MSPROBE_FILE:
+        raise _unknown_format(file, shown)
+    if not is_archive(file):
+        return _single(found, file, shown, raw)
+    arrays = dict(_opened(found, shown, raw))
+    if inner is None:
+        return ArraySide(shown, "archive", arrays)
+    if inner not in arrays:
+        raise unknown_array(inner, shown, arrays)
+    return ArraySide(shown, "array", {inner: arrays[inner]})
 
 
 def _checked(place: ArrayPlace) -> StoredArray | NpzMember | None:
@@ -167,32 +228,38 @@ def unknown_array(name: str, where: str, known: Iterable[str]) -> UserError:
     return UserError("unknown-array", message)
 
 
-def _opened(path: Path, shown: str, raw: RawFormat) -> Iterator[tuple[str, ArrayPlace]]:
+def _opened(path: FilePath, shown: str, raw: RawFormat) -> Iterator[tuple[str, ArrayPlace]]:
     for name, found in find_arrays(path, shown).items():
         yield escape_surrogates(name), ArrayPlace(path, escape_surrogates(f"{shown}:{name}"), raw, found)
 
 
-def _folder(folder: Path, shown: str, raw: RawFormat) -> ArraySide:
+def _folder(shown: str, raw: RawFormat, files: Mapping[str, FilePath]) -> ArraySide:
+    """Name the arrays of files by their paths below the folder, in order."""
     side = ArraySide(shown, "folder", {}, {}, {})
-    root, passed_over = str(folder), []
-    files = _files(folder)
+    passed_over = []
     # Texts and not paths: taking the paths of 10,000 files apart takes as long as reading the files.
-    dumps = [dirname(file) for file in files if basename(file) == MSPROBE_FILE]
+    dumps = [dirname(file) for file, path in files.items() if isinstance(path, str) and basename(file) == MSPROBE_FILE]
     # The tensors of a dump have their names from its JSON, and come once.
     of_dumps = {join(parent, MSPROBE_FOLDER) for parent in dumps}
-    for file in files:
+    for file, path in files.items():
         if of_dumps and dirname(file) in of_dumps:
             continue
+        suffix = suffix_of(file)
         name = escape_surrogates(strip_dtype_suffix(file))
-        place = ArrayPlace(join(root, file), escape_surrogates(f"{shown}/{file}"), raw)
-        is_dump = basename(file) == MSPROBE_FILE and isdir(join(dirname(place.path), MSPROBE_FOLDER))
-        if suffix_of(file) not in ARRAY_SUFFIXES and not is_dump:
+        place = ArrayPlace(path, escape_surrogates(f"{shown}/{file}"), raw)
+        # The JSON of a dump leads to files beside it, which a store does not have.
+        is_dump = bool(dumps) and basename(file) == MSPROBE_FILE and _has_tensors(str(path))
+        if suffix not in ARRAY_SUFFIXES and not is_dump:
             passed_over.append(place.shown)
-        elif is_archive(file):
+        elif suffix != ".npy" and is_archive(file):
             _expand(name, place, side)
         else:
             _add(name, place, side)
     return side._replace(passed_over=tuple(passed_over))
+
+
+def _has_tensors(dump: str) -> bool:
+    return isdir(join(dirname(dump), MSPROBE_FOLDER))
 
 
 def _files(folder: Path) -> list[str]:
@@ -210,7 +277,7 @@ def _files(folder: Path) -> list[str]:
 
 def _expand(name: str, place: ArrayPlace, side: ArraySide) -> None:
     try:
-        opened = dict(_opened(Path(place.path), place.shown, place.raw))
+        opened = dict(_opened(place.path, place.shown, place.raw))
     except UserError:  # reported for each array that the other side has under that name
         side.broken[name] = place
         return

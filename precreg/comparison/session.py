@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from precreg import __version__
@@ -31,6 +32,7 @@ from precreg.environment import detect_environment
 from precreg.errors import UserError, name_hint, nearest
 from precreg.measure import (
     METRICS,
+    SUMMARY_METRICS,
     add_analyzer_metrics,
     add_benchmark,
     analyzer_target,
@@ -40,7 +42,7 @@ from precreg.measure import (
 )
 from precreg.measure.fingerprints import find_fingerprints
 from precreg.report import add_finding_message, add_verdict_messages
-from precreg.storage import Array, array_digest, natural_order
+from precreg.storage import STREAM_PROBLEMS, Array, ArrayStream, array_digest, natural_order
 from precreg.suite import read_foundation, select_names
 from precreg.tolerance import (
     CLOSENESS_KEYS,
@@ -106,7 +108,8 @@ class ComparisonTerms(NamedTuple):
 
     `worst` is the number of positions to keep; `keep_all` keeps them for passed pairs too. `threads` is the number of
     threads for one pair. `analyzers` add their metrics to each pair. The rule of regressions compares pairs with their
-    benchmarks at the error level `alpha`, and decides about their verdicts if `regression`.
+    benchmarks at the error level `alpha`, and decides about their verdicts if `regression`. Without `details`, the
+    measurements of small pairs that pass have only the metrics of the usual bounds, and no positions.
     """
 
     layers: tuple[Layer, ...]
@@ -118,6 +121,7 @@ class ComparisonTerms(NamedTuple):
     analyzers: tuple[str, ...] = ()
     alpha: float = 0.0
     regression: bool = False
+    details: bool = True
 
 
 class _Unmeasurable(Exception):  # noqa: N818  (an event: it becomes the pair's verdict)
@@ -139,16 +143,31 @@ def compare_pair(pair: StoredPair, terms: ComparisonTerms) -> ComparedPair:
             return unmeasured_pair(pair, Reason.MISSING_OUTPUT, AbsentArray("actual", pair.name))
         if reference is None:
             return unmeasured_pair(pair, Reason.MISSING_OUTPUT, AbsentArray(terms.role, pair.name))
-        return _judged(pair, actual, reference, terms)
+        found = _judged(pair, actual, reference, terms)
+        # The verdict of a failure names positions.
+        if not terms.details and found.verdict.status is not Status.PASSED:
+            found = _judged(pair, actual, reference, terms._replace(details=True))
+        return found
     except _Unmeasurable as event:
         return unmeasured_pair(pair, event.reason, event.message)
+    # A file or a store may fail in the middle of a stream.
+    except UserError as problem:
+        if problem.slug not in STREAM_PROBLEMS or pair.actual is None:
+            raise
+        # Each side is a file of its own, whose arrays are shown as FILE:NAME.
+        of_actual = pair.actual.shown.startswith(str(problem.file))
+        reason = Reason.SUBJECT_ERROR if of_actual else Reason.REFERENCE_ERROR
+        return unmeasured_pair(pair, reason, f"{problem.file}: {problem.message}")
 
 
-def _load(place: ArrayPlace | None, reason: Reason, other: Array | None = None) -> Array | None:
+LoadedArray = Array | ArrayStream
+
+
+def _load(place: ArrayPlace | None, reason: Reason, other: LoadedArray | None = None) -> LoadedArray | None:
     if place is None:
         return None
     try:
-        return place.load(None if other is None else other.shape)
+        return place.stream(None if other is None else other.shape)
     except UserError as problem:
         # A folder may have thousands of files. One bad file is a verdict, so the others are still compared.
         raise _Unmeasurable(reason, f"{problem.file or place.shown}: {problem.message}") from None
@@ -173,7 +192,7 @@ def _answer(pair: StoredPair, verdict: Verdict) -> ComparedPair:
 _cached_messages = lru_cache(maxsize=64)(add_verdict_messages)
 
 
-def _judged(pair: StoredPair, actual: Array, reference: Array, terms: ComparisonTerms) -> ComparedPair:
+def _judged(pair: StoredPair, actual: LoadedArray, reference: LoadedArray, terms: ComparisonTerms) -> ComparedPair:
     # Layers seldom name an output. Without a name, all pairs of a dtype share one cached tolerance.
     name = pair.name if any(layer.output is not None for layer in terms.layers) else ""
     tolerance = resolve_tolerance(terms.layers, name, dtype_name(actual.dtype), terms.chain)
@@ -192,6 +211,7 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
     verdict = by_benchmark if terms.regression else alone
     if verdict.status is Status.PASSED and not terms.keep_all:
         comparison = replace(comparison, worst=_first(comparison.worst))
+    searches = terms.details and verdict.status is Status.FAILED
     return replace(
         _answer(pair, verdict),
         comparison=comparison,
@@ -203,13 +223,15 @@ def _judged(pair: StoredPair, actual: Array, reference: Array, terms: Comparison
             add_finding_message(finding) for finding in by_benchmark.findings if finding.reason is Reason.REGRESSED
         ),
         # A passed pair needs no cause, and its small errors may have a shape, too.
-        fingerprints=_fingerprints(pair.name, actual, reference, terms) if verdict.status is Status.FAILED else (),
+        fingerprints=_fingerprints(pair.name, actual, reference, terms) if searches else (),
     )
 
 
-def _fingerprints(name: str, actual: Array, reference: Array, terms: ComparisonTerms) -> tuple[Fingerprint, ...]:
+def _fingerprints(
+    name: str, actual: LoadedArray, reference: LoadedArray, terms: ComparisonTerms
+) -> tuple[Fingerprint, ...]:
     most = None if terms.keep_all else MANY_PAIRS_SAMPLE
-    return find_fingerprints(name, actual, reference, most=most)
+    return find_fingerprints(name, np.asarray(actual), np.asarray(reference), most=most)
 
 
 def _by_benchmark(
@@ -228,7 +250,9 @@ def _by_benchmark(
     return judge_pair_by_benchmark(comparison, tolerance, terms.role, entry, problem=absent, alpha=terms.alpha)
 
 
-def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms) -> Comparison:
+def _measured(
+    name: str, actual: LoadedArray, reference: LoadedArray, tolerance: Tolerance, terms: ComparisonTerms
+) -> Comparison:
     return compare_arrays(
         actual,
         reference,
@@ -239,12 +263,19 @@ def _measured(name: str, actual: Array, reference: Array, tolerance: Tolerance, 
         regions=tolerance.regions,
         worst=terms.worst,
         threads=terms.threads,
+        # An analyzer may read any metric.
+        details=terms.details or bool(terms.analyzers) or not SUMMARY_METRICS.issuperset(tolerance.bounded),
     )
 
 
-def _analyzed(comparison: Comparison, actual: Array, reference: Array, terms: ComparisonTerms) -> Comparison:
+def _analyzed(
+    comparison: Comparison, actual: LoadedArray, reference: LoadedArray, terms: ComparisonTerms
+) -> Comparison:
     try:
-        return add_analyzer_metrics(comparison, actual, reference, terms.analyzers, terms.threads)
+        # Analyzers take arrays of numpy: a stream is copied into a temporary file for them.
+        return add_analyzer_metrics(
+            comparison, np.asarray(actual), np.asarray(reference), terms.analyzers, terms.threads
+        )
     except UserError as problem:
         raise _Unmeasurable(Reason.ANALYZER_ERROR, problem.message) from None
 
@@ -259,7 +290,7 @@ class _Benchmark(NamedTuple):
 
 
 def _benchmark(
-    pair: StoredPair, actual: Array, reference: Array, tolerance: Tolerance, terms: ComparisonTerms
+    pair: StoredPair, actual: LoadedArray, reference: LoadedArray, tolerance: Tolerance, terms: ComparisonTerms
 ) -> tuple[_Benchmark | None, str | None]:
     """Measure the benchmark against the same reference, or return why it cannot be measured."""
     if pair.benchmark is None:
@@ -274,18 +305,15 @@ def _benchmark(
         require_benchmark(measured, pair.benchmark.shown)
     except UserError as problem:
         return None, problem.message
-    digest = array_digest(array)
+    digest = array_digest(np.asarray(array))
     execution = Execution(outputs={pair.name: (digest,)})
     entry = entry_from(Outcome(pair.name, "", execution, (measured,)), "", "")
-    return _Benchmark(measured, entry, digest == array_digest(actual)), None
+    return _Benchmark(measured, entry, digest == array_digest(np.asarray(actual))), None
 
 
 def _first(worst: Positions | None) -> Positions | None:
-    if worst is None or len(worst.index) <= KEPT_PAIR_POSITIONS:
-        return worst
-    return Positions(
-        worst.index[:KEPT_PAIR_POSITIONS], worst.actual[:KEPT_PAIR_POSITIONS], worst.reference[:KEPT_PAIR_POSITIONS]
-    )
+    some = slice(KEPT_PAIR_POSITIONS)
+    return None if worst is None else Positions(worst.index[some], worst.actual[some], worst.reference[some])
 
 
 OPTIONS = Location("command line")
@@ -349,8 +377,12 @@ class ComparisonWork(NamedTuple):
     order: ExecutionOrder = ExecutionOrder()
 
 
-def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat) -> ComparisonWork:
+def plan_comparison(
+    settings: ComparisonSettings, raw: RawFormat, raw_reference: RawFormat, *, details: bool = True
+) -> ComparisonWork:
     """Read all sides, pair their arrays, and resolve the tolerance.
+
+    Without `details`, a comparison of many pairs measures only what its summary prints.
 
     Raises UserError: as reading a side, the mapping or tolerances does, unknown-analyzer, and nothing-selected.
     """
@@ -363,8 +395,8 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     pyramid = comparison_layers(project, settings.limits, settings.analyzers)
     chain = () if project is None else detect_environment().chain
     mapping = {} if settings.mapping is None else read_mapping(Path(settings.mapping))
-    actual, reference = read_side(Path(settings.actual), raw), read_side(Path(settings.reference), raw_reference)
-    benchmark = None if settings.benchmark is None else read_side(Path(settings.benchmark), raw)
+    actual, reference = read_side(settings.actual, raw), read_side(settings.reference, raw_reference)
+    benchmark = None if settings.benchmark is None else read_side(settings.benchmark, raw)
     known = order_of_dumps((actual, reference)) if settings.order is None else read_order(Path(settings.order))
     every, order = sort_by_execution(pair_arrays(actual, reference, mapping, benchmark), known)
     chosen = _selected(every, settings.select)
@@ -375,7 +407,9 @@ def plan_comparison(settings: ComparisonSettings, raw: RawFormat, raw_reference:
     # All pairs count, and not only the selected ones, so that a verdict is the same in any selection.
     alpha = case_alpha(len(every))
     terms = ComparisonTerms(pyramid, chain, settings.role, settings.worst, keep_all, 1, settings.analyzers, alpha)
-    terms = terms._replace(regression=settings.regression)
+    terms = terms._replace(
+        regression=settings.regression, details=details or keep_all or settings.benchmark is not None
+    )
     noticed = tuple(_noticed(actual, reference, benchmark, chosen))
     return ComparisonWork([] if found else chosen, terms, found, noticed, order)
 

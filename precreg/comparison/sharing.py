@@ -7,16 +7,17 @@ process dies, its batch runs again pair by pair, so that one pair alone gets the
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from shlex import quote
 from typing import NamedTuple
 
 from msgspec import Struct, msgpack
 
-from precreg.comparison.pairing import StoredPair
+from precreg.comparison.pairing import ArrayPlace, StoredPair
 from precreg.comparison.session import ComparisonTerms, compare_pair, unmeasured_pair
 from precreg.run import run_in_workers
+from precreg.storage import RemoteFile, fetch_objects
 from precreg.types import ComparedPair, Failure
 
 # Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
@@ -28,6 +29,9 @@ MAX_PAIRS_OF_BATCH = 32
 BATCHES_OF_PROCESS = 8
 # Failing pairs keep all their positions. A batch of pairs with more would come near the limit of a message.
 MAX_POSITIONS_OF_BATCH = 10_000
+
+# A batch of so many objects, both sides and a benchmark, has 24 MiB at most in a process.
+MAX_FETCHED_BYTES = 1 << 18
 
 PairBatch = tuple[StoredPair, ...]
 
@@ -50,7 +54,7 @@ class PairTask(NamedTuple):
 
     def run(self, batch: PairBatch, printed: Callable[[], str]) -> ComparedBatch:
         """Load, measure and judge the pairs of a batch, and drop the text that analyzers print."""
-        return ComparedBatch(batch[0].name, tuple([compare_pair(pair, self.terms) for pair in batch]))
+        return ComparedBatch(batch[0].name, tuple([compare_pair(pair, self.terms) for pair in fetch_small(batch)]))
 
     def decoder(self) -> msgpack.Decoder[ComparedBatch]:
         """Return the decoder of compared batches."""
@@ -82,8 +86,27 @@ def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int
     A process that dies costs the pair that it compared. Raises UserError (no-workers) if a process cannot start.
     """
     if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
-        return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
+        own = terms._replace(threads=max(jobs, 1))
+        batches = (pairs[start : start + MAX_PAIRS_OF_BATCH] for start in range(0, len(pairs), MAX_PAIRS_OF_BATCH))
+        return (compare_pair(pair, own) for batch in batches for pair in fetch_small(batch))
     return _shared(pairs, terms, jobs)
+
+
+def fetch_small(pairs: Sequence[StoredPair]) -> Sequence[StoredPair]:
+    """Read the small objects of pairs at once: one after the other, each would wait for the store."""
+    files = [place.path for pair in pairs for place in pair[1:] if place is not None]
+    small = {file for file in files if isinstance(file, RemoteFile) and file.size <= MAX_FETCHED_BYTES}
+    if not small:
+        return pairs
+    fetched = {file.url: file for file in fetch_objects(list(small))}
+    return [StoredPair(pair.name, *(_with_content(place, fetched) for place in pair[1:])) for pair in pairs]
+
+
+def _with_content(place: ArrayPlace | None, fetched: Mapping[str, RemoteFile]) -> ArrayPlace | None:
+    # An array of an archive is read from its place there.
+    if place is None or place.found is not None or not isinstance(place.path, RemoteFile):
+        return place
+    return place._replace(path=fetched.get(place.path.url, place.path))
 
 
 def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:

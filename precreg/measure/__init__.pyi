@@ -15,6 +15,7 @@ from .comparison import select_backend as select_backend
 from .comparison import shadow_core as shadow_core
 from .comparison import share_of_tolerance as share_of_tolerance
 from .deferred import compare_on_demand as compare_on_demand
+from .figures import SUMMARY_METRICS as SUMMARY_METRICS
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS
 from .groups import ZERO as ZERO
 from .groups import group_counts as group_counts

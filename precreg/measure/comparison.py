@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from precreg.environment import count_processors
 from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
-from precreg.measure.figures import compute_metrics
+from precreg.measure.figures import compute_metrics, compute_summary
 from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import (
     COUNT_DESCRIPTIONS,
@@ -36,9 +36,10 @@ from precreg.measure.metrics import (
 from precreg.measure.numpy_form import tally_numpy
 from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
+from precreg.measure.read_ahead import MeasuredSide, copy_flat, read_ahead
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
-from precreg.storage import Array
+from precreg.storage import Array, ArrayStream
 from precreg.types import AxisGroups, Comparison, Positions
 
 Backend = Callable[[Array, Array, int, tuple[int, ...], MeasureRules], Tally]
@@ -100,8 +101,8 @@ MIN_ELEMENTS_FOR_THREADS = 1 << 21
 
 
 def compare_arrays(
-    actual: ArrayLike,
-    reference: ArrayLike,
+    actual: ArrayLike | ArrayStream,
+    reference: ArrayLike | ArrayStream,
     *,
     output: str = "out",
     seed: int = 0,
@@ -110,6 +111,7 @@ def compare_arrays(
     worst: int = 100,
     threads: int | None = None,
     regions: Mapping[str, float] | None = None,
+    details: bool = True,
 ) -> Comparison:
     """Measure how far `actual` is from `reference`.
 
@@ -117,12 +119,13 @@ def compare_arrays(
     room, or complex numbers. The reference may have a wider dtype. Elements within `rtol` and `atol` match. `worst` is
     the number of named positions. Nothing is broadcast: different shapes give no metrics and no counts, and arrays
     without an element give no metrics. docs/metrics.md has every formula. `regions` replaces constants of Regions.
-    `threads` changes no metric; None means one for small arrays, and else one for each core of the process.
+    `threads` changes no metric; None means one for small arrays, and else one for each core of the process. Without
+    `details` a small array has counts, places and the metrics of SUMMARY_METRICS alone.
 
     Raises:
         UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
     """
-    a, r = np.asarray(actual), np.asarray(reference)
+    a, r = _as_side(actual), _as_side(reference)
     pairing = pairing_of(a.dtype, r.dtype)
     identity = (output, seed, pairing.dtype, a.shape, pairing.reference_dtype, r.shape)
     if a.shape != r.shape:
@@ -131,7 +134,17 @@ def compare_arrays(
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
     of_dtype = regions_of(pairing.dtype, rules.regions)
+    # Of a large array the details cost little beside the elements.
+    if not details and a.size <= IN_PLACE_CHUNK and not isinstance(a, ArrayStream) and not isinstance(r, ArrayStream):
+        # Without axes there are no groups. Copies of arrays in another layout are small, too.
+        tally = tally_arrays(a.reshape(-1), r.reshape(-1), rules._replace(worst=0), threads)
+        summary = compute_summary(tally, of_dtype)
+        return Comparison(*identity, metrics=summary, counts=_counts(tally.counts), places=_places(tally))
     return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, of_dtype))
+
+
+def _as_side(side: ArrayLike | ArrayStream) -> MeasuredSide:
+    return side if isinstance(side, ArrayStream) else np.asarray(side)
 
 
 def comparison_fields(tally: Tally, pairing: Pairing, regions: Regions) -> dict[str, Any]:
@@ -148,12 +161,21 @@ def comparison_fields(tally: Tally, pairing: Pairing, regions: Regions) -> dict[
     }
 
 
-def tally_arrays(actual: Array, reference: Array, rules: MeasureRules, threads: int | None = None) -> Tally:
+def tally_arrays(
+    actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules, threads: int | None = None
+) -> Tally:
     """Return the tally of two arrays of one shape and any memory layout, with at least one element."""
     size = actual.size
+    if isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
+        return _tally_in_chunks(actual, reference, rules, threads)
     # The shortest way for the usual small array: no chunks, no threads, no merge.
     if size <= IN_PLACE_CHUNK and readable_in_place(actual, reference):
         return select_backend()(actual.reshape(-1), reference.reshape(-1), 0, actual.shape, rules)
+    return _tally_in_chunks(actual, reference, rules, threads)
+
+
+def _tally_in_chunks(actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules, threads: int | None) -> Tally:
+    size = actual.size
     chunk = _chunk_size(size)
     chunks = -(-size // chunk)
     workers = min(_count_workers(size) if threads is None else max(threads, 1), chunks)
@@ -175,8 +197,12 @@ def _count_workers(size: int) -> int:
     return 1 if size < MIN_ELEMENTS_FOR_THREADS else count_processors()
 
 
-def _tallies(actual: Array, reference: Array, low: int, high: int, rules: MeasureRules) -> list[Tally]:
+def _tallies(actual: MeasuredSide, reference: MeasuredSide, low: int, high: int, rules: MeasureRules) -> list[Tally]:
     tally, shape = select_backend(), actual.shape
+    if isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
+        mapped = [side for side in (actual, reference) if not isinstance(side, ArrayStream)]
+        ahead = unmap_chunks(read_ahead(actual, reference, range(low, high), _stream_chunk(actual, reference)), *mapped)
+        return [tally(a, r, start, shape, rules) for start, a, r in ahead]
     chunks = unmap_chunks(_chunks(actual, reference, low, high), actual, reference)
     return [tally(a, r, start, shape, rules) for start, a, r in chunks]
 
@@ -198,7 +224,7 @@ def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tu
     into = np.empty(size, actual.dtype.newbyteorder("=")), np.empty(size, reference.dtype.newbyteorder("="))
     for start in range(low, high, COPY_CHUNK):
         stop = min(start + COPY_CHUNK, high)
-        _copy_flat((actual, reference), start, stop, into)
+        copy_flat((actual, reference), start, stop, into)
         yield start, into[0][: stop - start], into[1][: stop - start]
 
 
@@ -211,20 +237,14 @@ def readable_in_place(*sides: Array) -> bool:
     return True
 
 
-def _copy_flat(arrays: tuple[Array, Array], start: int, stop: int, into: tuple[Array, Array]) -> None:
-    # nditer copies any range in C order without a copy of the whole array, which reshape(-1) would make.
-    flags = ["external_loop", "buffered", "ranged"]
-    with np.nditer(arrays, flags, [["readonly"], ["readonly"]], order="C", buffersize=1 << 14) as pieces:  # type: ignore[call-overload]
-        pieces.iterrange = (start, stop)
-        done = 0
-        for a, r in pieces:
-            into[0][done : done + a.size] = a
-            into[1][done : done + a.size] = r
-            done += a.size
-
-
 _SUMMED_COUNTS = ("inf_matched", "inf_mismatched")
 _PICK_COUNTS = itemgetter(*[(*Counts._fields, *_SUMMED_COUNTS).index(name) for name in COUNT_DESCRIPTIONS])
+
+
+def _stream_chunk(*sides: MeasuredSide) -> int:
+    """Return the elements of a chunk as _chunks has them for mapped files: sums of groups depend on the cuts."""
+    in_order = all(side.is_in_order if isinstance(side, ArrayStream) else readable_in_place(side) for side in sides)
+    return _chunk_size(sides[0].size) if in_order else COPY_CHUNK
 
 
 def _counts(counts: Counts) -> dict[str, int]:

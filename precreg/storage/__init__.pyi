@@ -1,5 +1,6 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .array_file import Array as Array
+from .array_file import FilePath as FilePath
 from .array_file import StoredArray as StoredArray
 from .array_file import array_digest as array_digest
 from .array_file import dtype_suffix as dtype_suffix
@@ -20,6 +21,8 @@ from .array_formats import natural_order as natural_order
 from .array_formats import read_recorded as read_recorded
 from .array_formats import read_single as read_single
 from .array_formats import suffix_of as suffix_of
+from .array_stream import STREAM_PROBLEMS as STREAM_PROBLEMS
+from .array_stream import ArrayStream as ArrayStream
 from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
 from .conversion import convert_data as convert_data
@@ -59,6 +62,10 @@ from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
+from .object_store import RemoteFile as RemoteFile
+from .object_store import fetch_objects as fetch_objects
+from .object_store import find_objects as find_objects
+from .object_store import is_url as is_url
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named
 from .python_source import libraries_loaded as libraries_loaded

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from precreg.errors import UserError
+from precreg.storage.array_stream import ArrayStream, copy_remote_bytes
 from precreg.storage.files import open_regular_file, read_small_file
+from precreg.storage.object_store import RemoteFile, RemoteReader, open_remote, read_small_remote
 
 # Elements hashed at a time. An array in another layout is copied block by block, so this limits the copy, too:
 # 512 KiB of float64.
@@ -88,9 +90,12 @@ def _without_padding(taken: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 Array = NDArray[Any]
+FilePath = Path | str | RemoteFile
 # Up to this size, reading a file is faster than mapping it: 256 KiB of numbers and a header. Half a megabyte is mapped
 # in less time (pairs of files of one size, compared 400 times each way).
 SMALL_BYTES = (1 << 18) + (1 << 12)
+# Up to this size, precreg maps a file, and keeps an object in memory. Two such sides need as much as two streams.
+MAX_HELD_BYTES = 1 << 24
 # The largest alignment of a dtype, the alignment of longdouble. The content of a bytes object is aligned to it, too.
 _ALIGNMENT = 16
 
@@ -101,7 +106,7 @@ class StoredArray(NamedTuple):
     `content` holds the whole of a small file that was read for its header.
     """
 
-    path: Path | str
+    path: FilePath
     shown: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -112,11 +117,19 @@ class StoredArray(NamedTuple):
     def load(self) -> Array:
         """Return the array, read-only, in the file's byte order; a large array is mapped and not yet read.
 
+        A large object of a store is copied into a temporary file.
+
         Raises:
-            UserError: bad-array-file, if the file was removed or truncated meanwhile.
+            UserError: bad-array-file, if the file was removed or truncated meanwhile; missing-file or store-failed.
         """
-        size = prod(self.shape) * self.dtype.itemsize
         try:
+            # The content of a small file, whose numbers begin at a multiple of 64: most files of a folder.
+            if self.content is not None and self.start % _ALIGNMENT == 0:
+                return np.frombuffer(self.content, self.dtype, offset=self.start).reshape(self.shape, order=self.order)
+            size = prod(self.shape) * self.dtype.itemsize
+            if isinstance(self.path, RemoteFile) and self.content is None and size > SMALL_BYTES:
+                stored = copy_remote_bytes(self.path, self.start, size)
+                return stored.view(self.dtype).reshape(self.shape, order=self.order)
             if size > SMALL_BYTES and self.content is None:
                 # numpy would resolve the links of a Path, which takes longer than the mapping.
                 return np.memmap(str(self.path), self.dtype, "r", self.start, self.shape, self.order)
@@ -124,15 +137,21 @@ class StoredArray(NamedTuple):
         except (OSError, ValueError) as error:
             raise UserError("bad-array-file", f"expected a readable file but got: {error}", file=self.shown) from error
 
+    def stream(self) -> Array | ArrayStream:
+        """Return the array as `load` does, but a large one in C order as a stream."""
+        if self.content is None and self.order == "C" and prod(self.shape) * self.dtype.itemsize > MAX_HELD_BYTES:
+            return ArrayStream(self.path, self.shown, self.dtype, self.shape, self.start, self.load)
+        return self.load()
+
     def _numbers(self, size: int) -> Array:
         if self.content is None:
             return np.frombuffer(self._read(size), self.dtype)
-        # Headers of numpy end at a multiple of 64. Only numbers at other places need a copy, to be aligned.
-        if self.start % _ALIGNMENT == 0:
-            return np.frombuffer(self.content, self.dtype, offset=self.start)
+        # Numbers at other places need a copy, to be aligned.
         return np.frombuffer(self.content[self.start :], self.dtype)
 
     def _read(self, size: int) -> bytes:
+        if isinstance(self.path, RemoteFile):
+            return RemoteReader(self.path).read_range(self.start, self.start + size) if size else b""
         with open(self.path, "rb", buffering=0) as stream:
             stream.seek(self.start)
             content = stream.read(size)
@@ -141,24 +160,35 @@ class StoredArray(NamedTuple):
         return content
 
 
-def open_array_file(path: Path | str, shown: str) -> IO[bytes]:
+def open_array_file(path: FilePath, shown: str) -> IO[bytes]:
     """Open a file for reading.
 
     Raises:
-        UserError: missing-file, bad-array-file.
+        UserError: missing-file, bad-array-file; store-failed.
     """
+    if isinstance(path, RemoteFile):
+        return open_remote(path)
     try:
         return open_regular_file(path)
     except OSError as error:
         raise _unreadable(path, shown, error) from error
 
 
-def read_if_small(path: Path | str, shown: str) -> tuple[int, bytes | None]:
+def stream_size(stream: IO[bytes]) -> int:
+    """Return the size of an open file, and leave the stream at its beginning."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    return size
+
+
+def read_if_small(path: FilePath, shown: str) -> tuple[int, bytes | None]:
     """Return the size of a file, and its content if reading is faster than mapping.
 
     Raises:
-        UserError: missing-file, bad-array-file.
+        UserError: missing-file, bad-array-file; store-failed.
     """
+    if isinstance(path, RemoteFile):
+        return read_small_remote(path, SMALL_BYTES)
     try:
         return read_small_file(path, SMALL_BYTES)
     except OSError as error:
@@ -215,7 +245,7 @@ _MOST_AXES = 32
 
 
 def find_raw(
-    path: Path | str, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None, *, in_suite: bool = False
+    path: FilePath, shown: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None, *, in_suite: bool = False
 ) -> StoredArray:
     """Locate the array of a raw file; without a shape it has one axis, as long as the file.
 
@@ -224,8 +254,8 @@ def find_raw(
     Raises:
         UserError: missing-file; bad-raw-file, if the file's size does not match the shape or the dtype.
     """
-    with open_array_file(path, shown):
-        size = os.stat(path).st_size
+    with open_array_file(path, shown) as stream:
+        size = stream_size(stream)
     if shape is None:
         if size % dtype.itemsize:
             message = f"expected elements of {dtype} ({dtype.itemsize} bytes each) but the file has {size} bytes"

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from precreg.storage.msprobe_dump import MSPROBE_FILE
 
 if TYPE_CHECKING:
-    from precreg.storage.array_file import Array, StoredArray
+    from precreg.storage.array_file import Array, FilePath, StoredArray
     from precreg.storage.npy import NpzMember
 
     FoundArray = StoredArray | NpzMember
-    ArchiveReader = Callable[[Path, str], Mapping[str, FoundArray]]
 
 # The function of precreg.storage that locates the arrays of a file. Suites name formats when they load, so that no
 # reader, and no numpy, comes before the first file. A new format needs one line here.
@@ -52,14 +51,18 @@ def is_array_file(name: str) -> bool:
     return is_archive(name) or suffix_of(name) in ARRAY_SUFFIXES
 
 
-def find_arrays(path: Path, shown: str) -> Mapping[str, FoundArray]:
+def find_arrays(path: FilePath, shown: str) -> Mapping[str, FoundArray]:
     """Locate the arrays of an archive by name. Raises UserError as the reader of the format does."""
-    target = "msprobe_dump:find_msprobe_dump" if path.name == MSPROBE_FILE else _ARCHIVES[path.suffix]
+    target = (
+        "msprobe_dump:find_msprobe_dump"
+        if str(path).rpartition("/")[2] == MSPROBE_FILE
+        else _ARCHIVES[suffix_of(str(path))]
+    )
     found: Mapping[str, FoundArray] = _reader(target)(path, shown)
     return found
 
 
-def find_array(path: Path | str, shown: str) -> StoredArray:
+def find_array(path: FilePath, shown: str) -> StoredArray:
     """Locate the array of a file of one array that is not raw; any other suffix counts as .npy.
 
     Raises UserError as the reader of the format does.
@@ -70,9 +73,9 @@ def find_array(path: Path | str, shown: str) -> StoredArray:
 
 # Looking up a module takes as long as parsing a header, and a folder has thousands of files.
 @cache
-def _reader(target: str) -> Callable[[Path | str, str], Any]:
+def _reader(target: str) -> Callable[[FilePath, str], Any]:
     module, _, function = target.partition(":")
-    reader: Callable[[Path | str, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)
+    reader: Callable[[FilePath, str], Any] = getattr(import_module(f"precreg.storage.{module}"), function)
     return reader
 
 
@@ -108,10 +111,10 @@ _DIGITS = re.compile(r"(\d+)")
 
 def natural_order(name: str) -> tuple[tuple[int, str, str], ...]:
     """Return the key that sorts numbers inside names by value: layer2 comes before layer10."""
-    parts = _DIGITS.split(name)
     # Texts and numbers alternate. Digits compare by their number and then one by one, because int() refuses thousands.
-    digits = (part.lstrip("0") for part in parts)
-    return tuple(
-        (len(number), number, part) if at % 2 else (0, "", part)
-        for at, (part, number) in enumerate(zip(parts, digits, strict=True))
-    )
+    key = [(0, "", part) for part in _DIGITS.split(name)]
+    for at in range(1, len(key), 2):
+        part = key[at][2]
+        number = part.lstrip("0")
+        key[at] = (len(number), number, part)
+    return tuple(key)

@@ -22,7 +22,7 @@ _MAX_BYTES = 1 << 28
 _MAX_DEPTH = 100
 
 
-def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
+def find_msprobe_dump(path: Path | str, shown: str) -> dict[str, StoredArray]:
     """Locate the tensors of a dump by name, such as Module.conv1.Conv2d.forward.0.output.0, in the order of execution.
 
     Raises:
@@ -41,7 +41,7 @@ def find_msprobe_dump(path: Path, shown: str) -> dict[str, StoredArray]:
         dump = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _bad(shown, f"the JSON of msprobe but got: {error}") from None
-    return {_name(entry): _located(entry, path, shown) for entry in _entries(dump, shown)}
+    return {_name(entry): _located(entry, Path(path), shown) for entry in _entries(dump, shown)}
 
 
 def ordered_msprobe_names(dump: Any, shown: str) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from functools import lru_cache
+from functools import cache, lru_cache
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -23,11 +23,13 @@ from numpy.lib import format as npy
 from precreg.errors import UserError
 from precreg.storage.array_file import (
     Array,
+    FilePath,
     StoredArray,
     fits_in_memory,
     is_ml_dtype,
     open_array_file,
     read_if_small,
+    stream_size,
     to_native_byte_order,
 )
 
@@ -58,12 +60,12 @@ def read_npy(path: Path, shown: str) -> Array:
     return to_native_byte_order(find_npy(path, shown).load())
 
 
-def find_npy(path: Path | str, shown: str) -> StoredArray:
+def find_npy(path: FilePath, shown: str) -> StoredArray:
     """Locate the array of a .npy file.
 
     Raises:
         UserError: missing-file; bad-array-file, for anything but a .npy file of numbers, a truncated file, or bytes
-            after the array.
+            after the array; store-failed.
     """
     # A small file is read once, header and data together, in place of a second open for the data.
     size, content = read_if_small(path, shown)
@@ -100,6 +102,8 @@ def read_npy_header(stream: IO[bytes], shown: str) -> NpyHeader:
         shape, fortran_order, dtype = _parse_header(
             version, length + stream.read(min(int.from_bytes(length, "little"), _LONGEST))
         )
+    except UserError:  # of a store
+        raise
     except Exception as error:  # numpy does not document the errors for a damaged header
         raise bad_array_file(shown, "a .npy file, version 1 or 2, but its header cannot be read") from error
     if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
@@ -162,12 +166,17 @@ def _check_header(header: NpyHeader, shown: str) -> None:
 
 def strip_dtype_suffix(file: str) -> str:
     """Return a file name without its suffix and without the dtype, if it has one: y.bfloat16.npy gives y."""
-    import ml_dtypes
-
     name, _, suffix = file.rpartition(".")
     rest, _, dtype = name.rpartition(".")
-    declared = suffix == "npy" and rest and is_ml_dtype(getattr(ml_dtypes, dtype, None))
-    return rest if declared else name
+    return rest if suffix == "npy" and rest and dtype in _ml_dtype_names() else name
+
+
+# A folder has thousands of names.
+@cache
+def _ml_dtype_names() -> frozenset[str]:
+    import ml_dtypes
+
+    return frozenset(name for name in dir(ml_dtypes) if is_ml_dtype(getattr(ml_dtypes, name)))
 
 
 # No deflated byte expands to more bytes than this (zlib's technical note). A larger claim is an attack on memory.
@@ -226,16 +235,17 @@ def read_npz(path: Path, shown: str) -> dict[str, Array]:
     return {name: to_native_byte_order(member.load()) for name, member in find_npz(path, shown).items()}
 
 
-def find_npz(path: Path, shown: str) -> dict[str, NpzMember]:
+def find_npz(path: FilePath, shown: str) -> dict[str, NpzMember]:
     """Locate the arrays of a .npz file by name, in the order of the file.
 
     Raises:
         UserError: missing-file; bad-array-file, for anything but a .npz file of numbers.
     """
     with open_array_file(path, shown) as stream:
+        size = stream_size(stream)
         try:
             with zipfile.ZipFile(stream) as archive:
-                members = _members(archive, path.stat().st_size, shown)
+                members = _members(archive, size, shown)
                 found = [(name, _member(stream, path, info, f"{shown}:{name}")) for name, info in members.items()]
         except UserError:
             raise
@@ -264,7 +274,7 @@ def _members(archive: zipfile.ZipFile, size: int, shown: str) -> dict[str, zipfi
     return members
 
 
-def _member(stream: IO[bytes], path: Path, info: zipfile.ZipInfo, shown: str) -> NpzMember:
+def _member(stream: IO[bytes], path: FilePath, info: zipfile.ZipInfo, shown: str) -> NpzMember:
     start = member_start(stream, info, shown)
     deflated = info.compress_type == zipfile.ZIP_DEFLATED
     packed_head = stream.read(min(info.compress_size, _LONGEST_HEADER))

@@ -11,14 +11,20 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precreg.errors import UserError
-from precreg.storage.array_file import StoredArray, fits_in_memory, little_endian_bytes, open_array_file
+from precreg.storage.array_file import (
+    FilePath,
+    StoredArray,
+    fits_in_memory,
+    little_endian_bytes,
+    open_array_file,
+    stream_size,
+)
 
 # The limit of the format's own reader.
 MAX_HEADER_BYTES = 100_000_000
@@ -55,14 +61,14 @@ class _Entry(NamedTuple):
     end: int
 
 
-def find_safetensors(path: Path, shown: str) -> dict[str, StoredArray]:
+def find_safetensors(path: FilePath, shown: str) -> dict[str, StoredArray]:
     """Locate the named arrays of a .safetensors file, in the order of its header.
 
     Raises:
         UserError: missing-file; bad-safetensors-file, for an unreadable header, or one that does not match the data.
     """
     with open_array_file(path, shown) as stream:
-        size = path.stat().st_size
+        size = stream_size(stream)
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if size < _LENGTH_BYTES or length > min(MAX_HEADER_BYTES, size - _LENGTH_BYTES):
             most = f"at most {MAX_HEADER_BYTES} bytes, within the file's {size}"

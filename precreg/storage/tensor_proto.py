@@ -6,17 +6,22 @@ reads itself. The format: onnx/onnx.proto, message TensorProto, and https://prot
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.storage.array_file import StoredArray, fits_in_memory, open_array_file, stored_dtype
+from precreg.storage.array_file import (
+    FilePath,
+    StoredArray,
+    fits_in_memory,
+    open_array_file,
+    stored_dtype,
+    stream_size,
+)
 
 # Data are in the file itself, and protocol buffers end at 2 GiB.
 MAX_PROTO_BYTES = (1 << 31) - 1
@@ -53,14 +58,14 @@ _PATTERNS = {"float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-def find_tensor_proto(path: Path | str, shown: str) -> StoredArray:
+def find_tensor_proto(path: FilePath, shown: str) -> StoredArray:
     """Return the array of a .pb file; its elements are a part of the file or decoded.
 
     Raises:
         UserError: missing-file; bad-tensor-file, for anything but one tensor of numbers with its data.
     """
     with open_array_file(path, shown) as stream:
-        size = os.stat(path).st_size
+        size = stream_size(stream)
         if size > MAX_PROTO_BYTES:
             raise _bad(shown, f"at most {MAX_PROTO_BYTES} bytes but the file has {size}")
         content = stream.read()

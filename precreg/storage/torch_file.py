@@ -13,13 +13,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from math import prod
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from precreg.errors import UserError
-from precreg.storage.array_file import StoredArray, fits_in_memory, open_array_file, stored_dtype
+from precreg.storage.array_file import (
+    FilePath,
+    StoredArray,
+    fits_in_memory,
+    open_array_file,
+    stored_dtype,
+    stream_size,
+)
 from precreg.storage.npy import member_start
 
 # A checkpoint of a thousand tensors has a pickle of some 100 KB.
@@ -76,7 +82,7 @@ class _Refused(Exception):  # noqa: N818  (an event: it becomes the error of the
     pass
 
 
-def find_torch_tensors(path: Path, shown: str) -> dict[str, StoredArray]:
+def find_torch_tensors(path: FilePath, shown: str) -> dict[str, StoredArray]:
     """Locate the tensors of a .pt file by name, in its order: keys of dicts and places in lists, joined by dots.
 
     A file of one tensor names it ONLY_TENSOR.
@@ -85,9 +91,10 @@ def find_torch_tensors(path: Path, shown: str) -> dict[str, StoredArray]:
         UserError: missing-file; bad-tensor-file, for anything but tensors in dicts and lists.
     """
     with open_array_file(path, shown) as stream:
+        size = stream_size(stream)
         try:
             with zipfile.ZipFile(stream) as archive:
-                members, top = _members(archive, path.stat().st_size)
+                members, top = _members(archive, size)
                 is_big = _read(archive, members.get("byteorder"), 16) == b"big"
                 saved = _Unpickler(BytesIO(_read(archive, members["data.pkl"], MAX_PICKLE_BYTES))).load()
                 tensors = dict(_named(saved, "", _MAX_DEPTH))
@@ -140,7 +147,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo | None, most: int) -> 
 class _StoragePlace(NamedTuple):
     """The open archive, and what its storages share."""
 
-    path: Path
+    path: FilePath
     shown: str
     stream: IO[bytes]
     members: Mapping[str, zipfile.ZipInfo]

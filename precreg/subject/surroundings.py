@@ -262,7 +262,8 @@ def _traceback(error: BaseException | None) -> str:
 
 def escape_surrogates(text: str) -> str:
     """Escape lone surrogates, which Python uses for undecodable bytes of file names, and which JSON cannot store."""
-    return text.encode(errors="backslashreplace").decode()
+    # Names of thousands of files, which have none.
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def add_printed_output(outcome: Outcome, printed: str) -> Outcome:

@@ -178,6 +178,12 @@ class Tolerance(Struct, frozen=True):
     regions: dict[str, float] = field(default_factory=dict)
     directions: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def bounded(self) -> tuple[str, ...]:
+        """Return the metrics with a bound, also one of the alternatives."""
+        every = (self.bounds, *self.alternatives)
+        return tuple(dict.fromkeys(bound.metric for bounds in every for bound in bounds))
+
 
 class Budget(Struct, frozen=True):
     """The allowed cost of a case: subject time over the baseline's, judged on the same machine alone."""

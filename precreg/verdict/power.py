@@ -144,7 +144,7 @@ def detectable_losses(
         terms = PowerTerms(
             seeds, test_alpha, tolerances[name], case.role, same_environment, nondeterministic=not case.deterministic
         )
-        bounds = _bounds(tolerances[name])
+        bounds = tolerances[name].bounded
         if case.subject.kind == "table":
             thresholds = {name: 1 + growth for name, growth in sorted(_recorded_growths(accepted, terms).items())}
             loss = DetectableLoss(name, None, LossReason.FIGURES_ALONE)
@@ -161,11 +161,6 @@ def _recorded_growths(accepted: BaselineOutput, terms: PowerTerms) -> dict[str, 
     """Return the allowed growth of each figure that the baseline has."""
     known = (name for name, values in accepted.metrics.items() if values and values[0] is not None)
     return {name: terms.tolerance.regression[name] for name in known if name in terms.tolerance.regression}
-
-
-def _bounds(tolerance: Tolerance) -> tuple[str, ...]:
-    alternatives = (bound for branch in tolerance.alternatives for bound in branch)
-    return tuple(dict.fromkeys(bound.metric for bound in (*tolerance.bounds, *alternatives)))
 
 
 def _certain(case: Case, accepted: BaselineOutput, terms: PowerTerms) -> LossReason | None:

@@ -7,6 +7,8 @@ import pytest
 from precreg.arithmetic.formats import numpy_dtype
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair, pair_arrays, read_side
 from precreg.comparison.session import KEPT_PAIR_POSITIONS, ComparisonTerms, compare_pair, comparison_layers
+from precreg.measure.comparison import compare_arrays
+from precreg.measure.figures import SUMMARY_METRICS
 from precreg.types.verdict import Reason, Status
 
 R = np.random.default_rng(0).standard_normal((8, 16))
@@ -212,3 +214,38 @@ def test_members_of_archives_lie_anywhere_in_their_files(write):
     write("r.safetensors", {"a": np.arange(3, dtype=np.int8), "y": A})
     found = one("a.npz:y", "r.safetensors:y")
     assert found.verdict.reason is Reason.IDENTICAL
+
+
+def test_without_details_a_pair_has_the_verdict_and_the_metrics_of_a_summary(sides):
+    sides("b.npy", A * np.float32(1 + 1e-6))
+    sides("wrong.npy", A * np.float32(1.5))
+    for file in ("b.npy", "wrong.npy"):
+        plain = one(file, "r.npy")
+        brief = one(file, "r.npy", terms=terms()._replace(details=False))
+        assert brief.verdict == plain.verdict
+        if plain.verdict.status is Status.FAILED:
+            assert brief == plain
+        else:
+            assert brief.comparison.counts == plain.comparison.counts
+            assert brief.comparison.places == plain.comparison.places
+            assert brief.comparison.metrics.items() <= plain.comparison.metrics.items()
+            assert set(brief.comparison.metrics) == SUMMARY_METRICS
+
+
+def test_a_bound_on_another_metric_is_measured_without_details(sides):
+    sides("b.npy", A * np.float32(1 + 1e-6))
+    for limit, status in ((1000, Status.PASSED), (1, Status.FAILED)):
+        found = one("b.npy", "r.npy", terms=terms(max_ulp=limit)._replace(details=False))
+        assert found.verdict == one("b.npy", "r.npy", terms=terms(max_ulp=limit)).verdict
+        assert found.verdict.status is status
+
+
+@pytest.mark.parametrize("shape", [(0,), (), (1,), (3, 0, 2), (2, 3, 4, 5)])
+def test_a_summary_of_any_shape_agrees_with_the_whole(shape):
+    random = np.random.default_rng(1)
+    for dtype in (np.float16, np.float32, np.int8, np.complex64, bool):
+        a, r = (random.normal(size=shape).astype(dtype) for _ in range(2))
+        whole = compare_arrays(a, r, rtol=1e-3, atol=1e-3)
+        brief = compare_arrays(a, r, rtol=1e-3, atol=1e-3, details=False)
+        assert (brief.counts, brief.places, brief.shape) == (whole.counts, whole.places, whole.shape)
+        assert brief.metrics == {name: value for name, value in whole.metrics.items() if name in SUMMARY_METRICS}

@@ -98,9 +98,10 @@ class Deadly(NamedTuple):
 
     end: Callable[[], object]
     shown: str = "deadly"
+    path: str = "deadly"
     takes_any_shape: bool = False
 
-    def load(self, other=None):
+    def stream(self, other=None):
         self.end()
 
 
