@@ -25,16 +25,10 @@ from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
-from precreg.history.series import (
-    CaseCourse,
-    HistoryRun,
-    HistorySeries,
-    case_names,
-    case_states,
-    every_course,
-    every_series,
-    stored_runs,
-)
+from precreg.history.runs import HistoryRun, case_names, stored_runs
+from precreg.history.series import CaseCourse, HistorySeries, every_course, every_series
+from precreg.history.states import case_states
+from precreg.history.upgrade import upgrade_tables
 from precreg.storage import (
     append_to_regular_file,
     future_schema,
@@ -232,19 +226,20 @@ def _server_database(url: URL, wait_s: float) -> Database:
 def open_history(place: str | Path, *, project: str, create: bool = False, wait_s: float = WAIT_S) -> History:
     """Open the history of a project at a path (SQLite) or a URL (sqlite:///..., postgresql://...).
 
+    A history of an earlier schema is upgraded first, so that needs the right to write.
+
     `project` is the project's name. Use the result as a context manager. `create` makes a missing history.
 
     Raises:
         UserError: missing-history, other-project, future-schema, history-unavailable (the server is down, a wrong
-            password, no driver, no database file), and with `create` not-writable and locked.
+            password, no driver, no database file), and with `create` or an earlier schema not-writable and locked.
     """
     opened = open_database(place, create=create, wait_s=wait_s)
     try:
         if create:
             with opened.writing() as connection:
                 _create_tables(connection, project)
-        with opened.reading() as connection:
-            _require_history(connection, opened.shown, project)
+        _upgrade(opened, project)
     except BaseException:
         opened.close()
         raise
@@ -257,8 +252,28 @@ def _create_tables(connection: Connection, project: str) -> None:
         connection.execute(insert(HISTORY_TABLE).values(version=HISTORY_SCHEMA, project=project, next_number=1))
 
 
-def _require_history(connection: Connection, shown: str, project: str) -> None:
-    """Refuse a database without a history, a newer schema, and the history of another project."""
+def _upgrade(opened: Database, project: str) -> None:
+    """Bring a history of an earlier schema to this one, all of it or nothing.
+
+    Raises:
+        UserError: as `open_history`, and not-writable or locked if the history must be upgraded.
+    """
+    with opened.reading() as connection:
+        if _is_current(connection, opened.shown, project):
+            return
+    with opened.writing() as connection:
+        # Another process may have upgraded the history in the meantime.
+        if not _is_current(connection, opened.shown, project):
+            upgrade_tables(connection)
+    opened.compact()
+
+
+def _is_current(connection: Connection, shown: str, project: str) -> bool:
+    return schema_age(_require_history(connection, shown, project), HISTORY_SCHEMA) == "same"
+
+
+def _require_history(connection: Connection, shown: str, project: str) -> str:
+    """Refuse a database without a history, a newer schema, and the history of another project; return the schema."""
     if not inspect(connection).has_table(HISTORY_TABLE.name):
         raise UserError("missing-history", "expected a history, but the database holds none", file=shown)
     found = connection.execute(select(HISTORY_TABLE.c.version, HISTORY_TABLE.c.project)).first()
@@ -269,6 +284,8 @@ def _require_history(connection: Connection, shown: str, project: str) -> None:
     if found.project != project:
         message = f"expected the history of {project} but got project={found.project}"
         raise UserError("other-project", message, file=shown)
+    version: str = found.version
+    return version
 
 
 class History:

@@ -9,8 +9,8 @@ from msgspec.structs import fields
 from precreg.cli.history import DEFAULT, HISTORY_PAGE, history_page_command
 from precreg.history.drift import TrendOptions
 from precreg.history.exchange import CaseLine, ExportHeader, RunLine
-from precreg.history.rows import HISTORY_SCHEMA
-from precreg.history.series import KeptCase
+from precreg.history.exchange import EXPORT_SCHEMA
+from precreg.history.packing import KeptCase
 from precreg.history.store import WAIT_S
 from precreg.report import history_page
 from tests.docs.test_docs import commands, matches, sections, table
@@ -48,7 +48,7 @@ def test_the_keys_of_an_export_are_in_the_table():
     rows = table(PAGE, "line", "key", "meaning")
     for kind, line in (("header", ExportHeader), ("run", RunLine), ("case", CaseLine)):
         assert [row["key"] for row in rows if row["line"] == kind] == [field.name for field in fields(line)]
-    assert rows[0]["meaning"] == HISTORY_SCHEMA
+    assert rows[0]["meaning"] == EXPORT_SCHEMA
     kept = [row["key"].strip("`") for row in table(PAGE, "key", "content")]
     assert kept == [field.name for field in fields(KeptCase)]
 

@@ -88,10 +88,15 @@ def test_a_folder_is_no_history(tmp_path):
     ("damage", "said"),
     [
         ("DELETE FROM precreg_history", "the name of its project is missing"),
-        ("DELETE FROM precreg_changes", "a run has a case without a stored state"),
+        ("DELETE FROM precreg_figures", "a run has a case without a stored state"),
         ("DELETE FROM precreg_scopes", "a run has no stored scope"),
-        ("UPDATE precreg_changes SET run = 9", "a state belongs to run 9, which does not exist"),
-        ("UPDATE precreg_changes SET state = '{bad'", "a case's figures cannot be read"),
+        ("UPDATE precreg_figures SET run = 9", "a state belongs to run 9, which does not exist"),
+        ("UPDATE precreg_figures SET figures = x'00'", "a case's figures cannot be read: expected 16 bytes but got 1"),
+        ("UPDATE precreg_figures SET figures = 'text'", "expected a value of type bytes"),
+        ("UPDATE precreg_figures SET form = 0.5", "expected a value of type int"),
+        ("UPDATE precreg_figures SET form = 7", "there is no text 7"),
+        ("UPDATE precreg_texts SET text = '{bad'", "a case's figures cannot be read"),
+        ("DELETE FROM precreg_texts", "there is no text"),
         ("UPDATE precreg_scopes SET bitmap = x'00'", "the scope of a run cannot be read"),
         ("UPDATE precreg_runs SET facts = '[]'", "a run's facts cannot be read"),
     ],
@@ -149,7 +154,7 @@ with open_history(place, project="demo") as history:
 def test_removed_runs_give_their_space_back(tmp_path):
     place = tmp_path / "h.sqlite"
     with open_history(place, project="demo", create=True) as history:
-        for minutes in range(4):
+        for minutes in range(12):
             history.add(record(minutes, {f"unit/s/{number}": float(minutes) for number in range(1000)}))
         before = Path(place).stat().st_size
         history.prune(keep=1)

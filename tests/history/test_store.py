@@ -284,7 +284,7 @@ def test_a_history_of_another_project_is_refused(history, new_place):
 def test_a_history_of_a_newer_version_is_refused(new_place):
     place = new_place()
     with open_history(place, project="demo", create=True) as history, history._database.writing() as connection:
-        connection.execute(update(HISTORY_TABLE).values(version="precreg-history/2"))
+        connection.execute(update(HISTORY_TABLE).values(version="precreg-history/3"))
     assert error_of(place).slug == "future-schema"
 
 
@@ -344,8 +344,8 @@ def test_a_kill_in_the_middle_leaves_what_was_there(new_place, inside):
     code = f"""
 from precreg.history.add import add_run, new_run
 from precreg.history.exchange import remove_runs
-from precreg.history.series import stored_runs
-from precreg.history.series import case_states
+from precreg.history.runs import stored_runs
+from precreg.history.states import case_states
 run = record(1, {{'unit/s/a': 9.0, 'unit/s/new': 1.0}})
 kept = case_states(run)
 with history._database.writing() as connection:

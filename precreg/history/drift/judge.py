@@ -38,7 +38,8 @@ from precreg.history.drift.sizes import (
     value_of_size,
     worse_than_before,
 )
-from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries, changed_facts
+from precreg.history.runs import HistoryRun, changed_facts
+from precreg.history.series import HistoryPoint, HistorySeries
 from precreg.measure import metric_named
 from precreg.types import Metric
 from precreg.verdict.statistics import MIN_RUNS, running_median

@@ -16,7 +16,8 @@ from precreg.errors import UserError
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
 from precreg.history.drift.sizes import metric_order, metric_size
-from precreg.history.series import HistoryRun, HistorySeries
+from precreg.history.runs import HistoryRun
+from precreg.history.series import HistorySeries
 from precreg.measure import METRICS, metric_named
 
 # A bias counts only if it grew by this share of the mean absolute error. Near 0 every ratio of a bias is large.
