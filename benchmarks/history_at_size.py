@@ -26,7 +26,7 @@ from pathlib import Path
 
 from precreg.history import CaseState, History, add_run, open_history
 from precreg.history.add import NewRun
-from precreg.history.series import KeptCase
+from precreg.history.packing import KeptCase
 from precreg.measure import baseline_metrics
 
 CASES, SUITES, NOISY, SUITE_CHANGES = 100_000, 500, 500, 2.5

@@ -85,11 +85,10 @@ def export_lines(connection: Connection, project: str) -> Iterator[bytes]:
 
 
 def _read_cases(connection: Connection, environment: str) -> Iterator[CaseLine]:
-    runs, texts = EnvironmentRuns(connection, environment), Texts(connection)
-    for block in every_block(connection, runs, ()):
-        texts.load({number for one in block for state in one.rows.values() for number in state[:2]})
-        for one in block:
-            yield _case_line(one, runs, texts)
+    for block in every_block(connection, environment):
+        block.load_texts()
+        for one in block.cases:
+            yield _case_line(one, block.runs, block.texts)
 
 
 def _case_line(one: StoredCase, runs: EnvironmentRuns, texts: Texts) -> CaseLine:

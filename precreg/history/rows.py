@@ -69,6 +69,7 @@ class CheckedInteger(_Checked):
     stored_type = int
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return a stored integer. Raises DamagedError."""
         number = super().process_result_value(value, dialect)
         if not 0 <= number < 2**31:
             raise DamagedError(f"expected a number from 0 to 2147483647 but got {number}")

@@ -6,14 +6,14 @@ The functions read blocks of cases, and make the series of each case from its ro
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from precreg.history.packing import QUERY_CHUNK, KeptCase, PackedState, Texts, batched, query_chunks
+from precreg.history.packing import QUERY_CHUNK, KeptCase, PackedState, Texts, query_chunks
 from precreg.history.rows import StateRows, stretches_of
 from precreg.history.runs import EnvironmentRuns, all_cases, case_rows, named_cases
 from precreg.suite import match_names
@@ -49,12 +49,44 @@ class HistorySeries(Struct, frozen=True):
 CaseStates = list[tuple[KeptCase, list[int]]]
 
 
+# Gets the name of a metric and the metrics of the case's analyzers.
+Wanted = Callable[[str, Sequence[MetricDescription]], bool]
+
+
+def _every_metric(_metric: str, _described: Sequence[MetricDescription]) -> bool:
+    return True
+
+
 class StoredCase(NamedTuple):
     """Hold one case with a run: the positions of the runs that ran it, and its rows by the position of the run."""
 
     name: str
     ran: list[int]
     rows: StateRows[PackedState]
+
+
+class CaseBlock(NamedTuple):
+    """Hold some cases, sorted by name, with the runs of their environment from the position `start` on."""
+
+    runs: EnvironmentRuns
+    texts: Texts
+    start: int
+    cases: list[StoredCase]
+
+    def series(self, case: StoredCase, wanted: Wanted = _every_metric) -> Iterator[HistorySeries]:
+        """Yield the series of the wanted metrics of a case, sorted by output and metric. Raises DamagedError."""
+        return make_series(case.name, self.states(case), wanted)
+
+    def load_texts(self) -> None:
+        """Read the texts of all cases at once: a query for each case would cost more than its rows."""
+        self.texts.load({number for one in self.cases for state in one.rows.values() for number in state[:2]})
+
+    def states(self, case: StoredCase) -> CaseStates:
+        """Return each state of a case with the runs that had it, oldest first. Raises DamagedError."""
+        ran, order = case.ran[bisect_left(case.ran, self.start) :], self.runs.order
+        stretches = [(state, [order[place] for place in places]) for state, places in stretches_of(case.rows, ran)]
+        kept = self.texts.unpack(state for state, _ in stretches)
+        return [(state, numbers) for state, (_, numbers) in zip(kept, stretches, strict=True)]
 
 
 class CaseCourse(NamedTuple):
@@ -81,7 +113,7 @@ def every_course(
     environment: str,
     since: int | None,
     patterns: Sequence[str],
-    wanted: Callable[[str, Sequence[MetricDescription]], bool],
+    wanted: Wanted,
 ) -> Iterator[CaseCourse]:
     """Yield the course of each case that `every_series` reads, with the series of the metrics that are `wanted`.
 
@@ -93,21 +125,23 @@ def every_course(
 
 
 def every_block(
-    connection: Connection, runs: EnvironmentRuns, patterns: Sequence[str], size: int = QUERY_CHUNK
-) -> Iterator[list[StoredCase]]:
-    """Yield the cases that match as in `match_names`, sorted, in blocks of at most `size`. Raises DamagedError."""
-    for part in batched(_matching_cases(connection, patterns), size):
+    connection: Connection, environment: str, since: int | None = None, patterns: Sequence[str] = ()
+) -> Iterator[CaseBlock]:
+    """Yield the cases with a run that match as in `match_names`, sorted, in blocks. Raises DamagedError.
+
+    Raises UserError (bad-value) if the environment has no run with the number `since`.
+    """
+    runs, texts = EnvironmentRuns(connection, environment), Texts(connection)
+    # States are decoded from the first run on, because the row of a state may be older than the run `since`.
+    start = runs.position_of(since)
+    for part in query_chunks(_matching_cases(connection, patterns)):
         ids = [id for _, id in part]
-        rows = {id: of_case for few in query_chunks(ids) for id, of_case in _rows(connection, runs, few)}
+        rows = case_rows(connection, runs.id, ids, runs.positions)
         found = zip(part, runs.ran(ids), strict=True)
         # Cases of other environments have no run here.
-        yield [StoredCase(name, ran, rows.get(id, {})) for (name, id), ran in found if ran]
-
-
-def _rows(
-    connection: Connection, runs: EnvironmentRuns, ids: Collection[int]
-) -> Iterable[tuple[int, StateRows[PackedState]]]:
-    return case_rows(connection, runs.id, ids, runs.positions).items()
+        yield CaseBlock(
+            runs, texts, start, [StoredCase(name, ran, rows.get(id, {})) for (name, id), ran in found if ran]
+        )
 
 
 def _matching_cases(connection: Connection, patterns: Sequence[str]) -> list[tuple[str, int]]:
@@ -126,29 +160,16 @@ def _states_of_cases(
     connection: Connection, environment: str, since: int | None, patterns: Sequence[str]
 ) -> Iterator[tuple[str, CaseStates]]:
     """Yield each matching case with its states at the runs that ran it."""
-    runs, texts = EnvironmentRuns(connection, environment), Texts(connection)
-    # States are decoded from the first run on, because the row of a state may be older than the run `since`.
-    start = runs.position_of(since)
-    for block in every_block(connection, runs, patterns):
-        texts.load({number for one in block for state in one.rows.values() for number in state[:2]})
-        for case, ran, rows in block:
-            yield case, read_states(runs.order, ran[bisect_left(ran, start) :], rows, texts)
-
-
-def read_states(order: Sequence[int], ran: Sequence[int], rows: StateRows[PackedState], texts: Texts) -> CaseStates:
-    """Return each state of a case with the numbers of the runs that had it, oldest first. Raises DamagedError.
-
-    `ran` are positions in `order`, and so are the keys of `rows`.
-    """
-    stretches = [(state, [order[place] for place in places]) for state, places in stretches_of(rows, ran)]
-    kept = texts.unpack(state for state, _ in stretches)
-    return [(state, numbers) for state, (_, numbers) in zip(kept, stretches, strict=True)]
+    for block in every_block(connection, environment, since, patterns):
+        block.load_texts()
+        for case in block.cases:
+            yield case.name, block.states(case)
 
 
 def make_series(
     case: str,
     states: CaseStates,
-    wanted: Callable[[str, Sequence[MetricDescription]], bool] = lambda _metric, _described: True,
+    wanted: Wanted = _every_metric,
 ) -> Iterator[HistorySeries]:
     """Yield the series of the wanted metrics of a case, sorted by output and metric."""
     latest = states[-1][0].definition if states else ""

@@ -26,7 +26,7 @@ from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
 from precreg.history.runs import HistoryRun, case_names, stored_runs
-from precreg.history.series import CaseCourse, HistorySeries, every_course, every_series
+from precreg.history.series import CaseBlock, CaseCourse, HistorySeries, every_block, every_course, every_series
 from precreg.history.states import case_states
 from precreg.history.upgrade import upgrade_tables
 from precreg.storage import (
@@ -376,6 +376,15 @@ class History:
         """
         with self._reading() as connection:
             yield from every_course(connection, environment, since, cases, wanted)
+
+    def blocks(self, environment: str, *, since: int | None = None, cases: Sequence[str] = ()) -> Iterator[CaseBlock]:
+        """Yield the stored cases of an environment in blocks. All else is as in `series`.
+
+        Raises:
+            UserError: bad-value, if no run of the environment has the number `since`.
+        """
+        with self._reading() as connection:
+            yield from every_block(connection, environment, since, cases)
 
     def export(self) -> Iterator[bytes]:
         """Yield the history as lines of JSON from one state of it. Iterate to the end, or close the iterator."""

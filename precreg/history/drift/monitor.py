@@ -13,11 +13,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.errors import UserError
+from precreg.history.drift.batches import ScreenedCase, screen_block
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
 from precreg.history.drift.sizes import metric_order, metric_size
 from precreg.history.runs import HistoryRun
-from precreg.history.series import HistorySeries
+from precreg.history.series import CaseBlock, HistorySeries
+from precreg.history.store import History
 from precreg.measure import METRICS, metric_named
 
 # A bias counts only if it grew by this share of the mean absolute error. Near 0 every ratio of a bias is large.
@@ -68,20 +70,110 @@ def judge_series(
     series: Iterable[HistorySeries], runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings
 ) -> DriftJudgement:
     """Judge all series of one environment; `series` must be sorted by case and output, as groupby requires."""
-    context = DriftContext({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
-    ran: Counter[int] = Counter()
-    results: list[tuple[OutputDrift, int]] = []
-    for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
-        metrics = list(group)
-        ran.update(point.run for point in metrics[0].points)
-        found = _output(case, output, metrics, context)
-        if found is not None:
-            results.append((found, metrics[0].points[-1].run))
-    newest = _newest_whole(runs, ran, settings.confirm)
-    told = [found if last in newest else _absent(found, last) for found, last in results]
-    # Counted before _kept drops the metrics of steady outputs.
-    modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
-    return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+    judging = _Judging(runs, anchor, settings)
+    judging.add_series(series)
+    return judging.finish()
+
+
+def judge_history(
+    history: History,
+    environment: str,
+    runs: Sequence[HistoryRun],
+    anchor: Anchor | None,
+    settings: DriftSettings,
+    *,
+    cases: Sequence[str] = (),
+) -> DriftJudgement:
+    """Judge the stored cases of one environment that match, from the first of `runs` on, as `judge_series` does.
+
+    Only a block of cases is in memory at a time.
+    """
+    judging, since = _Judging(runs, anchor, settings), runs[0].number
+    for block in history.blocks(environment, since=since, cases=cases):
+        for one in screen_block(block, judging.context):
+            if isinstance(one, ScreenedCase):
+                judging.add_screened(one, block)
+            else:
+                judging.add_series(block.series(one))
+    found = judging.finish()
+    # Blocks keep no points of steady outputs, and the reports draw the first few.
+    drawn = {result.case for result in found.results if result.metrics and result.state is DriftState.STEADY}
+    if not drawn:
+        return found
+    again = _Judging(runs, anchor, settings)
+    again.add_series(history.series(environment, since=since, cases=sorted(drawn)))
+    points = {(result.case, result.output): result.metrics[:1] for result, _ in again.results}
+    results = (
+        replace(one, metrics=points[one.case, one.output])
+        if one.case in drawn and one.metrics and one.state is DriftState.STEADY
+        else one
+        for one in found.results
+    )
+    return found._replace(results=tuple(results))
+
+
+class _Judging:
+    """Collect the findings of all outputs of one environment."""
+
+    def __init__(self, runs: Sequence[HistoryRun], anchor: Anchor | None, settings: DriftSettings) -> None:
+        self.context = DriftContext({run.number: run for run in runs}, anchor.runs if anchor else (), settings)
+        self._runs = runs
+        self._ran: Counter[int] = Counter()
+        # By the identity of a list of runs, which many cases share: the list and the number of outputs.
+        self._shared: dict[int, tuple[Sequence[int], int]] = {}
+        self.results: list[tuple[OutputDrift, int]] = []
+
+    def add_series(self, series: Iterable[HistorySeries]) -> None:
+        """Judge series, sorted by case and output."""
+        for (case, output), group in groupby(_judged(series), key=lambda one: (one.case, one.output)):
+            metrics = list(group)
+            self._ran.update(point.run for point in metrics[0].points)
+            found = _output(case, output, metrics, self.context)
+            if found is not None:
+                self.results.append((found, metrics[0].points[-1].run))
+
+    def add_screened(self, one: ScreenedCase, block: CaseBlock) -> None:
+        """Add the outputs of a case, and judge its series that the screen left."""
+        left: dict[str, list[HistorySeries]] = {}
+        needed = {(output, metric) for output, found in one.outputs.items() for metric in _undecided(found)}
+        if needed:
+            metrics = {metric for _, metric in needed}
+            for series in block.series(one.case, lambda metric, _: metric in metrics):
+                left.setdefault(series.output, []).append(series)
+        for output, known in one.outputs.items():
+            # Every output counts as run, also one without a value.
+            shared = self._shared.get(id(one.runs), (one.runs, 0))
+            self._shared[id(one.runs)] = (one.runs, shared[1] + 1)
+            group = left.get(output, ())
+            judged = [judge_metric(series, self.context) for series in group if known.get(series.metric, 0) is None]
+            found = [*(metric for metric in known.values() if metric), *(metric for metric in judged if metric)]
+            result = _output_of(one.case.name, output, found, group)
+            if result is not None:
+                self.results.append((_without_points(result), one.runs[-1]))
+
+    def finish(self) -> DriftJudgement:
+        """Return the findings, worst first."""
+        for numbers, count in self._shared.values():
+            self._ran.update(dict.fromkeys(numbers, count))
+        newest = _newest_whole(self._runs, self._ran, self.context.settings.confirm)
+        told = [found if last in newest else _absent(found, last) for found, last in self.results]
+        # Counted before _kept drops the metrics of steady outputs.
+        modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
+        return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+
+
+def _undecided(found: Mapping[str, MetricDrift | None]) -> Iterator[str]:
+    """Yield the metrics that are left, and the mean absolute error if a bias is: it is the scale of the bias."""
+    left = [metric for metric, known in found.items() if known is None]
+    yield from left
+    if any(metric_named(metric, ()).scale == "signed" for metric in left if metric in METRICS):
+        yield "mean_abs_error"
+
+
+def _without_points(found: OutputDrift) -> OutputDrift:
+    if found.state is not DriftState.STEADY or not any(metric.points for metric in found.metrics):
+        return found
+    return replace(found, metrics=tuple(replace(metric, points=()) for metric in found.metrics))
 
 
 def _newest_whole(runs: Sequence[HistoryRun], ran: Mapping[int, int], confirm: int) -> set[int]:
@@ -102,7 +194,13 @@ def _judged(series: Iterable[HistorySeries]) -> Iterator[HistorySeries]:
 
 
 def _output(case: str, output: str, group: Sequence[HistorySeries], context: DriftContext) -> OutputDrift | None:
-    found = [metric for one in group if (metric := judge_metric(one, context)) is not None]
+    return _output_of(case, output, [found for one in group if (found := judge_metric(one, context))], group)
+
+
+def _output_of(
+    case: str, output: str, found: Sequence[MetricDrift], group: Sequence[HistorySeries]
+) -> OutputDrift | None:
+    """Return the finding of an output; `group` has its mean absolute error if a bias is worse."""
     metrics = sorted(_without_slight_bias(found, group), key=lambda one: (_RANK[one.state], metric_order(one.metric)))
     if not metrics:
         return None
