@@ -259,17 +259,19 @@ def _upgrade(opened: Database, project: str) -> None:
         UserError: as `open_history`, and not-writable or locked if the history must be upgraded.
     """
     with opened.reading() as connection:
-        if _is_current(connection, opened.shown, project):
-            return
-    with opened.writing() as connection:
-        # Another process may have upgraded the history in the meantime.
-        if not _is_current(connection, opened.shown, project):
-            upgrade_tables(connection)
+        found = _require_history(connection, opened.shown, project)
+    if found == HISTORY_SCHEMA:
+        return
+    try:
+        with opened.writing() as connection:
+            # Another process may have upgraded the history in the meantime.
+            if _require_history(connection, opened.shown, project) != HISTORY_SCHEMA:
+                upgrade_tables(connection)
+    except UserError as problem:
+        message = f"expected to upgrade the history once from {found} to {HISTORY_SCHEMA}: {problem.message}"
+        hint = "run precreg history list once as a user who may write it, with as much free space as it has"
+        raise UserError(problem.slug, message, hint=hint, file=opened.shown) from None
     opened.compact()
-
-
-def _is_current(connection: Connection, shown: str, project: str) -> bool:
-    return schema_age(_require_history(connection, shown, project), HISTORY_SCHEMA) == "same"
 
 
 def _require_history(connection: Connection, shown: str, project: str) -> str:

@@ -26,18 +26,18 @@ from precreg.history.rows import (
 from precreg.history.runs import new_environment_id
 from precreg.history.states import decode_state
 
-_OLD = MetaData()
-_CHANGES = Table(
+FIRST_METADATA = MetaData()
+FIRST_CHANGES = Table(
     "precreg_changes",
-    _OLD,
+    FIRST_METADATA,
     Column("environment", Text, primary_key=True),
     Column("case_id", Integer, primary_key=True, autoincrement=False),
     Column("run", CheckedInteger(), primary_key=True, autoincrement=False),
     Column("state", CheckedText(), nullable=False),
 )
-_LATEST = Table(
+FIRST_LATEST = Table(
     "precreg_latest",
-    _OLD,
+    FIRST_METADATA,
     Column("environment", Text, primary_key=True),
     Column("case_id", Integer, primary_key=True, autoincrement=False),
     Column("digest", CheckedBinary(), nullable=False),
@@ -47,7 +47,7 @@ _LATEST = Table(
 
 def upgrade_tables(connection: Connection) -> None:
     """Replace the tables of schema 1. Only some cases are in memory at a time. Raises DamagedError."""
-    missing = {_CHANGES.name, _LATEST.name} - {*inspect(connection).get_table_names()}
+    missing = {FIRST_CHANGES.name, FIRST_LATEST.name} - {*inspect(connection).get_table_names()}
     if missing:
         raise DamagedError(f"there is no table {min(missing)}")
     TABLES_METADATA.create_all(connection)
@@ -58,12 +58,12 @@ def upgrade_tables(connection: Connection) -> None:
         environment = new_environment_id(connection, label)
         for part in query_chunks(cases):
             _upgrade_cases(connection, label, environment, part, texts)
-    _OLD.drop_all(connection)
+    FIRST_METADATA.drop_all(connection)
     connection.execute(update(HISTORY_TABLE).values(version=HISTORY_SCHEMA))
 
 
 def _upgrade_cases(connection: Connection, label: str, environment: int, cases: Sequence[int], texts: Texts) -> None:
-    old = _CHANGES.c
+    old = FIRST_CHANGES.c
     query = select(old.case_id, old.run, old.state).where(old.environment == label, old.case_id.in_(cases))
     rows = connection.execute(query.order_by(old.case_id, old.run)).all()
     states = texts.pack([decode_state(state) for _, _, state in rows])
@@ -71,8 +71,8 @@ def _upgrade_cases(connection: Connection, label: str, environment: int, cases: 
         {"environment": environment, "case_id": case, "run": run, **state._asdict()}
         for (case, run, _), state in zip(rows, states, strict=True)
     ]
-    last = select(_LATEST.c.case_id, _LATEST.c.digest).where(
-        _LATEST.c.environment == label, _LATEST.c.case_id.in_(cases)
+    last = select(FIRST_LATEST.c.case_id, FIRST_LATEST.c.digest).where(
+        FIRST_LATEST.c.environment == label, FIRST_LATEST.c.case_id.in_(cases)
     )
     digests = [
         {"environment": environment, "case_id": case, "digest": digest} for case, digest in connection.execute(last)
