@@ -161,10 +161,18 @@ def _page_path(output: Path) -> Path:
 @history_option
 @click.pass_obj
 def history_export_command(given: Path | None, /, file: Path | None, place: str | None) -> None:
-    """Write the whole history as JSON Lines, to FILE or to standard output."""
+    """Write the whole history to FILE, or to standard output: JSON Lines, or a table if FILE ends in .parquet.
+
+    A row of the table has one metric of a case over successive runs without a change. Only JSON Lines can be imported.
+    """
     from precreg.storage import open_replacement, report_write_errors
 
     with open_project_history(project_of_option(given), place) as history:
+        if file is not None and file.suffix == ".parquet":
+            with report_write_errors(str(file)), open_replacement(file) as stream:
+                rows = history.export_parquet(stream)
+            click.echo(f"{file}: {rows} {'row' if rows == 1 else 'rows'}")
+            return
         # Line by line: a history need not fit into memory.
         if file is None:
             sys.stdout.buffer.writelines(history.export())

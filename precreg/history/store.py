@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from errno import EINVAL
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import IO, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
 from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
+from precreg.history.parquet import require_pyarrow, write_parquet
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
 from precreg.history.runs import HistoryRun, case_names, stored_runs
 from precreg.history.series import CaseBlock, CaseCourse, HistorySeries, every_block, every_course, every_series
@@ -392,6 +393,16 @@ class History:
         """Yield the history as lines of JSON from one state of it. Iterate to the end, or close the iterator."""
         with self._reading() as connection:
             yield from export_lines(connection, self.project)
+
+    def export_parquet(self, stream: IO[bytes]) -> int:
+        """Write the history as a Parquet file from one state of it, and return the number of rows.
+
+        Raises:
+            UserError: missing-extra without pyarrow.
+        """
+        require_pyarrow()
+        with self._reading() as connection:
+            return write_parquet(connection, stream)
 
     def import_lines(self, lines: Iterable[bytes], shown: str) -> int:
         """Add the new runs of an export, all or none, and return their number.
