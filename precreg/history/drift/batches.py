@@ -41,15 +41,19 @@ if TYPE_CHECKING:
 UNDECIDED, UNMEASURED, CONSTANT, STEADY = range(4)
 
 
-class ScreenedCase(NamedTuple):
-    """Hold a case whose runs share a definition and a form: its runs, and by output the findings that are known.
+class ScreenedOutput(NamedTuple):
+    """Hold the findings on one output, in the order of its metrics, and the metrics that `judge_metric` must judge."""
 
-    A metric is missing if no run measured it, and None if `judge_metric` must judge it.
-    """
+    found: tuple[MetricDrift, ...]
+    left: tuple[str, ...]
+
+
+class ScreenedCase(NamedTuple):
+    """Hold a case whose runs share a definition and a form: its runs, and its outputs by name."""
 
     case: StoredCase
     runs: Sequence[int]
-    outputs: Mapping[str, Mapping[str, MetricDrift | None]]
+    outputs: Mapping[str, ScreenedOutput]
 
 
 class _Stretches(NamedTuple):
@@ -89,23 +93,26 @@ def _screen(
     columns = _Columns(numbers, context)
     codes = series.codes(columns, context)
     counts = {CONSTANT: min(len(numbers), context.settings.window), STEADY: len(columns.window)}
-    known: dict[bytes, Mapping[str, Mapping[str, MetricDrift | None]]] = {}
+    # Most cases have the same codes, and share their findings: 100,000 cases have a million metrics.
+    known: dict[bytes, Mapping[str, ScreenedOutput]] = {}
     for one, row in zip(members, codes, strict=True):
         if (key := row.tobytes()) not in known:
-            known[key] = _findings([(output, metric) for _, output, metric in judged], row.tolist(), counts)
+            known[key] = dict(_findings([(output, metric) for _, output, metric in judged], row.tolist(), counts))
         yield ScreenedCase(one.case, numbers, known[key])
 
 
 def _findings(
     pairs: Sequence[tuple[str, str]], codes: Sequence[int], counts: Mapping[int, int]
-) -> Mapping[str, Mapping[str, MetricDrift | None]]:
-    found: dict[str, dict[str, MetricDrift | None]] = {output: {} for output, _ in sorted(pairs)}
-    for (output, metric), code in sorted(zip(pairs, codes, strict=True), key=lambda one: metric_order(one[0][1])):
-        if code == UNDECIDED:
-            found[output][metric] = None
-        elif code != UNMEASURED:
-            found[output][metric] = MetricDrift(metric, DriftState.STEADY, DriftMode.EXACT, counts[code])
-    return found
+) -> Iterator[tuple[str, ScreenedOutput]]:
+    for output in sorted({output for output, _ in pairs}):
+        own = [(metric, code) for (named, metric), code in zip(pairs, codes, strict=True) if named == output]
+        own.sort(key=lambda one: metric_order(one[0]))
+        found = (
+            MetricDrift(metric, DriftState.STEADY, DriftMode.EXACT, counts[code])
+            for metric, code in own
+            if code in counts
+        )
+        yield output, ScreenedOutput(tuple(found), tuple(metric for metric, code in own if code == UNDECIDED))
 
 
 class _Columns:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.history.drift.batches import ScreenedCase, screen_block
+from precreg.history.drift.batches import ScreenedCase, ScreenedOutput, screen_block
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
 from precreg.history.drift.sizes import metric_order, metric_size
@@ -134,22 +134,24 @@ class _Judging:
 
     def add_screened(self, one: ScreenedCase, block: CaseBlock) -> None:
         """Add the outputs of a case, and judge its series that the screen left."""
-        left: dict[str, list[HistorySeries]] = {}
-        needed = {(output, metric) for output, found in one.outputs.items() for metric in _undecided(found)}
-        if needed:
-            metrics = {metric for _, metric in needed}
-            for series in block.series(one.case, lambda metric, _: metric in metrics):
-                left.setdefault(series.output, []).append(series)
-        for output, known in one.outputs.items():
-            # Every output counts as run, also one without a value.
-            shared = self._shared.get(id(one.runs), (one.runs, 0))
-            self._shared[id(one.runs)] = (one.runs, shared[1] + 1)
-            group = left.get(output, ())
-            judged = [judge_metric(series, self.context) for series in group if known.get(series.metric, 0) is None]
-            found = [*(metric for metric in known.values() if metric), *(metric for metric in judged if metric)]
-            result = _output_of(one.case.name, output, found, group)
+        groups: dict[str, list[HistorySeries]] = {}
+        if needed := {metric for output in one.outputs.values() for metric in _needed(output.left)}:
+            for series in block.series(one.case, lambda metric, _: metric in needed):
+                groups.setdefault(series.output, []).append(series)
+        # Every output counts as run, also one without a value.
+        self._shared[id(one.runs)] = (one.runs, self._shared.get(id(one.runs), (one.runs, 0))[1] + len(one.outputs))
+        for output, screened in one.outputs.items():
+            result = self._screened_output(one.case.name, output, screened, groups.get(output, ()))
             if result is not None:
                 self.results.append((_without_points(result), one.runs[-1]))
+
+    def _screened_output(
+        self, case: str, output: str, screened: ScreenedOutput, group: Sequence[HistorySeries]
+    ) -> OutputDrift | None:
+        if not screened.left:
+            return OutputDrift(case, output, DriftState.STEADY, screened.found) if screened.found else None
+        judged = (judge_metric(series, self.context) for series in group if series.metric in screened.left)
+        return _output_of(case, output, [*screened.found, *(metric for metric in judged if metric)], group)
 
     def finish(self) -> DriftJudgement:
         """Return the findings, worst first."""
@@ -162,11 +164,10 @@ class _Judging:
         return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
 
 
-def _undecided(found: Mapping[str, MetricDrift | None]) -> Iterator[str]:
+def _needed(left: Sequence[str]) -> Iterator[str]:
     """Yield the metrics that are left, and the mean absolute error if a bias is: it is the scale of the bias."""
-    left = [metric for metric, known in found.items() if known is None]
     yield from left
-    if any(metric_named(metric, ()).scale == "signed" for metric in left if metric in METRICS):
+    if any(METRICS[metric].scale == "signed" for metric in left if metric in METRICS):
         yield "mean_abs_error"
 
 
