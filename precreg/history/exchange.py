@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby, islice
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -28,6 +29,7 @@ from precreg.history.rows import (
     RUNS_TABLE,
     SCOPES_TABLE,
     TEXTS_TABLE,
+    DamagedError,
     Scope,
     StateRows,
     decode_states,
@@ -307,20 +309,50 @@ class _Environment:
         return encode_states(decode_states(before, ran) | theirs)
 
 
-def select_runs_to_remove(
-    runs: Sequence[HistoryRun], before: str | None, keep: int | None, commits: Collection[str]
-) -> list[HistoryRun]:
-    """Return the runs that started before a time, except the newest `keep` runs and the runs of the commits.
+class PruneRule(NamedTuple):
+    """Hold which runs to remove: times are ISO 8601 in UTC.
 
-    `runs` are in the order of their start. `before` is ISO 8601 in UTC, or None for any time. `keep` counts the runs of
-    each environment separately.
+    `before` and `keep` remove the runs that started before a time, None for any time, except the newest `keep` runs of
+    each environment. `weekly_before` removes the runs that started before a time, except the last of each week of each
+    environment; a week begins on Monday in UTC. Runs that `keep` keeps and runs of the `commits` stay in any case.
     """
+
+    before: str | None
+    keep: int | None
+    commits: Collection[str]
+    weekly_before: str | None = None
+
+
+def select_runs_to_remove(runs: Sequence[HistoryRun], rule: PruneRule) -> list[HistoryRun]:
+    """Return the runs to remove. `runs` are in the order of their start."""
     newest: set[int] = set()
     for environment in {run.environment for run in runs}:
         own = [run.number for run in runs if run.environment == environment]
-        newest.update(own[-keep:] if keep else [])
-    old = (run for run in runs if before is None or run.started < before)
-    return [run for run in old if run.number not in newest and run.commit not in commits]
+        newest.update(own[-rule.keep :] if rule.keep else [])
+    # The last of the week, so that a commit of the end of the week has a run.
+    of_week = {(run.environment, _week(run)): run.number for run in runs}
+    stays = newest | {run.number for run in runs if run.commit in rule.commits}
+    by_age = rule.before is not None or rule.keep is not None
+    return [
+        run
+        for run in runs
+        if run.number not in stays
+        and (
+            (by_age and (rule.before is None or run.started < rule.before))
+            or (
+                rule.weekly_before is not None
+                and run.started < rule.weekly_before
+                and of_week[run.environment, _week(run)] != run.number
+            )
+        )
+    ]
+
+
+def _week(run: HistoryRun) -> tuple[int, int]:
+    try:
+        return datetime.fromisoformat(run.started).isocalendar()[:2]
+    except ValueError:
+        raise DamagedError(f"the start of run {run.number} is not a time") from None
 
 
 def remove_runs(connection: Connection, runs: Collection[HistoryRun]) -> None:

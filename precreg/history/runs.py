@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, Select, insert, select
+from sqlalchemy.exc import DBAPIError
 
 from precreg.errors import UserError
 from precreg.history.packing import PackedState
@@ -199,8 +200,13 @@ def fetch_many(connection: Connection, query: Select[Any], types: Sequence[type]
     """Return the rows of a query as plain tuples. Raises DamagedError for a value of another type."""
     # The driver's rows: SQLAlchemy's, and the types of its columns, cost five times as much for 100,000 rows.
     result = connection.execute(query)
-    rows: list[Any] = [] if result.cursor is None else list(result.cursor.fetchall())
-    result.close()
+    try:
+        rows: list[Any] = [] if result.cursor is None else list(result.cursor.fetchall())
+    except connection.dialect.loaded_dbapi.Error as problem:
+        # SQLAlchemy does so for its own rows.
+        raise DBAPIError(str(query), None, problem) from None
+    finally:
+        result.close()
     for column, kind in enumerate(types):
         # SQLite keeps any value in any column.
         for found in {type(row[column]) for row in rows} - {kind}:

@@ -23,7 +23,14 @@ from sqlalchemy.pool import NullPool
 
 from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
-from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
+from precreg.history.exchange import (
+    ExportReader,
+    PruneRule,
+    export_lines,
+    import_export,
+    remove_runs,
+    select_runs_to_remove,
+)
 from precreg.history.parquet import require_pyarrow, write_parquet
 from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
 from precreg.history.runs import HistoryRun, case_names, stored_runs
@@ -420,21 +427,26 @@ class History:
             return import_export(connection, export)
 
     def prune(
-        self, *, before: str | None = None, keep: int | None = None, keep_commits: Collection[str] = ()
+        self,
+        *,
+        before: str | None = None,
+        keep: int | None = None,
+        keep_commits: Collection[str] = (),
+        weekly_before: str | None = None,
     ) -> tuple[HistoryRun, ...]:
-        """Remove old runs, all or none, and return them. The series of the other runs do not change.
+        """Remove runs as a PruneRule says, all or none, and return them. The series of the other runs do not change.
 
-        An old run started before the time `before` (ISO 8601; None for any time). The newest `keep` runs of each
-        environment stay, and so do the runs of `keep_commits`.
+        Times are ISO 8601.
 
         Raises:
-            ValueError: with neither `before` nor a positive `keep`.
+            ValueError: without a time or a positive `keep`.
             UserError: locked, not-writable.
         """
-        if before is None and not keep:
+        if before is None and not keep and weekly_before is None:
             raise ValueError("expected a time, or a number of runs to keep")
+        rule = PruneRule(before and to_utc(before), keep, keep_commits, weekly_before and to_utc(weekly_before))
         with self._database.writing() as connection:
-            removed = select_runs_to_remove(stored_runs(connection), before and to_utc(before), keep, keep_commits)
+            removed = select_runs_to_remove(stored_runs(connection), rule)
             remove_runs(connection, removed)
         if removed:
             self._database.compact()

@@ -1,5 +1,6 @@
 """Where a history may be, and what is said where it cannot be read or written. tests/postgresql asks it of a server."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from precreg.errors import UserError
 from precreg.history.store import open_history
 from tests.history.made import points, record
 from tests.history.test_store import ROOT, A, error_of
+
+GOLDEN = ROOT / "tests" / "golden" / "stored" / "history.sqlite"
 
 
 def begun(place):
@@ -159,3 +162,48 @@ def test_removed_runs_give_their_space_back(tmp_path):
         before = Path(place).stat().st_size
         history.prune(keep=1)
     assert Path(place).stat().st_size < before / 2
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.6, 0.9, 0.999])
+def test_a_truncated_file_is_refused(tmp_path, share):
+    place = tmp_path / "h.sqlite"
+    with open_history(place, project="demo", create=True) as history:
+        for minutes in range(3):
+            history.add(record(minutes, {f"unit/s/{number}": float(minutes) for number in range(500)}))
+    content = place.read_bytes()
+    place.write_bytes(content[: int(share * len(content))])
+    error = error_of_export(place)
+    # An empty file is a database without a history.
+    assert error.slug == ("history-unavailable" if share else "missing-history")
+
+
+def error_of_export(place):
+    with pytest.raises(UserError) as problem:
+        export(place)
+    return problem.value
+
+
+def export(place):
+    with open_history(place, project="demo") as history:
+        return list(history.export())
+
+
+def test_a_disk_that_fills_in_an_upgrade_leaves_the_history_as_it_was(tmp_path):
+    place = tmp_path / "h.sqlite"
+    shutil.copyfile(GOLDEN, place)
+    before = place.read_bytes()
+    code = f"""
+import resource
+from precreg.errors import UserError
+from precreg.history.store import open_history
+resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before)}, resource.RLIM_INFINITY))
+try:
+    open_history({str(place)!r}, project="quotients")
+except UserError as error:
+    print(error.slug, error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("not-writable expected to upgrade the history once from precreg-history/1")
+    with closing(sqlite3.connect(place)) as connection:
+        assert connection.execute("SELECT version FROM precreg_history").fetchall() == [("precreg-history/1",)]
+        assert connection.execute("SELECT count(*) FROM precreg_changes").fetchall() == [(7,)]

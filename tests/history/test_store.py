@@ -265,6 +265,22 @@ def test_what_prune_removes(history):
         history.prune()
 
 
+def test_a_history_thins_to_the_last_run_of_each_week(history):
+    """Runs of 30 days at 3:00, from Sunday 1 November 2026 on; two machines take turns."""
+    days = 24 * 60
+    for day in range(30):
+        history.add(record(day * days, {A: float(day)}, label=("cpu", "npu")[day % 2]))
+    before = {number: value for number, value, _ in points(history.series("cpu"))[A]}
+    removed = history.prune(weekly_before=started(20 * days), keep_commits=[f"{2 * days:040x}"])
+    kept = {label: [int(run.started[8:10]) for run in history.runs(label)] for label in ("cpu", "npu")}
+    # Sundays are 1, 8, 15, 22 and 29; a week has its own last run on each machine.
+    assert kept == {"cpu": [1, 3, 7, 15, 21, 23, 25, 27, 29], "npu": [8, 14, 22, 24, 26, 28, 30]}
+    assert len(removed) == 30 - 16
+    after = {number: value for number, value, _ in points(history.series("cpu"))[A]}
+    assert after == {number: before[number] for number in after}
+    assert history.prune(weekly_before=started(20 * days), keep_commits=[f"{2 * days:040x}"]) == ()
+
+
 def error_of(place, project="demo", **options):
     with pytest.raises(UserError) as problem, open_history(place, project=project, **options):
         pass
