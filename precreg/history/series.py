@@ -20,7 +20,7 @@ from precreg.suite import match_names
 from precreg.types import MetricDescription
 
 
-class HistoryPoint(Struct, frozen=True):
+class HistoryPoint(Struct, frozen=True, gc=False):
     """Hold the mean of a metric over the seeds at one run.
 
     `value` is None if the case failed or the metric is undefined. `accepted` is the mean of the run's baseline over the

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from precreg.history.drift.batches import ScreenedCase, ScreenedOutput, screen_b
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import Anchor, DriftSettings, DriftState, MetricDrift, OutputDrift
 from precreg.history.drift.sizes import metric_order, metric_size
+from precreg.history.packing import query_chunks
 from precreg.history.runs import HistoryRun
 from precreg.history.series import CaseBlock, HistorySeries
 from precreg.history.store import History
@@ -26,6 +27,8 @@ from precreg.measure import METRICS, metric_named
 BIAS_SHARE = 0.1
 # Points of steady series make up most of a record. A report of all series would be too large for a browser.
 MAX_STEADY_DRAWN = 50
+# So many outputs with a finding keep their points; the others keep all else. The HTML report draws the first 200.
+MAX_WITH_POINTS = 1000
 # An error message lists the newest commits only: a mistyped anchor is mostly a recent release.
 MAX_NAMED_COMMITS = 8
 # DriftState lists its members worst first, so their order is their rank.
@@ -72,7 +75,8 @@ def judge_series(
     """Judge all series of one environment; `series` must be sorted by case and output, as groupby requires."""
     judging = _Judging(runs, anchor, settings)
     judging.add_series(series)
-    return judging.finish()
+    results, modes = judging.finish()
+    return DriftJudgement(tuple(_kept(results)), modes)
 
 
 def judge_history(
@@ -90,26 +94,23 @@ def judge_history(
     """
     judging, since = _Judging(runs, anchor, settings), runs[0].number
     for block in history.blocks(environment, since=since, cases=cases):
+        block.load_texts()
         for one in screen_block(block, judging.context):
             if isinstance(one, ScreenedCase):
                 judging.add_screened(one, block)
             else:
                 judging.add_series(block.series(one))
-    found = judging.finish()
-    # Blocks keep no points of steady outputs, and the reports draw the first few.
-    drawn = {result.case for result in found.results if result.metrics and result.state is DriftState.STEADY}
-    if not drawn:
-        return found
+            # A million points would fill the memory, and a record has the points of few outputs.
+            judging.drop_points()
+    sorted_results, modes = judging.finish()
+    names = sorted({one.case for one in _with_points(sorted_results)})
     again = _Judging(runs, anchor, settings)
-    again.add_series(history.series(environment, since=since, cases=sorted(drawn)))
-    points = {(result.case, result.output): result.metrics[:1] for result, _ in again.results}
-    results = (
-        replace(one, metrics=points[one.case, one.output])
-        if one.case in drawn and one.metrics and one.state is DriftState.STEADY
-        else one
-        for one in found.results
-    )
-    return found._replace(results=tuple(results))
+    for part in query_chunks(names):
+        again.add_series(history.series(environment, since=since, cases=part))
+    full = {(one.case, one.output): one for one, _ in again.results}
+    drawn = {(one.case, one.output) for one in _with_points(sorted_results)}
+    results = (full[key] if (key := (one.case, one.output)) in drawn else one for one in sorted_results)
+    return DriftJudgement(tuple(_kept(results)), modes)
 
 
 class _Judging:
@@ -122,6 +123,7 @@ class _Judging:
         # By the identity of a list of runs, which many cases share: the list and the number of outputs.
         self._shared: dict[int, tuple[Sequence[int], int]] = {}
         self.results: list[tuple[OutputDrift, int]] = []
+        self._dropped = 0
 
     def add_series(self, series: Iterable[HistorySeries]) -> None:
         """Judge series, sorted by case and output."""
@@ -143,7 +145,7 @@ class _Judging:
         for output, screened in one.outputs.items():
             result = self._screened_output(one.case.name, output, screened, groups.get(output, ()))
             if result is not None:
-                self.results.append((_without_points(result), one.runs[-1]))
+                self.results.append((result, one.runs[-1]))
 
     def _screened_output(
         self, case: str, output: str, screened: ScreenedOutput, group: Sequence[HistorySeries]
@@ -153,15 +155,22 @@ class _Judging:
         judged = (judge_metric(series, self.context) for series in group if series.metric in screened.left)
         return _output_of(case, output, [*screened.found, *(metric for metric in judged if metric)], group)
 
-    def finish(self) -> DriftJudgement:
-        """Return the findings, worst first."""
+    def drop_points(self) -> None:
+        """Drop the points of the results since the last call."""
+        for at in range(self._dropped, len(self.results)):
+            found, last = self.results[at]
+            self.results[at] = _without_points(found), last
+        self._dropped = len(self.results)
+
+    def finish(self) -> tuple[list[OutputDrift], dict[str, int]]:
+        """Return the findings, worst first, and the number of series by mode."""
         for numbers, count in self._shared.values():
             self._ran.update(dict.fromkeys(numbers, count))
         newest = _newest_whole(self._runs, self._ran, self.context.settings.confirm)
         told = [found if last in newest else _absent(found, last) for found, last in self.results]
         # Counted before _kept drops the metrics of steady outputs.
         modes = Counter(str(metric.mode) for found in told for metric in found.metrics)
-        return DriftJudgement(tuple(_kept(sorted(told, key=_badness))), dict(sorted(modes.items())))
+        return sorted(told, key=_badness), dict(sorted(modes.items()))
 
 
 def _needed(left: Sequence[str]) -> Iterator[str]:
@@ -172,7 +181,7 @@ def _needed(left: Sequence[str]) -> Iterator[str]:
 
 
 def _without_points(found: OutputDrift) -> OutputDrift:
-    if found.state is not DriftState.STEADY or not any(metric.points for metric in found.metrics):
+    if not any(metric.points for metric in found.metrics):
         return found
     return replace(found, metrics=tuple(replace(metric, points=()) for metric in found.metrics))
 
@@ -231,15 +240,25 @@ def _badness(found: OutputDrift) -> tuple[int, float, str, str]:
     return (_RANK[found.state], -worst, found.case, found.output)
 
 
+def _with_points(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
+    """Yield the outputs whose points a record has: the first with a finding, and the first steady ones."""
+    measured = [one for one in results if one.metrics]
+    yield from islice((one for one in measured if one.state is not DriftState.STEADY), MAX_WITH_POINTS)
+    yield from islice((one for one in measured if one.state is DriftState.STEADY), MAX_STEADY_DRAWN)
+
+
 def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
-    """Keep the points of outputs with a finding, and of one metric of the first few steady outputs."""
-    drawn = 0
-    for found in results:
-        if found.state is not DriftState.STEADY:
+    """Keep the points of the first outputs with a finding, and of one metric of the first few steady outputs."""
+    ordered = list(results)
+    drawn = {(one.case, one.output) for one in _with_points(ordered)}
+    for found in ordered:
+        is_drawn = (found.case, found.output) in drawn
+        if found.state is DriftState.STEADY:
+            yield replace(found, metrics=found.metrics[:1] if is_drawn else ())
+        elif is_drawn:
             yield replace(found, metrics=tuple(_slim(metric, found.state) for metric in found.metrics))
-            continue
-        drawn += 1
-        yield replace(found, metrics=found.metrics[:1] if drawn <= MAX_STEADY_DRAWN else ())
+        else:
+            yield _without_points(found)
 
 
 def _slim(metric: MetricDrift, state: DriftState) -> MetricDrift:

@@ -5,10 +5,11 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from precreg.history.drift import monitor
 from precreg.history.drift.batches import ScreenedCase, screen_block
 from precreg.history.drift.judge import DriftContext
 from precreg.history.drift.monitor import find_anchor, judge_history, judge_series
-from precreg.history.drift.record import DriftSettings
+from precreg.history.drift.record import DriftSettings, DriftState
 from precreg.history.store import open_history
 from precreg.measure.metrics import baseline_metrics
 from precreg.types.record import Environment
@@ -119,3 +120,16 @@ def test_most_series_of_a_history_of_small_changes_need_no_plain_road(new_place)
     outputs = [one.outputs["out"] for one in screened]
     left = sum(len(output.left) for output in outputs)
     assert left < 0.2 * (left + sum(len(output.found) for output in outputs))
+
+
+def test_a_record_has_the_points_of_the_first_outputs_with_a_finding(new_place, monkeypatch):
+    monkeypatch.setattr(monitor, "MAX_WITH_POINTS", 3)
+    with open_history(new_place(), project="demo", create=True) as history:
+        for run in range(10):
+            history.add(record(run, {f"unit/s/{case}": 1.0 + case * (run > 5) for case in range(9)}))
+        found = judge_history(history, "cpu", history.runs(), None, DriftSettings())
+        assert found == judge_series(history.series("cpu"), history.runs(), None, DriftSettings())
+    drifting = [one for one in found.results if one.state is DriftState.DRIFT]
+    assert [one.case for one in drifting] == [f"unit/s/{case}" for case in range(8, 0, -1)]
+    assert [bool(one.metrics[0].points) for one in drifting] == [True] * 3 + [False] * 5
+    assert all(one.metrics[0].worsenings for one in drifting)
