@@ -244,9 +244,9 @@ def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | Non
 def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
     """Select the recent points that are comparable with the latest, and choose the mode of judging them."""
     alike = comparable_points(measured, context.runs)
-    every = [metric_size(metric, point.value) for point in alike if point.value is not None]
     # Filter first and cut then: a window of all machines would leave each machine only its share of the runs.
-    points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
+    points = alike[-context.settings.window :]
+    sizes = [metric_size(metric, point.value) for point in points if point.value is not None]
     offset = _offset(metric, measured, context) if len(alike) < len(measured) else None
     if is_deterministic(points, context.runs):
         return SeriesWindow(metric, points, sizes, DriftMode.EXACT, offset)
