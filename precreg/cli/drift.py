@@ -147,7 +147,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
         DriftSettings,
         drift_exit_code,
         find_anchor,
-        judge_series,
+        judge_history,
     )
 
     settings = DriftSettings(options.window, options.confirm, options.materiality)
@@ -157,9 +157,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
     anchor = None if options.anchor is None else find_anchor(options.anchor, _commit(project, options.anchor), runs)
     # After the anchor is known: its runs may be older than the windows.
     runs = _runs_to_read(runs, anchor, settings)
-    found = judge_series(
-        history.series(environment, since=runs[0].number, cases=options.patterns), runs, anchor, settings
-    )
+    found = judge_history(history, environment, runs, anchor, settings, cases=options.patterns)
     return DriftRecord(
         schema=DRIFT_SCHEMA,
         precreg=__version__,

@@ -161,10 +161,18 @@ def _page_path(output: Path) -> Path:
 @history_option
 @click.pass_obj
 def history_export_command(given: Path | None, /, file: Path | None, place: str | None) -> None:
-    """Write the whole history as JSON Lines, to FILE or to standard output."""
+    """Write the whole history to FILE, or to standard output: JSON Lines, or a table if FILE ends in .parquet.
+
+    A row of the table has one metric of a case over successive runs without a change. Only JSON Lines can be imported.
+    """
     from precreg.storage import open_replacement, report_write_errors
 
     with open_project_history(project_of_option(given), place) as history:
+        if file is not None and file.suffix == ".parquet":
+            with report_write_errors(str(file)), open_replacement(file) as stream:
+                rows = history.export_parquet(stream)
+            click.echo(f"{file}: {rows} {'row' if rows == 1 else 'rows'}")
+            return
         # Line by line: a history need not fit into memory.
         if file is None:
             sys.stdout.buffer.writelines(history.export())
@@ -209,22 +217,34 @@ def _open_lines(file: Path) -> Iterator[IO[bytes]]:
 @history_command.command("prune")
 @click.option("--before", metavar="DATE", help="Remove runs that started before this day or time, in UTC.")
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the newest N runs of each environment.")
+@click.option(
+    "--weekly-before",
+    metavar="DATE",
+    help="Of runs that started before this day or time, in UTC, keep the last of each week and environment.",
+)
 @click.option("--keep-commit", "revisions", multiple=True, metavar="REVISION", help="Keep the runs of this commit.")
 @history_option
 @click.pass_obj
 def history_prune_command(
-    given: Path | None, /, before: str | None, keep: int | None, revisions: tuple[str, ...], place: str | None
+    given: Path | None,
+    /,
+    before: str | None,
+    keep: int | None,
+    weekly_before: str | None,
+    revisions: tuple[str, ...],
+    place: str | None,
 ) -> None:
-    """Remove old runs; the figures of the other runs do not change. With both options the newest N stay, too."""
+    """Remove old runs; the figures of the other runs do not change. The newest N of --keep stay with any option."""
     # Without a limit the command would remove every run.
-    if before is None and keep is None:
-        raise click.UsageError("expected --before DATE or --keep N, or both")
+    if before is None and keep is None and weekly_before is None:
+        raise click.UsageError("expected --before DATE, --weekly-before DATE or --keep N")
     project = project_of_option(given)
     moment = None if before is None else _read_moment("before", before)
+    weekly = None if weekly_before is None else _read_moment("weekly-before", weekly_before)
     with open_project_history(project, place) as history:
         # First, so that a mistake in a revision removes nothing.
         commits = _commits(project, revisions, {run.commit for run in history.runs()})
-        removed = history.prune(before=moment, keep=keep, keep_commits=commits)
+        removed = history.prune(before=moment, keep=keep, keep_commits=commits, weekly_before=weekly)
     for run in removed:
         click.echo(f"removed run {run.number} of {run.started}")
     click.echo(f"{len(removed)} removed")

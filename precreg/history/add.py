@@ -5,6 +5,7 @@ A case gets a row if its state changed at the run, and no row otherwise.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,22 +15,44 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from precreg.errors import UserError
+from precreg.history.packing import PackedState, Texts, batched, query_chunks
 from precreg.history.rows import (
     CASES_TABLE,
-    CHANGES_TABLE,
+    FIGURES_TABLE,
     HISTORY_TABLE,
-    LATEST_TABLE,
+    LAST_TABLE,
     RUNS_TABLE,
     SCOPES_TABLE,
     Scope,
     StateRows,
     insert_state,
 )
-from precreg.history.series import CaseState, case_rows, query_chunks, scopes_of, stored_runs
+from precreg.history.runs import (
+    EnvironmentRuns,
+    all_cases,
+    case_rows,
+    fetch_many,
+    new_environment_id,
+    stored_runs,
+)
+from precreg.history.states import CaseState, decode_state
 from precreg.types import ACCELERATOR_FACT, Environment, RunRecord, decisive_facts, facts_fingerprint
+
+# Cases that are packed and written at a time: it bounds the memory of the first run of 100,000 cases.
+WRITE_CHUNK = 5_000
 
 
 class NewRun(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,7 +134,7 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
     number: int = connection.execute(select(HISTORY_TABLE.c.next_number)).scalar_one()
     connection.execute(update(HISTORY_TABLE).values(next_number=number + 1))
     later = [kept.number for kept in stored_runs(connection, run.environment) if kept.started > run.started]
-    ids = case_ids(connection)
+    ids = all_cases(connection)
     add_cases(connection, ids, states)
     by_id = {ids[name]: state for name, state in states.items()}
     write_run(connection, run, number, Scope.of(by_id))
@@ -119,7 +142,7 @@ def add_run(connection: Connection, run: NewRun, states: Mapping[str, CaseState]
     if later:
         _add_before(connection, run.environment, number, by_id, later)
     else:
-        _add_last(connection, run.environment, number, by_id)
+        _add_last(connection, new_environment_id(connection, run.environment), number, by_id)
     return number
 
 
@@ -136,11 +159,6 @@ def write_run(connection: Connection, run: NewRun, number: int, scope: Scope) ->
     connection.execute(insert(RUNS_TABLE).values(values))
 
 
-def case_ids(connection: Connection) -> dict[str, int]:
-    """Return the id of every case of the history by name."""
-    return {name: id for name, id in connection.execute(select(CASES_TABLE.c.name, CASES_TABLE.c.id)).all()}
-
-
 def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str]) -> None:
     """Write the cases that `ids` lacks to the history, and add them to `ids`."""
     # sorted: the order of a set differs between processes, and ids should not depend on it.
@@ -149,72 +167,78 @@ def add_cases(connection: Connection, ids: dict[str, int], names: Iterable[str])
     ids.update(new)
 
 
-def _add_last(connection: Connection, environment: str, number: int, states: Mapping[int, CaseState]) -> None:
-    """Add the states of the run that started last. It reads only the latest digest of each case."""
-    query = select(LATEST_TABLE.c.case_id, LATEST_TABLE.c.digest).where(LATEST_TABLE.c.environment == environment)
-    latest = {case: digest for case, digest in connection.execute(query).all()}
-    changed = {case: state for case, state in states.items() if latest.get(case) != state.digest}
-    rows = [_make_change_row(environment, case, number, state.text) for case, state in changed.items()]
-    _insert_all(connection, CHANGES_TABLE, rows)
-    write_latest(connection, environment, {case: state.digest for case, state in changed.items()})
+def _add_last(connection: Connection, environment: int, number: int, states: Mapping[int, CaseState]) -> None:
+    """Add the states of the run that started last. It reads only the last digest of each case."""
+    last, texts = last_digests(connection, environment), Texts(connection)
+    changed = [case for case, state in states.items() if last.get(case) != state.digest]
+    # In the order of the key: each page of a table or an index is then written once.
+    for part in batched(sorted(changed), WRITE_CHUNK):
+        packed = texts.pack([decode_state(states[case].text) for case in part])
+        rows = [_make_row(environment, case, number, state) for case, state in zip(part, packed, strict=True)]
+        _insert_all(connection, FIGURES_TABLE, rows)
+        write_last(connection, environment, {case: states[case].digest for case in part})
+
+
+def last_digests(connection: Connection, environment: int) -> dict[int, bytes]:
+    """Return the digest of the last state of each case. Raises DamagedError."""
+    query = select(LAST_TABLE.c.case_id, LAST_TABLE.c.digest).where(LAST_TABLE.c.environment == environment)
+    return dict(fetch_many(connection, query, (int, bytes)))
 
 
 def _add_before(
-    connection: Connection, environment: str, number: int, states: Mapping[int, CaseState], later: Sequence[int]
+    connection: Connection, label: str, number: int, states: Mapping[int, CaseState], later: Sequence[int]
 ) -> None:
     """Add the states of a run that started before other runs."""
     # A later run without a row had the state before. If the new run changes the state, the later run needs a row.
-    order = [run.number for run in stored_runs(connection, environment)]
-    positions = {run: position for position, run in enumerate(order)}
-    scopes = scopes_of(connection, environment)
-    last = {}
-    for part in query_chunks(states):
-        before = case_rows(connection, environment, part, positions)
-        after: dict[int, StateRows[str]] = {}
-        for case in part:
-            following = next((run for run in later if case in scopes[run]), None)
-            place = None if following is None else positions[following]
-            after[case] = insert_state(before.get(case, {}), positions[number], states[case].text, place)
+    environment, texts = new_environment_id(connection, label), Texts(connection)
+    runs = EnvironmentRuns(connection, label)
+    own, first = runs.positions[number], runs.positions[later[0]]
+    for part in query_chunks(sorted(states)):
+        before = case_rows(connection, environment, part, runs.positions)
+        packed = texts.pack([decode_state(states[case].text) for case in part])
+        after: dict[int, StateRows[PackedState]] = {}
+        last = {}
+        for case, state, ran in zip(part, packed, runs.ran(part), strict=True):
+            following = next(iter(ran[bisect_left(ran, first) :]), None)
+            after[case] = insert_state(before.get(case, {}), own, state, following)
             if following is None:
                 last[case] = states[case].digest
-        write_rows(connection, environment, order, before, after)
-    write_latest(connection, environment, last)
+        write_rows(connection, environment, runs.order, before, after)
+        write_last(connection, environment, last)
 
 
 def write_rows(
     connection: Connection,
-    environment: str,
+    environment: int,
     order: Sequence[int],
-    before: Mapping[int, StateRows[str]],
-    after: Mapping[int, StateRows[str]],
+    before: Mapping[int, StateRows[PackedState]],
+    after: Mapping[int, StateRows[PackedState]],
 ) -> None:
     """Replace the rows `before` of the cases by the rows `after`. Rows are by position in `order`."""
     removed, added = [], []
     for case, rows in after.items():
         old = before.get(case, {})
         removed += [{"of_case": case, "of_run": order[place]} for place in old if rows.get(place) != old[place]]
-        added += [_make_change_row(environment, case, order[p], text) for p, text in rows.items() if old.get(p) != text]
-    _delete_all(connection, CHANGES_TABLE, _matches_key(CHANGES_TABLE, environment, run=bindparam("of_run")), removed)
-    _insert_all(connection, CHANGES_TABLE, added)
+        added += [_make_row(environment, case, order[p], state) for p, state in rows.items() if old.get(p) != state]
+    _delete_all(connection, FIGURES_TABLE, _matches_key(FIGURES_TABLE, environment, run=bindparam("of_run")), removed)
+    _insert_all(connection, FIGURES_TABLE, added)
 
 
-def write_latest(connection: Connection, environment: str, digests: Mapping[int, bytes | None]) -> None:
+def write_last(connection: Connection, environment: int, digests: Mapping[int, bytes | None]) -> None:
     """Set the digest of the last state of each case; None removes a case that no run has."""
-    _delete_all(
-        connection, LATEST_TABLE, _matches_key(LATEST_TABLE, environment), [{"of_case": case} for case in digests]
-    )
+    _delete_all(connection, LAST_TABLE, _matches_key(LAST_TABLE, environment), [{"of_case": case} for case in digests])
     some = ((case, digest) for case, digest in digests.items() if digest is not None)
     rows = [{"environment": environment, "case_id": case, "digest": digest} for case, digest in some]
-    _insert_all(connection, LATEST_TABLE, rows)
+    _insert_all(connection, LAST_TABLE, rows)
 
 
-def _matches_key(table: Table, environment: str, **columns: Any) -> ColumnElement[bool]:
+def _matches_key(table: Table, environment: int, **columns: Any) -> ColumnElement[bool]:
     named = {"environment": environment, "case_id": bindparam("of_case"), **columns}
     return and_(*(table.c[column] == value for column, value in named.items()))
 
 
-def _make_change_row(environment: str, case: int, run: int, text: str) -> dict[str, Any]:
-    return {"environment": environment, "case_id": case, "run": run, "state": text}
+def _make_row(environment: int, case: int, run: int, state: PackedState) -> dict[str, Any]:
+    return {"environment": environment, "case_id": case, "run": run, **state._asdict()}
 
 
 def _insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

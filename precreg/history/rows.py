@@ -1,8 +1,9 @@
 """Which tables does a history have, and how do few rows encode the states of a case over many runs?
 
-A case has a row in `changes` only at runs that changed its state. The scope of a run is the set of cases that it ran.
+A case has a row in `figures` only at runs that changed its state. The scope of a run is the set of cases that it ran.
 So "unchanged" (in the scope, no row) differs from "not run" (not in the scope). Runs with equal scopes share one.
-`latest` has the digest of the last state of each case in each environment.
+`last` has the digest of the last state of each case in each environment. Rows name environments, cases and texts by
+number, because they repeat in most of the rows.
 
 The runs of an environment have positions 0, 1, 2, ... in the order of their start. If a run's scope has a case, the
 state of the case is in its last row at or before that run. Rows stand only at runs that ran the case, and neighbouring
@@ -12,14 +13,14 @@ rows differ. So the states determine the rows, in whatever order runs were added
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from zlib import compress
 
 from sqlalchemy import Boolean, Column, Dialect, Integer, LargeBinary, MetaData, Table, Text, TypeDecorator
 
-HISTORY_SCHEMA = "precreg-history/1"
+HISTORY_SCHEMA = "precreg-history/2"
 TABLES_METADATA = MetaData()
 
 
@@ -38,13 +39,17 @@ class _Checked(TypeDecorator[Any]):
         return value
 
 
-class _Text(_Checked):
+class CheckedText(_Checked):
+    """A text."""
+
     impl = Text
     cache_ok = True
     stored_type = str
 
 
-class _Binary(_Checked):
+class CheckedBinary(_Checked):
+    """Bytes."""
+
     impl = LargeBinary
     cache_ok = True
     stored_type = bytes
@@ -56,7 +61,7 @@ class _Boolean(_Checked):
     stored_type = bool
 
 
-class _Integer(_Checked):
+class CheckedInteger(_Checked):
     """An integer of at least 0 that fits into the INTEGER of PostgreSQL."""
 
     impl = Integer
@@ -64,6 +69,7 @@ class _Integer(_Checked):
     stored_type = int
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return a stored integer. Raises DamagedError."""
         number = super().process_result_value(value, dialect)
         if not 0 <= number < 2**31:
             raise DamagedError(f"expected a number from 0 to 2147483647 but got {number}")
@@ -74,62 +80,82 @@ class _Integer(_Checked):
 HISTORY_TABLE = Table(
     "precreg_history",
     TABLES_METADATA,
-    Column("version", _Text(), nullable=False),
-    Column("project", _Text(), nullable=False),
-    Column("next_number", _Integer(), nullable=False),
+    Column("version", CheckedText(), nullable=False),
+    Column("project", CheckedText(), nullable=False),
+    Column("next_number", CheckedInteger(), nullable=False),
 )
 
 # `identity` recognises a run that is added twice. `scope` is a digest in SCOPES_TABLE.
 RUNS_TABLE = Table(
     "precreg_runs",
     TABLES_METADATA,
-    Column("number", _Integer(), primary_key=True, autoincrement=False),
-    Column("identity", _Text(), nullable=False, unique=True),
-    Column("started", _Text(), nullable=False),
-    Column("commit_id", _Text(), nullable=False),
-    Column("branch", _Text(), nullable=False),
+    Column("number", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("identity", CheckedText(), nullable=False, unique=True),
+    Column("started", CheckedText(), nullable=False),
+    Column("commit_id", CheckedText(), nullable=False),
+    Column("branch", CheckedText(), nullable=False),
     Column("dirty", _Boolean(), nullable=False),
-    Column("environment", _Text(), nullable=False),
-    Column("fingerprint", _Text(), nullable=False),
-    Column("facts", _Text(), nullable=False),
-    Column("precreg", _Text(), nullable=False),
-    Column("exit_code", _Integer(), nullable=False),
-    Column("scope", _Text(), nullable=False),
+    Column("environment", CheckedText(), nullable=False),
+    Column("fingerprint", CheckedText(), nullable=False),
+    Column("facts", CheckedText(), nullable=False),
+    Column("precreg", CheckedText(), nullable=False),
+    Column("exit_code", CheckedInteger(), nullable=False),
+    Column("scope", CheckedText(), nullable=False),
 )
 
 # Most runs of a project run the same cases, so they share one bitmap.
 SCOPES_TABLE = Table(
     "precreg_scopes",
     TABLES_METADATA,
-    Column("digest", _Text(), primary_key=True),
-    Column("bitmap", _Binary(), nullable=False),
+    Column("digest", CheckedText(), primary_key=True),
+    Column("bitmap", CheckedBinary(), nullable=False),
 )
 
 CASES_TABLE = Table(
     "precreg_cases",
     TABLES_METADATA,
-    Column("id", _Integer(), primary_key=True, autoincrement=False),
-    Column("name", _Text(), nullable=False, unique=True),
+    Column("id", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("name", CheckedText(), nullable=False, unique=True),
 )
 
-# SQLite appends rows here and has the key in an index of its own. A table without rowid would keep rows in the order of
-# the key, and nearly every new row would split a page.
-CHANGES_TABLE = Table(
-    "precreg_changes",
+ENVIRONMENTS_TABLE = Table(
+    "precreg_environments",
     TABLES_METADATA,
-    Column("environment", _Text(), primary_key=True),
-    Column("case_id", _Integer(), primary_key=True, autoincrement=False),
-    Column("run", _Integer(), primary_key=True, autoincrement=False),
-    Column("state", _Text(), nullable=False),
+    Column("id", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("label", CheckedText(), nullable=False, unique=True),
 )
 
-# Rows here are replaced and not added, so they can be in the order of the key: sqlite_with_rowid=False.
-LATEST_TABLE = Table(
-    "precreg_latest",
+# Definitions, reasons, and the names of outputs and metrics. The digest is the key, because an entry of an index of
+# PostgreSQL has at most 2,704 bytes, and a case with many outputs has longer names.
+TEXTS_TABLE = Table(
+    "precreg_texts",
     TABLES_METADATA,
-    Column("environment", _Text(), primary_key=True),
-    Column("case_id", _Integer(), primary_key=True, autoincrement=False),
-    Column("digest", _Binary(), nullable=False),
+    Column("id", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("digest", CheckedBinary(), nullable=False, unique=True),
+    Column("text", CheckedText(), nullable=False),
+)
+
+# In SQLite the rows are in the order of the key: the rows of a case are on one page or two, and the key has no index of
+# its own. PostgreSQL appends rows, and has an index.
+FIGURES_TABLE = Table(
+    "precreg_figures",
+    TABLES_METADATA,
+    Column("environment", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("case_id", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("run", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("definition", CheckedInteger(), nullable=False),
+    Column("reason", CheckedInteger(), nullable=False),
+    Column("form", CheckedInteger(), nullable=False),
+    Column("figures", CheckedBinary(), nullable=False),
+    sqlite_with_rowid=False,
+)
+
+LAST_TABLE = Table(
+    "precreg_last",
+    TABLES_METADATA,
+    Column("environment", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("case_id", CheckedInteger(), primary_key=True, autoincrement=False),
+    Column("digest", CheckedBinary(), nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -179,6 +205,11 @@ class Scope:
         """Return the compressed bitmap."""
         return compress(self._bitmap)
 
+    @property
+    def bitmap(self) -> bytes:
+        """Return the bits of the ids 0, 1, 2, ...: eight in a byte, the lowest bit first."""
+        return self._bitmap
+
     def __contains__(self, id: int) -> bool:
         place = id >> 3
         return place < len(self._bitmap) and bool(self._bitmap[place] >> (id & 7) & 1)
@@ -204,6 +235,22 @@ def decode_states(rows: StateRows[_T], ran: Iterable[int]) -> StateRows[_T]:
     if ran and (not changes or ran[0] < changes[0]):
         raise DamagedError("a run has a case without a stored state")
     return {position: rows[changes[bisect_right(changes, position) - 1]] for position in ran}
+
+
+def stretches_of(rows: StateRows[_T], ran: Sequence[int]) -> list[tuple[_T, Sequence[int]]]:
+    """Return each state with the positions of `ran` that had it, oldest first. `ran` is in ascending order.
+
+    Raises:
+        DamagedError: if a position is before the first row.
+    """
+    changes = sorted(rows)
+    if ran and (not changes or ran[0] < changes[0]):
+        raise DamagedError("a run has a case without a stored state")
+    # A row is at a run that ran the case, but the first positions may be cut off.
+    ends = [*(bisect_left(ran, change) for change in changes[1:]), len(ran)]
+    begins = [0, *ends]
+    found = ((rows[change], ran[begin:end]) for change, begin, end in zip(changes, begins, ends, strict=False))
+    return [(state, places) for state, places in found if places]
 
 
 def insert_state(rows: StateRows[_T], position: int, state: _T, following: int | None) -> StateRows[_T]:

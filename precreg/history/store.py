@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from errno import EINVAL
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import IO, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
@@ -23,18 +23,20 @@ from sqlalchemy.pool import NullPool
 
 from precreg.errors import UserError
 from precreg.history.add import add_run, new_run, to_utc
-from precreg.history.exchange import ExportReader, export_lines, import_export, remove_runs, select_runs_to_remove
-from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
-from precreg.history.series import (
-    CaseCourse,
-    HistoryRun,
-    HistorySeries,
-    case_names,
-    case_states,
-    every_course,
-    every_series,
-    stored_runs,
+from precreg.history.exchange import (
+    ExportReader,
+    PruneRule,
+    export_lines,
+    import_export,
+    remove_runs,
+    select_runs_to_remove,
 )
+from precreg.history.parquet import require_pyarrow, write_parquet
+from precreg.history.rows import HISTORY_SCHEMA, HISTORY_TABLE, TABLES_METADATA, DamagedError
+from precreg.history.runs import HistoryRun, case_names, stored_runs
+from precreg.history.series import CaseBlock, CaseCourse, HistorySeries, every_block, every_course, every_series
+from precreg.history.states import case_states
+from precreg.history.upgrade import upgrade_tables
 from precreg.storage import (
     append_to_regular_file,
     future_schema,
@@ -232,19 +234,20 @@ def _server_database(url: URL, wait_s: float) -> Database:
 def open_history(place: str | Path, *, project: str, create: bool = False, wait_s: float = WAIT_S) -> History:
     """Open the history of a project at a path (SQLite) or a URL (sqlite:///..., postgresql://...).
 
+    A history of an earlier schema is upgraded first, so that needs the right to write.
+
     `project` is the project's name. Use the result as a context manager. `create` makes a missing history.
 
     Raises:
         UserError: missing-history, other-project, future-schema, history-unavailable (the server is down, a wrong
-            password, no driver, no database file), and with `create` not-writable and locked.
+            password, no driver, no database file), and with `create` or an earlier schema not-writable and locked.
     """
     opened = open_database(place, create=create, wait_s=wait_s)
     try:
         if create:
             with opened.writing() as connection:
                 _create_tables(connection, project)
-        with opened.reading() as connection:
-            _require_history(connection, opened.shown, project)
+        _upgrade(opened, project)
     except BaseException:
         opened.close()
         raise
@@ -257,8 +260,30 @@ def _create_tables(connection: Connection, project: str) -> None:
         connection.execute(insert(HISTORY_TABLE).values(version=HISTORY_SCHEMA, project=project, next_number=1))
 
 
-def _require_history(connection: Connection, shown: str, project: str) -> None:
-    """Refuse a database without a history, a newer schema, and the history of another project."""
+def _upgrade(opened: Database, project: str) -> None:
+    """Bring a history of an earlier schema to this one, all of it or nothing.
+
+    Raises:
+        UserError: as `open_history`, and not-writable or locked if the history must be upgraded.
+    """
+    with opened.reading() as connection:
+        found = _require_history(connection, opened.shown, project)
+    if found == HISTORY_SCHEMA:
+        return
+    try:
+        with opened.writing() as connection:
+            # Another process may have upgraded the history in the meantime.
+            if _require_history(connection, opened.shown, project) != HISTORY_SCHEMA:
+                upgrade_tables(connection)
+    except UserError as problem:
+        message = f"expected to upgrade the history once from {found} to {HISTORY_SCHEMA}: {problem.message}"
+        hint = "run precreg history list once as a user who may write it, with as much free space as it has"
+        raise UserError(problem.slug, message, hint=hint, file=opened.shown) from None
+    opened.compact()
+
+
+def _require_history(connection: Connection, shown: str, project: str) -> str:
+    """Refuse a database without a history, a newer schema, and the history of another project; return the schema."""
     if not inspect(connection).has_table(HISTORY_TABLE.name):
         raise UserError("missing-history", "expected a history, but the database holds none", file=shown)
     found = connection.execute(select(HISTORY_TABLE.c.version, HISTORY_TABLE.c.project)).first()
@@ -269,6 +294,8 @@ def _require_history(connection: Connection, shown: str, project: str) -> None:
     if found.project != project:
         message = f"expected the history of {project} but got project={found.project}"
         raise UserError("other-project", message, file=shown)
+    version: str = found.version
+    return version
 
 
 class History:
@@ -360,10 +387,29 @@ class History:
         with self._reading() as connection:
             yield from every_course(connection, environment, since, cases, wanted)
 
+    def blocks(self, environment: str, *, since: int | None = None, cases: Sequence[str] = ()) -> Iterator[CaseBlock]:
+        """Yield the stored cases of an environment in blocks. All else is as in `series`.
+
+        Raises:
+            UserError: bad-value, if no run of the environment has the number `since`.
+        """
+        with self._reading() as connection:
+            yield from every_block(connection, environment, since, cases)
+
     def export(self) -> Iterator[bytes]:
         """Yield the history as lines of JSON from one state of it. Iterate to the end, or close the iterator."""
         with self._reading() as connection:
             yield from export_lines(connection, self.project)
+
+    def export_parquet(self, stream: IO[bytes]) -> int:
+        """Write the history as a Parquet file from one state of it, and return the number of rows.
+
+        Raises:
+            UserError: missing-extra without pyarrow.
+        """
+        require_pyarrow()
+        with self._reading() as connection:
+            return write_parquet(connection, stream)
 
     def import_lines(self, lines: Iterable[bytes], shown: str) -> int:
         """Add the new runs of an export, all or none, and return their number.
@@ -381,21 +427,26 @@ class History:
             return import_export(connection, export)
 
     def prune(
-        self, *, before: str | None = None, keep: int | None = None, keep_commits: Collection[str] = ()
+        self,
+        *,
+        before: str | None = None,
+        keep: int | None = None,
+        keep_commits: Collection[str] = (),
+        weekly_before: str | None = None,
     ) -> tuple[HistoryRun, ...]:
-        """Remove old runs, all or none, and return them. The series of the other runs do not change.
+        """Remove runs as a PruneRule says, all or none, and return them. The series of the other runs do not change.
 
-        An old run started before the time `before` (ISO 8601; None for any time). The newest `keep` runs of each
-        environment stay, and so do the runs of `keep_commits`.
+        Times are ISO 8601.
 
         Raises:
-            ValueError: with neither `before` nor a positive `keep`.
+            ValueError: without a time or a positive `keep`.
             UserError: locked, not-writable.
         """
-        if before is None and not keep:
+        if before is None and not keep and weekly_before is None:
             raise ValueError("expected a time, or a number of runs to keep")
+        rule = PruneRule(before and to_utc(before), keep, keep_commits, weekly_before and to_utc(weekly_before))
         with self._database.writing() as connection:
-            removed = select_runs_to_remove(stored_runs(connection), before and to_utc(before), keep, keep_commits)
+            removed = select_runs_to_remove(stored_runs(connection), rule)
             remove_runs(connection, removed)
         if removed:
             self._database.compact()

@@ -8,9 +8,10 @@ from msgspec.structs import fields
 
 from precreg.cli.history import DEFAULT, HISTORY_PAGE, history_page_command
 from precreg.history.drift import TrendOptions
-from precreg.history.exchange import CaseLine, ExportHeader, RunLine
-from precreg.history.rows import HISTORY_SCHEMA
-from precreg.history.series import KeptCase
+from precreg.history.drift.monitor import MAX_STEADY_DRAWN, MAX_WITH_POINTS
+from precreg.history.exchange import EXPORT_SCHEMA, CaseLine, ExportHeader, RunLine
+from precreg.history.packing import KeptCase
+from precreg.history.parquet import PARQUET_COLUMNS
 from precreg.history.store import WAIT_S
 from precreg.report import history_page
 from tests.docs.test_docs import commands, matches, sections, table
@@ -48,7 +49,7 @@ def test_the_keys_of_an_export_are_in_the_table():
     rows = table(PAGE, "line", "key", "meaning")
     for kind, line in (("header", ExportHeader), ("run", RunLine), ("case", CaseLine)):
         assert [row["key"] for row in rows if row["line"] == kind] == [field.name for field in fields(line)]
-    assert rows[0]["meaning"] == HISTORY_SCHEMA
+    assert rows[0]["meaning"] == EXPORT_SCHEMA
     kept = [row["key"].strip("`") for row in table(PAGE, "key", "content")]
     assert kept == [field.name for field in fields(KeptCase)]
 
@@ -101,3 +102,13 @@ def test_the_limits_of_the_page_are_those_of_the_program():
     assert history_page.MAX_PAGE_BYTES < 5_000_000
     states = [row["state"] for row in table(TRENDS, "state", "when")]
     assert states == list(history_page._TONES)
+
+
+def test_the_columns_of_a_parquet_file_are_in_the_table():
+    named = [name.strip("` ") for row in table(PAGE, "column", "content") for name in row["column"].split(",")]
+    assert named == [name for name, _, _ in PARQUET_COLUMNS]
+
+
+def test_the_page_names_the_outputs_whose_points_a_record_has():
+    page = " ".join((Path(__file__).parents[2] / "docs" / "drift.md").read_text().split())
+    assert f"the first {MAX_WITH_POINTS:,} outputs with a finding and the first {MAX_STEADY_DRAWN} steady ones" in page

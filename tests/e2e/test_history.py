@@ -104,10 +104,11 @@ def test_old_runs_go_and_the_anchor_stays(project):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "expected --before DATE or --keep N"),
+        ((), "expected --before DATE, --weekly-before DATE or --keep N"),
         (("--keep", "0"), "Invalid value for '--keep'"),
         (("--before", "soon"), "error[bad-value]: expected a day such as 2026-11-21 but got before=soon"),
         (("--before", "9999-12-31T23:00-12:00"), "error[bad-value]: expected a day such as 2026-11-21"),
+        (("--weekly-before", "soon"), "error[bad-value]: expected a day such as 2026-11-21 but got weekly-before=soon"),
         (("--keep", "1", "--keep-commit", "v9"), "error[unknown-revision]"),
         (("--keep", "1", "--keep-commit", "HEAD"), "error[bad-value]: expected a revision that a run"),
     ],

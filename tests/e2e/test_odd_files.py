@@ -139,13 +139,13 @@ def test_a_damaged_database(project, command, part):
         "update precreg_runs set exit_code = 'x'",
         "update precreg_runs set dirty = 7",
         "update precreg_cases set name = x'ff' where id = 1",
-        "update precreg_changes set state = '[]'",
-        "update precreg_changes set run = 9223372036854775807",
+        "update precreg_figures set figures = '[]'",
+        "update precreg_figures set run = 9223372036854775807",
         "update precreg_scopes set bitmap = x''",
         "delete from precreg_scopes",
-        "update precreg_latest set digest = 'text'",
+        "update precreg_last set digest = 'text'",
         "delete from precreg_history",
-        "drop table precreg_changes",
+        "drop table precreg_figures",
     ],
 )
 def test_a_history_with_rows_of_another_shape_is_refused_by_each_command_that_reads_them(project, statement):

@@ -1,5 +1,6 @@
 """Where a history may be, and what is said where it cannot be read or written. tests/postgresql asks it of a server."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from precreg.errors import UserError
 from precreg.history.store import open_history
 from tests.history.made import points, record
 from tests.history.test_store import ROOT, A, error_of
+
+GOLDEN = ROOT / "tests" / "golden" / "stored" / "history.sqlite"
 
 
 def begun(place):
@@ -88,10 +91,15 @@ def test_a_folder_is_no_history(tmp_path):
     ("damage", "said"),
     [
         ("DELETE FROM precreg_history", "the name of its project is missing"),
-        ("DELETE FROM precreg_changes", "a run has a case without a stored state"),
+        ("DELETE FROM precreg_figures", "a run has a case without a stored state"),
         ("DELETE FROM precreg_scopes", "a run has no stored scope"),
-        ("UPDATE precreg_changes SET run = 9", "a state belongs to run 9, which does not exist"),
-        ("UPDATE precreg_changes SET state = '{bad'", "a case's figures cannot be read"),
+        ("UPDATE precreg_figures SET run = 9", "a state belongs to run 9, which does not exist"),
+        ("UPDATE precreg_figures SET figures = x'00'", "a case's figures cannot be read: expected 16 bytes but got 1"),
+        ("UPDATE precreg_figures SET figures = 'text'", "expected a value of type bytes"),
+        ("UPDATE precreg_figures SET form = 0.5", "expected a value of type int"),
+        ("UPDATE precreg_figures SET form = 7", "there is no text 7"),
+        ("UPDATE precreg_texts SET text = '{bad'", "a case's figures cannot be read"),
+        ("DELETE FROM precreg_texts", "there is no text"),
         ("UPDATE precreg_scopes SET bitmap = x'00'", "the scope of a run cannot be read"),
         ("UPDATE precreg_runs SET facts = '[]'", "a run's facts cannot be read"),
     ],
@@ -149,8 +157,53 @@ with open_history(place, project="demo") as history:
 def test_removed_runs_give_their_space_back(tmp_path):
     place = tmp_path / "h.sqlite"
     with open_history(place, project="demo", create=True) as history:
-        for minutes in range(4):
+        for minutes in range(12):
             history.add(record(minutes, {f"unit/s/{number}": float(minutes) for number in range(1000)}))
         before = Path(place).stat().st_size
         history.prune(keep=1)
     assert Path(place).stat().st_size < before / 2
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.6, 0.9, 0.999])
+def test_a_truncated_file_is_refused(tmp_path, share):
+    place = tmp_path / "h.sqlite"
+    with open_history(place, project="demo", create=True) as history:
+        for minutes in range(3):
+            history.add(record(minutes, {f"unit/s/{number}": float(minutes) for number in range(500)}))
+    content = place.read_bytes()
+    place.write_bytes(content[: int(share * len(content))])
+    error = error_of_export(place)
+    # An empty file is a database without a history.
+    assert error.slug == ("history-unavailable" if share else "missing-history")
+
+
+def error_of_export(place):
+    with pytest.raises(UserError) as problem:
+        export(place)
+    return problem.value
+
+
+def export(place):
+    with open_history(place, project="demo") as history:
+        return list(history.export())
+
+
+def test_a_disk_that_fills_in_an_upgrade_leaves_the_history_as_it_was(tmp_path):
+    place = tmp_path / "h.sqlite"
+    shutil.copyfile(GOLDEN, place)
+    before = place.read_bytes()
+    code = f"""
+import resource
+from precreg.errors import UserError
+from precreg.history.store import open_history
+resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before)}, resource.RLIM_INFINITY))
+try:
+    open_history({str(place)!r}, project="quotients")
+except UserError as error:
+    print(error.slug, error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("not-writable expected to upgrade the history once from precreg-history/1")
+    with closing(sqlite3.connect(place)) as connection:
+        assert connection.execute("SELECT version FROM precreg_history").fetchall() == [("precreg-history/1",)]
+        assert connection.execute("SELECT count(*) FROM precreg_changes").fetchall() == [(7,)]

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
-from precreg.history.series import CaseState, decode_state, keep_case
+from precreg.history.states import CaseState, decode_state, keep_case
 from precreg.measure.metrics import metric_named
 from precreg.types.metric import MetricDescription
 from tests.history.made import result

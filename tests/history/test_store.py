@@ -265,6 +265,22 @@ def test_what_prune_removes(history):
         history.prune()
 
 
+def test_a_history_thins_to_the_last_run_of_each_week(history):
+    """Runs of 30 days at 3:00, from Sunday 1 November 2026 on; two machines take turns."""
+    days = 24 * 60
+    for day in range(30):
+        history.add(record(day * days, {A: float(day)}, label=("cpu", "npu")[day % 2]))
+    before = {number: value for number, value, _ in points(history.series("cpu"))[A]}
+    removed = history.prune(weekly_before=started(20 * days), keep_commits=[f"{2 * days:040x}"])
+    kept = {label: [int(run.started[8:10]) for run in history.runs(label)] for label in ("cpu", "npu")}
+    # Sundays are 1, 8, 15, 22 and 29; a week has its own last run on each machine.
+    assert kept == {"cpu": [1, 3, 7, 15, 21, 23, 25, 27, 29], "npu": [8, 14, 22, 24, 26, 28, 30]}
+    assert len(removed) == 30 - 16
+    after = {number: value for number, value, _ in points(history.series("cpu"))[A]}
+    assert after == {number: before[number] for number in after}
+    assert history.prune(weekly_before=started(20 * days), keep_commits=[f"{2 * days:040x}"]) == ()
+
+
 def error_of(place, project="demo", **options):
     with pytest.raises(UserError) as problem, open_history(place, project=project, **options):
         pass
@@ -284,7 +300,7 @@ def test_a_history_of_another_project_is_refused(history, new_place):
 def test_a_history_of_a_newer_version_is_refused(new_place):
     place = new_place()
     with open_history(place, project="demo", create=True) as history, history._database.writing() as connection:
-        connection.execute(update(HISTORY_TABLE).values(version="precreg-history/2"))
+        connection.execute(update(HISTORY_TABLE).values(version="precreg-history/3"))
     assert error_of(place).slug == "future-schema"
 
 
@@ -344,8 +360,8 @@ def test_a_kill_in_the_middle_leaves_what_was_there(new_place, inside):
     code = f"""
 from precreg.history.add import add_run, new_run
 from precreg.history.exchange import remove_runs
-from precreg.history.series import stored_runs
-from precreg.history.series import case_states
+from precreg.history.runs import stored_runs
+from precreg.history.states import case_states
 run = record(1, {{'unit/s/a': 9.0, 'unit/s/new': 1.0}})
 kept = case_states(run)
 with history._database.writing() as connection:

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from precreg.history.drift.hindsight import HindsightChange
 from precreg.history.drift.record import DriftChange
 from precreg.history.drift.trends import CaseTrend, SuiteTrend, TrendLine, TrendsRecord
-from precreg.history.series import HistoryPoint, HistoryRun
+from precreg.history.runs import HistoryRun
+from precreg.history.series import HistoryPoint
 from precreg.report.history_page import (
     MAX_SAMPLED_RUNS,
     _sampled,

@@ -7,6 +7,7 @@ from .hindsight import look_back as look_back
 from .judge import DriftContext as DriftContext
 from .judge import judge_metric as judge_metric
 from .monitor import find_anchor as find_anchor
+from .monitor import judge_history as judge_history
 from .monitor import judge_series as judge_series
 from .record import DRIFT_SCHEMA as DRIFT_SCHEMA
 from .record import Anchor as Anchor

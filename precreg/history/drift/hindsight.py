@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from precreg.history.drift.judge import change_at, comparable_points
 from precreg.history.drift.record import DriftChange
 from precreg.history.drift.sizes import drift_min_ratio, metric_order, metric_size, size_axis, size_ratio, value_of_size
-from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries
+from precreg.history.runs import HistoryRun
+from precreg.history.series import HistoryPoint, HistorySeries
 from precreg.measure import metric_named
 from precreg.types import Metric
 from precreg.verdict.statistics import Segment, find_segments

@@ -38,7 +38,8 @@ from precreg.history.drift.sizes import (
     value_of_size,
     worse_than_before,
 )
-from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries, changed_facts
+from precreg.history.runs import HistoryRun, changed_facts
+from precreg.history.series import HistoryPoint, HistorySeries
 from precreg.measure import metric_named
 from precreg.types import Metric
 from precreg.verdict.statistics import MIN_RUNS, running_median
@@ -68,13 +69,18 @@ def comparable_points(points: Sequence[HistoryPoint], runs: Mapping[int, History
 
     Machines take turns if the last fingerprint disappeared and came back.
     """
-    prints = [runs[point.run].fingerprint for point in points]
+    places = comparable_places([runs[point.run].fingerprint for point in points])
+    return points if len(places) == len(points) else [points[place] for place in places]
+
+
+def comparable_places(prints: Sequence[str]) -> Sequence[int]:
+    """Return the places of the runs to compare the last one with, by the fingerprints of the runs."""
     blocks = [fingerprint for fingerprint, _ in groupby(prints)]
     # A fingerprint with one block is a change of the environment. The earlier points stay, because an upgrade of a
     # library can cause the loss that the monitor looks for.
     if blocks.count(prints[-1]) == 1:
-        return points
-    return [point for point, fingerprint in zip(points, prints, strict=True) if fingerprint == prints[-1]]
+        return range(len(prints))
+    return [place for place, fingerprint in enumerate(prints) if fingerprint == prints[-1]]
 
 
 def is_deterministic(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryRun]) -> bool:
@@ -90,17 +96,18 @@ def is_deterministic(points: Sequence[HistoryPoint], runs: Mapping[int, HistoryR
     # Half is enough, because every change of the code breaks one pair of a deterministic series. A series that flickers
     # between few values also has equal neighbours, but by coincidence.
     agree = sum(earlier.value == later.value for earlier, later in pairs)
-    if not pairs or 2 * agree < len(pairs) or _flickers([point.value for point in points]):
+    if not pairs or 2 * agree < len(pairs) or flickers([point.value for point in points]):
         return False
     # No change of the code explains that a rerun differs: it is noise, or one outlier in a long row.
     differ = sum(
-        earlier.value != later.value and not _is_other_code(runs[earlier.run], runs[later.run])
+        earlier.value != later.value and not is_other_code(runs[earlier.run], runs[later.run])
         for earlier, later in pairs
     )
     return agree >= MIN_AGREEING_RUNS * differ
 
 
-def _flickers(values: Sequence[float | None]) -> bool:
+def flickers(values: Sequence[float | None]) -> bool:
+    """Return True if at least MIN_FLICKERS and half of the changes return to a value seen before."""
     # New values mean that the code changed. Returns to values seen before mean that the same code has several results.
     changes = returns = 0
     seen: set[float | None] = {values[0]}
@@ -206,12 +213,12 @@ def _effective_settings(row: SeriesWindow, context: DriftContext) -> DriftSettin
         return context.settings
     step = latest_large_step(row.sizes, drift_min_ratio(row.metric, context.settings.materiality))
     is_new = step is not None and step.at == len(row.sizes) - 1
-    if is_new and _is_other_code(context.runs[row.points[-2].run], context.runs[row.points[-1].run]):
+    if is_new and is_other_code(context.runs[row.points[-2].run], context.runs[row.points[-1].run]):
         return replace(context.settings, confirm=1)
     return context.settings
 
 
-def _is_other_code(before: HistoryRun, after: HistoryRun) -> bool:
+def is_other_code(before: HistoryRun, after: HistoryRun) -> bool:
     """Return True if the two runs may have run different code: other commits, no commits, changes, or environments."""
     same = before.commit == after.commit != "" and not (before.dirty or after.dirty)
     return not same or before.fingerprint != after.fingerprint
@@ -237,9 +244,9 @@ def _constant(series: HistorySeries, context: DriftContext) -> MetricDrift | Non
 def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> SeriesWindow:
     """Select the recent points that are comparable with the latest, and choose the mode of judging them."""
     alike = comparable_points(measured, context.runs)
-    every = [metric_size(metric, point.value) for point in alike if point.value is not None]
     # Filter first and cut then: a window of all machines would leave each machine only its share of the runs.
-    points, sizes = alike[-context.settings.window :], every[-context.settings.window :]
+    points = alike[-context.settings.window :]
+    sizes = [metric_size(metric, point.value) for point in points if point.value is not None]
     offset = _offset(metric, measured, context) if len(alike) < len(measured) else None
     if is_deterministic(points, context.runs):
         return SeriesWindow(metric, points, sizes, DriftMode.EXACT, offset)

@@ -11,7 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from precreg.history.series import HistoryPoint, HistoryRun
+from precreg.history.runs import HistoryRun
+from precreg.history.series import HistoryPoint
 
 DRIFT_SCHEMA = "precreg-drift/1"
 # Names in the record are printed as they are, so reports and drift.json have the same words.

@@ -16,7 +16,8 @@ from msgspec import Struct
 from precreg.errors import UserError
 from precreg.history.drift.hindsight import HindsightChange, look_back
 from precreg.history.drift.sizes import metric_order, metric_size, size_ratio
-from precreg.history.series import CaseCourse, HistoryPoint, HistoryRun, HistorySeries
+from precreg.history.runs import HistoryRun
+from precreg.history.series import CaseCourse, HistoryPoint, HistorySeries
 from precreg.history.store import History
 from precreg.measure import metric_named
 from precreg.suite import select_names

@@ -2,7 +2,8 @@
 
 from precreg.history.drift.judge import DriftContext, judge_metric
 from precreg.history.drift.record import DriftSettings, DriftState
-from precreg.history.series import HistoryPoint, HistoryRun, HistorySeries
+from precreg.history.runs import HistoryRun
+from precreg.history.series import HistoryPoint, HistorySeries
 
 FACTS = {"python": "3.11.9", "numpy": "2.4.5", "cpu": "Xeon"}
 
