@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
-from precreg.storage import make_scratch_folder
-from precreg.vcs import INDEX_FILE, SETTLED_NS
+from precreg.storage import SETTLED_NS, make_scratch_folder
+from precreg.vcs import INDEX_FILE
 
 ROOT = Path(__file__).parents[1]
 PRECREG = [sys.executable, "-m", "precreg"]

@@ -15,7 +15,6 @@ from .dependency import paths_in as paths_in
 from .dependency import unclaimed_files as unclaimed_files
 from .dependency_index import INDEX_FILE as INDEX_FILE
 from .dependency_index import MAX_UNCLAIMED as MAX_UNCLAIMED
-from .dependency_index import SETTLED_NS as SETTLED_NS
 from .dependency_index import can_affect_cases as can_affect_cases
 from .dependency_index import can_be_claimed as can_be_claimed
 from .dependency_index import no_case_affected as no_case_affected

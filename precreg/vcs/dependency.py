@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -29,11 +28,15 @@ from typing import Any, NamedTuple
 
 from precreg.measure import analyzer_target
 from precreg.storage import (
+    DEVICES_FOLDER,
     MSPROBE_FILE,
     MSPROBE_FOLDER,
+    SETTLED_NS,
+    FileTrail,
     ImportedName,
     files_matching,
     files_named,
+    find_package_origin,
     fixed_folder,
     libraries_linked,
     libraries_loaded,
@@ -67,13 +70,8 @@ from precreg.types import Case, Computation
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
     LIBRARY_VARIABLE,
-    SETTLED_NS,
-    FileSignature,
     can_affect_cases,
     can_be_claimed,
-    file_signature,
-    find_package_origin,
-    folder_identity,
     index_conditions,
     kind_providers,
     matches_any,
@@ -81,8 +79,6 @@ from precreg.vcs.dependency_index import (
 
 _SITE = {"site-packages", "dist-packages"}
 COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
-# Linux follows as many links on the way to one file.
-_MAX_LINKS = 40
 
 
 class ModuleNeeds(NamedTuple):
@@ -400,8 +396,9 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
             return
         trail = _follow_dependencies(project, suites, cases)
         conditions = index_conditions(project)
-        read = {TOLERANCES_FILE, *(suite.source.file for suite in suites)}
-        if read != {TOLERANCES_FILE, *conditions["suites"]} or trail.newest() >= began_ns - SETTLED_NS:
+        found = {path for path in conditions["suites"] if not path.startswith(f"{DEVICES_FOLDER}/")}
+        read = {suite.source.file for suite in suites}
+        if read != found - {TOLERANCES_FILE} or trail.newest() >= began_ns - SETTLED_NS:
             return
         index = {
             "conditions": conditions,
@@ -420,7 +417,7 @@ def _installed_kinds(cases: Iterable[Case]) -> set[str]:
     return kinds - BUILT_IN_SUBJECTS.keys()
 
 
-def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> _Trail:
+def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> FileTrail:
     """Follow every path of a dependency; paths in suites are followed as they are written, with their links."""
     named = (
         path
@@ -429,72 +426,10 @@ def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) 
         if isinstance(value, dict)
         for path in paths_in(value, suite.directory, project)
     )
-    trail = _Trail(str(project))
+    trail = FileTrail(str(project))
     for path in frozenset(named).union(*(dependency_paths(case, project) for case in cases)):
         trail.follow(str(path))
     for suite in suites:
         for folder in (*folders_searched(suite, project), *node_test_folders(suite, project)):
             trail.follow_and_list(folder)
     return trail
-
-
-def _is_shared_folder(found: FileSignature) -> bool:
-    return stat.S_ISDIR(found[0]) and bool(found[0] & stat.S_ISVTX)
-
-
-class _Trail:
-    """Record everything on the way to paths, by absolute path: files, folders, links with targets, missing files."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.seen: dict[str, FileSignature | None] = {root: file_signature(root)}
-        self.listed: set[str] = set()
-
-    def follow(self, path: str) -> str:
-        """Record each step of a path up to the first missing one, and return the last step."""
-        inside = path.startswith(f"{self.root}/")
-        here = self.root if inside else "/"
-        waiting = path[len(self.root) if inside else 0 :].split("/")[::-1]
-        links = 0
-        while waiting:
-            here = os.path.normpath(os.path.join(here, waiting.pop()))
-            found = self._look(here)
-            if found is None or links > _MAX_LINKS:
-                break
-            if stat.S_ISLNK(found[0]):
-                links += 1
-                waiting += os.readlink(here).split("/")[::-1]
-                here = "/" if os.readlink(here).startswith("/") else os.path.dirname(here)
-        return here
-
-    def follow_and_list(self, folder: str) -> None:
-        """Record a folder together with the names in it."""
-        self.listed.add(self.follow(folder))
-
-    def newest(self) -> int:
-        """Return the time of the last change in ns; a folder changes with the names in it.
-
-        A folder with the sticky bit, as /tmp, counts only if the names in it matter: other programs write there all
-        the time, and cannot exchange an entry of this user.
-        """
-        return max(
-            max(found[3:])
-            for path, found in self.seen.items()
-            if found is not None and (path in self.listed or not _is_shared_folder(found))
-        )
-
-    def to_keep(self) -> dict[str, FileSignature | None]:
-        """Return signatures by path, relative to the project for paths inside it."""
-        # Files come and go in folders that were only passed, so their own times do not count.
-        return {
-            path.removeprefix(f"{self.root}/"): found
-            if found is None or path in self.listed
-            else folder_identity(found)
-            for path, found in self.seen.items()
-            if path != self.root or path in self.listed
-        }
-
-    def _look(self, path: str) -> FileSignature | None:
-        if path not in self.seen:
-            self.seen[path] = file_signature(path)
-        return self.seen[path]
