@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -69,7 +69,7 @@ def file_signature(path: str) -> FileSignature | None:
     return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def has_signature(path: str, known: list[int] | None) -> bool:
+def has_signature(path: str, known: Sequence[int] | None) -> bool:
     """Return whether a path has a stored signature, as JSON gives it. Raises OSError."""
     found = file_signature(path)
     return known is None if found is None else known is not None and found[: len(known)] == tuple(known)
@@ -135,14 +135,19 @@ class FileTrail:
         """Return signatures by path, relative to the project for paths inside it."""
         # Files come and go in folders that were only passed, so their own times do not count.
         return {
-            self.shown(path): found if found is None or path in self.listed else _folder_identity(found)
-            for path, found in self.seen.items()
+            self.shown(path): self.signature(path, is_listed=path in self.listed)
+            for path in self.seen
             if path != self.root or path in self.listed
         }
 
     def shown(self, path: str) -> str:
-        """Return a path as `to_keep` has it."""
+        """Return a path relative to the project, if it is inside."""
         return path.removeprefix(f"{self.root}/")
+
+    def signature(self, path: str, *, is_listed: bool) -> FileSignature | None:
+        """Return the signature of a recorded step; of a folder that is not listed, its identity."""
+        found = self.seen[path]
+        return found if found is None or is_listed else _folder_identity(found)
 
     def _look(self, path: str) -> FileSignature | None:
         if path not in self.seen:
