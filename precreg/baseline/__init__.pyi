@@ -12,6 +12,7 @@ from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry
 from .cumulative import find_cumulative_losses as find_cumulative_losses
 from .cumulative import group_layers_by_case as group_layers_by_case
 from .cumulative import losses_elsewhere as losses_elsewhere
+from .cumulative import suites_with_history as suites_with_history
 from .entry import accepted_value as accepted_value
 from .entry import accepted_values as accepted_values
 from .entry import entry_from as entry_from
