@@ -129,7 +129,7 @@ class ProjectCases:
         with suppress(UserError):
             for suite in self._suites:
                 wanted = wanted_of(suite)
-                cases = [case for case in self._cases_of(suite) if case.id in wanted] if wanted else []
+                cases = [case for case in self._cases_of(suite, wanted) if case.id in wanted] if wanted else []
                 if len(cases) != len(wanted):
                     break
                 found += cases
@@ -140,14 +140,19 @@ class ProjectCases:
         wanted = {id for suite in self._suites for id in wanted_of(suite)}
         return [case for case in every if case.id in wanted]
 
-    def _cases_of(self, listed: _ListedSuite) -> list[Case]:
-        if listed.file not in self._read:
-            from precreg.suite.expand import expand_suite
-            from precreg.suite.load import read_suite
+    def _cases_of(self, listed: _ListedSuite, wanted: Collection[str]) -> list[Case]:
+        """Return at least the wanted cases of a suite. Raises UserError as `load_cases`."""
+        if listed.file in self._read:
+            return self._read[listed.file]
+        from precreg.suite.expand import expand_rows
+        from precreg.suite.load import read_suite
 
-            suite = read_suite(self._project / listed.file, self._project, self._foundation)
-            self._read[listed.file] = expand_suite(suite, self._project)
-        return self._read[listed.file]
+        suite = read_suite(self._project / listed.file, self._project, self._foundation)
+        places = [place for place, case in enumerate(listed.cases()) if case.id in wanted]
+        cases = expand_rows(suite, self._project, places)
+        if len(cases) == len(listed.names):
+            self._read[listed.file] = cases
+        return cases
 
     @cached_property
     def _foundation(self) -> Any:
