@@ -16,19 +16,19 @@ from precreg.suite import Selection, load_cases, project_cases, select_cases
 from precreg.types import Case
 
 
-class Scope(NamedTuple):
+class RequestScope(NamedTuple):
     """Hold the cases that were read, in the order of all, and the number of the project's other cases."""
 
     cases: list[Case]
     left_out: int
 
 
-def read_scope(request: RunRequest) -> Scope:
+def read_scope(request: RunRequest) -> RequestScope:
     """Return the cases that a run must know. Raises UserError as `load_cases`."""
     # A base, a shard and a change judge by all cases: HEAD may have removed one, or judge it by less.
     needs_all = request.base is not None or request.shard is not None or request.changed is not None
     if needs_all or request.selection == Selection():
-        return Scope(load_cases(request.project), 0)
+        return RequestScope(load_cases(request.project), 0)
     known = project_cases(request.project)
     try:
         ids = {case.id for case in select_cases(known.listed, request.selection)}
@@ -36,8 +36,8 @@ def read_scope(request: RunRequest) -> Scope:
         # A name that no case has may be an accepted row of a table that is gone.
         ids = set()
     if not ids:
-        return Scope(known.every(), 0)
+        return RequestScope(known.every(), 0)
     chain = detect_environment(request.environment).chain
     suites = known.table_suites | suites_with_history(request.project, chain)
     ids.update(case.id for case in known.listed if f"{case.tier}/{case.suite}" in suites)
-    return Scope(known.cases(ids), len(known.listed) - len(ids))
+    return RequestScope(known.cases(ids), len(known.listed) - len(ids))

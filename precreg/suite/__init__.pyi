@@ -4,6 +4,7 @@ from .computations import possible_files as possible_files
 from .computations import search_path as search_path
 from .expand import expand_suite as expand_suite
 from .expand import load_cases as load_cases
+from .index import find_cases as find_cases
 from .index import project_cases as project_cases
 from .load import Foundation as Foundation
 from .load import Suite as Suite
@@ -19,7 +20,6 @@ from .recorded import folders_searched as folders_searched
 from .schema import json_schema as json_schema
 from .schema import tolerances_schema as tolerances_schema
 from .select import Selection as Selection
-from .select import find_cases as find_cases
 from .select import list_names as list_names
 from .select import match_names as match_names
 from .select import no_case_error as no_case_error

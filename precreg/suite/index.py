@@ -35,6 +35,7 @@ from precreg.storage import (
     watch_reading,
     yaml_files,
 )
+from precreg.suite.select import ListedCase, Selection, select_cases
 
 if TYPE_CHECKING:
     from precreg.suite.load import Suite
@@ -52,15 +53,6 @@ _THRESHOLDS = "PRECISION_THRESHOLDS"
 # A path relative to the project, and its signature.
 _Step = tuple[str, tuple[int, ...] | None]
 _Tags = tuple[str, ...]
-
-
-class ListedCase(NamedTuple):
-    """Hold the name of a case, and everything by which selections find it."""
-
-    id: str
-    tier: str
-    suite: str
-    tags: _Tags
 
 
 class _ListedSuite(NamedTuple):
@@ -186,6 +178,15 @@ def project_cases(project: Path, environ: Mapping[str, str] = os.environ) -> Pro
     if changed and stored in (None, fresh.foundation):
         _write_index(project, [suite for suite in suites if suite.file not in fresh.unsettled], fresh.foundation)
     return ProjectCases(project, environ, suites, read)
+
+
+def find_cases(project: Path, selection: Selection) -> list[Case]:
+    """Return the selected cases of a project; only their suites are read, if the index has the names of all cases.
+
+    Raises UserError as `load_cases` and `select_cases`.
+    """
+    known = project_cases(project)
+    return known.cases([case.id for case in select_cases(known.listed, selection)])
 
 
 def _without_index(project: Path, environ: Mapping[str, str]) -> ProjectCases:

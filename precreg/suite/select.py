@@ -9,14 +9,22 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from fnmatch import translate
 from hashlib import sha256
-from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from precreg.errors import UserError, nearest, nearest_name
-from precreg.suite.index import ListedCase, project_cases
 from precreg.types import TIERS, Case
+
+
+class ListedCase(NamedTuple):
+    """Hold the name of a case, and everything by which selections find it."""
+
+    id: str
+    tier: str
+    suite: str
+    tags: tuple[str, ...]
+
 
 # A selection needs the names and tags of cases, and no definitions.
 _C = TypeVar("_C", Case, ListedCase)
@@ -60,15 +68,6 @@ def select_cases(cases: Sequence[_C], selection: Selection) -> list[_C]:
     _require_known("tag", selection.tags, {tag for case in cases for tag in case.tags})
     matching = select_names([case.id for case in cases], selection.patterns, noun="case")
     return [case for case in cases if _matches(case, selection) and case.id in matching]
-
-
-def find_cases(project: Path, selection: Selection) -> list[Case]:
-    """Return the selected cases of a project; only their suites are read, if the index has the names of all cases.
-
-    Raises UserError as `load_cases` and `select_cases`.
-    """
-    known = project_cases(project)
-    return known.cases([case.id for case in select_cases(known.listed, selection)])
 
 
 def shard_cases(cases: Sequence[Case], index: int, count: int) -> list[Case]:

@@ -16,9 +16,9 @@ from precreg.errors import UserError
 from precreg.storage import SETTLED_NS, file_trail
 from precreg.suite import index
 from precreg.suite.expand import expand_suite, load_cases
-from precreg.suite.index import CASES_INDEX, project_cases
+from precreg.suite.index import CASES_INDEX, find_cases, project_cases
 from precreg.suite.load import read_foundation, read_suite
-from precreg.suite.select import Selection, find_cases, select_cases
+from precreg.suite.select import Selection, select_cases
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
 from precreg.tolerance.pyramid import SHIPPED_LAYERS
@@ -164,7 +164,16 @@ def test_some_cases_are_read_from_their_suites_alone(project, ids):
     project_cases(project)
     known = project_cases(project)
     assert known.cases(ids) == [case for case in load_cases(project) if case.id in ids]
-    assert len(known._read) == len({id.split("/")[1] for id in ids})
+    assert {file.split("/")[2] for file in known._read} <= {f"{id.split('/')[1]}.yaml" for id in ids}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_rows_of_a_matrix_are_expanded_as_among_all(project, seed):
+    choose = random.Random(seed)
+    known, plain = project_cases(project), load_cases(project)
+    for _ in range(5):
+        ids = {case.id for case in choose.sample(plain, choose.randint(1, len(plain)))}
+        assert project_cases(project).cases(ids) == known.cases(ids) == [case for case in plain if case.id in ids]
 
 
 @pytest.mark.parametrize(
