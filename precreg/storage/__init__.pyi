@@ -71,6 +71,7 @@ from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
+from .python_source import TELLING_NODES as TELLING_NODES
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named
 from .python_source import libraries_loaded as libraries_loaded

@@ -32,6 +32,7 @@ from precreg.storage import (
     MSPROBE_FILE,
     MSPROBE_FOLDER,
     SETTLED_NS,
+    TELLING_NODES,
     FileTrail,
     ImportedName,
     files_matching,
@@ -96,6 +97,8 @@ def read_module_needs(path: Path) -> ModuleNeeds:
     modules: list[ImportedName] = []
     files: list[str] = []
     for node in ast.walk(tree) if tree is not None else ():
+        if type(node) not in TELLING_NODES:
+            continue
         modules += names_imported(node)
         files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
         files += (file.as_posix() for file in libraries_loaded(node))
@@ -120,7 +123,25 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
     # The entries of a suite and their sums are two files, which differ in their suffix.
     files = (PurePosixPath(path).with_suffix("").parts for path in changed if path.startswith("baselines/"))
     accepted = {parts[2:] for parts in files}
-    return [case for case in cases if (case.tier, case.suite) in accepted or _is_affected(case, changed, project)]
+    affected: dict[object, bool] = {}
+    for case in cases:
+        if (key := _needs_key(case)) not in affected:
+            affected[key] = _is_affected(case, changed, project)
+    return [case for case in cases if (case.tier, case.suite) in accepted or affected[_needs_key(case)]]
+
+
+def _needs_key(case: Case) -> object:
+    """Return a key that is equal for cases with the same dependencies.
+
+    Rows of a matrix share their specifications and inputs as long as the cases are kept, so their ids identify them.
+    """
+    specs = tuple((each.kind, id(each.spec)) for each in _computations(case))
+    return (case.source.file, case.directory, case.device, case.analyzers, case.depends, specs, id(case.inputs))
+
+
+def _distinct(cases: Iterable[Case]) -> list[Case]:
+    """Return a case of each group with the same dependencies."""
+    return [*{_needs_key(case): case for case in cases}.values()]
 
 
 def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
@@ -134,9 +155,10 @@ def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
 
 def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
     """Return the changed files that no case is known to depend on, sorted; without baselines and reports."""
-    every, left = tuple(cases), set(filter(can_be_claimed, changed))
+    left = set(filter(can_be_claimed, changed))
     if not left:
         return []
+    every = _distinct(cases)
     left.difference_update(*(case_dependencies(case, project) for case in every))
     patterns = frozenset().union(*(_patterns(case, project) for case in every))
     return sorted(path for path in left if not matches_any(patterns, path))
@@ -258,6 +280,8 @@ def _declaring_files(declared: Dependencies | None, case: Case, project: Path) -
         return
     yield from (project / case.directory / fixed_folder(file) for file in declared.files)
     kinds = {each.kind for each in _computations(case)} - BUILT_IN_SUBJECTS.keys()
+    if not kinds:
+        return
     points = (dependencies_entry_point(kind) or subject_entry_point(kind) for kind in kinds)
     packages = {point.module.partition(".")[0] for point in points}
     for name, module in list(sys.modules.items()):
@@ -390,6 +414,7 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
 
     A case with unknown dependencies depends on every file, so there is no index.
     """
+    cases = _distinct(cases)
     # A project on a read-only disk works without an index.
     with suppress(OSError):
         if any(_has_unknown_dependencies(case, project) for case in cases):
