@@ -76,8 +76,9 @@ class _ListedSuite(NamedTuple):
         return f"{self.tier}/{self.suite}"
 
     def cases(self) -> Iterator[ListedCase]:
+        suite = self.id
         for name, place in zip(self.names, self.tags_of, strict=True):
-            yield ListedCase(f"{self.id}/{name}", self.tier, self.suite, self.tags[place])
+            yield ListedCase(f"{suite}/{name}", self.tier, self.suite, self.tags[place])
 
 
 class ProjectCases:
@@ -140,7 +141,8 @@ class ProjectCases:
         from precreg.suite.load import read_suite
 
         suite = read_suite(self._project / listed.file, self._project, self._foundation)
-        places = [place for place, case in enumerate(listed.cases()) if case.id in wanted]
+        names = {id.removeprefix(f"{listed.id}/") for id in wanted}
+        places = [place for place, name in enumerate(listed.names) if name in names]
         cases = expand_rows(suite, self._project, places)
         if len(cases) == len(listed.names):
             self._read[listed.file] = cases
