@@ -51,5 +51,6 @@ from .store import migrate_baselines as migrate_baselines
 from .store import read_all_entries as read_all_entries
 from .store import refuse_in_ci as refuse_in_ci
 from .store import single_files as single_files
+from .store import store_entries as store_entries
 from .store import write_file as write_file
 from .suite_file import BASELINES_FOLDER as BASELINES_FOLDER

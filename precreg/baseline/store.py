@@ -119,7 +119,7 @@ class Baselines:
     def __init__(self, project: Path) -> None:
         self._project = project
         self._suites: dict[tuple[str, str], dict[str, BaselineEntry]] = {}
-        # Entries that were looked up in files that are not read as a whole.
+        # Entries of files that are not read as a whole.
         self._singles: dict[tuple[str, str], dict[str, BaselineEntry | None]] = {}
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:

@@ -82,7 +82,7 @@ class _ListedSuite(NamedTuple):
 
 
 class ProjectCases:
-    """The cases of a project: the names of all, and the definitions of those that are asked for."""
+    """Hold the names of all cases of a project, and read the definitions of the requested ones."""
 
     def __init__(
         self, project: Path, environ: Mapping[str, str], suites: Sequence[_ListedSuite], read: dict[str, list[Case]]
@@ -239,7 +239,7 @@ class _Fresh(NamedTuple):
 def _read_changed(
     project: Path, environ: Mapping[str, str], files: Sequence[str]
 ) -> tuple[_Fresh, dict[str, list[Case]]]:
-    """Read suites, and what they look at. Raises UserError as `load_cases`."""
+    """Read suites with the trail of each. Raises UserError as `load_cases`."""
     from precreg.suite.expand import expand_suite
     from precreg.suite.load import read_foundation, read_suite, require_depends
 
