@@ -7,6 +7,7 @@ the same words, and it repeats the questions.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -25,21 +26,23 @@ def has_nothing_to_do(words: Sequence[str], environ: Mapping[str, str] = os.envi
     """Return whether a command is done; it has printed its answer then, and nothing otherwise."""
     if not _OPTIONS.isdisjoint(environ):
         return False
+    gc.disable()  # a search for garbage costs 2 ms, as much as a call of git, and finds none
     try:
         answer = _answer(words, environ)
     except (UserError, OSError, ValueError):
-        # The command meets the same mistake again, and prints it.
-        return False
+        answer = None  # the command meets the same mistake again, and prints it
     except KeyboardInterrupt:
         print("interrupted: nothing is pushed" if words[0] == "hook" else "interrupted", file=sys.stderr)
         sys.exit(130)  # as shells report a process that SIGINT ended: 128 + 2
     if answer is None:
+        gc.enable()
         return False
     out, err = answer
     if err:
         print(err, file=sys.stderr, flush=True)
     if out:
         print(out, flush=True)
+    gc.freeze()  # Python searches all objects again when it ends, which costs 4 ms
     return True
 
 
