@@ -1,8 +1,8 @@
-"""What starting costs, as ratios in one run: `precreg --version`, and a run or a push that finds nothing to do.
+"""Measure what starting a command costs, in processor time and as ratios to importing numpy in the same round.
 
-The project is precreg's own: all of its suites. Goals: `precreg --version` at most 60 ms over bare Python; a run or a
-push that touches no case at most the time of importing numpy. To tell that no case depends on a file, suites are read
-the first time, which costs more; what cases depend on is remembered then.
+The project is precreg's own: all of its suites. Goals: `precreg --version` at most 30 ms over bare Python; a run or a
+push that touches no case at most half the time of importing numpy; the first reading of 45 suites at most twice that
+time. The first run after a change of a suite reads the suites, and stores the names of cases and their dependencies.
 Usage: python benchmarks/startup.py [ROUNDS]
 """
 
@@ -14,11 +14,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
-from time import perf_counter, sleep
+from time import sleep
 
-from precreg.storage import make_scratch_folder
-from precreg.vcs import INDEX_FILE, SETTLED_NS
+from precreg.storage import SETTLED_NS, make_scratch_folder
+from precreg.suite import CASES_INDEX
+from precreg.vcs import INDEX_FILE
 
 ROOT = Path(__file__).parents[1]
 PRECREG = [sys.executable, "-m", "precreg"]
@@ -39,9 +41,12 @@ COMMANDS = {
     "precreg hook run, untouched, first": HOOK,
     "precreg hook run, untouched, again": HOOK,
     "git's hook, untouched, again": SCRIPT,
+    "precreg list, first": [*PRECREG, "list"],
+    "precreg list, again": [*PRECREG, "list"],
+    "precreg explain CASE, again": [*PRECREG, "explain", "unit/log_softmax/float16-64x129-ordinary"],
 }
+# Commands whose name ends so find no index, and write one; those after them have it.
 FIRST = ", first"
-"""The commands whose name ends so find no index of what cases depend on, and write one; those after them have it."""
 
 
 def project(folder: Path) -> Path:
@@ -73,16 +78,19 @@ def pushed(folder: Path, label: str) -> str:
 
 
 def seconds(label: str, folder: Path, told: str) -> float:
-    """Time one run of a command, which must succeed, and leave an index where it came to know what cases depend on."""
+    """Return the processor time of a command and its children; it must succeed, and leave the index that it wrote."""
     if label.endswith(FIRST):
         (folder / INDEX_FILE).unlink(missing_ok=True)
+        (folder / CASES_INDEX).unlink(missing_ok=True)
     environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    before = perf_counter()
+    before = getrusage(RUSAGE_CHILDREN)
     subprocess.run(COMMANDS[label], cwd=folder, check=True, capture_output=True, env=environ, input=told, text=True)
-    after = perf_counter()
+    after = getrusage(RUSAGE_CHILDREN)
     if "untouched" in label and not (folder / INDEX_FILE).exists():
         raise RuntimeError(f"expected an index of dependencies after: {label}")
-    return after - before
+    if "list" in label and not (folder / CASES_INDEX).exists():
+        raise RuntimeError(f"expected an index of cases after: {label}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main(rounds: int) -> None:
@@ -94,11 +102,12 @@ def main(rounds: int) -> None:
         for _ in range(rounds):
             for label in COMMANDS:
                 samples[label].append(seconds(label, folder, told[label]))
-    medians = {label: median(times) for label, times in samples.items()}
-    bare, numpy = medians["bare Python"], medians["import numpy"]
+    bare, numpy = samples["bare Python"], samples["import numpy"]
     print(f"{'':34} {'ms':>7} {'over bare':>10} {'of import numpy':>16}")
-    for label, value in medians.items():
-        print(f"{label:34} {value * 1e3:7.1f} {(value - bare) * 1e3:10.1f} {value / numpy:16.2f}")
+    for label, times in samples.items():
+        over = median(time - base for time, base in zip(times, bare, strict=True))
+        ratio = median(time / base for time, base in zip(times, numpy, strict=True))
+        print(f"{label:34} {median(times) * 1e3:7.1f} {over * 1e3:10.1f} {ratio:16.2f}")
 
 
 if __name__ == "__main__":

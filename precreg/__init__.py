@@ -12,10 +12,18 @@ _after = sys.orig_argv[sys.orig_argv.index("-m") + 1 :] if "-m" in sys.orig_argv
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and _after and _after[0].partition(".")[0] == "precreg":
     del sys.path[0]
 
-import lazy_loader  # noqa: E402  (after the path is safe)
-
 __version__ = "0.1.0"
 
-# `import precreg` alone imports neither numpy nor msgspec: each name is imported at its first use.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ = [*__all__, "__version__"]
+
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use: `import precreg` alone imports neither numpy nor msgspec."""
+    import lazy_loader  # late: `precreg --version` and the hook of a push without changes need none of the names
+
+    get, names_of, names = lazy_loader.attach_stub(__name__, __file__)
+    # They take the place of these functions from now on.
+    globals().update(__getattr__=get, __dir__=names_of, __all__=[*names, "__version__"])
+    return globals()[name] if name == "__all__" else get(name)
+
+
+def __dir__() -> list[str]:
+    return list(__getattr__("__all__"))  # type: ignore[call-overload,no-any-return]

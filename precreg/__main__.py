@@ -34,6 +34,10 @@ def _run_command() -> None:
 
         print(f"precreg {__version__}", flush=True)
         return
+    from precreg.cli.nothing_to_do import has_nothing_to_do
+
+    if has_nothing_to_do(sys.argv[1:]):
+        return
     from precreg.cli.main import precreg
 
     precreg(prog_name="precreg")

@@ -12,6 +12,7 @@ from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry
 from .cumulative import find_cumulative_losses as find_cumulative_losses
 from .cumulative import group_layers_by_case as group_layers_by_case
 from .cumulative import losses_elsewhere as losses_elsewhere
+from .cumulative import suites_with_history as suites_with_history
 from .entry import accepted_value as accepted_value
 from .entry import accepted_values as accepted_values
 from .entry import entry_from as entry_from
@@ -50,5 +51,6 @@ from .store import migrate_baselines as migrate_baselines
 from .store import read_all_entries as read_all_entries
 from .store import refuse_in_ci as refuse_in_ci
 from .store import single_files as single_files
+from .store import store_entries as store_entries
 from .store import write_file as write_file
 from .suite_file import BASELINES_FOLDER as BASELINES_FOLDER

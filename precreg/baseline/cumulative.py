@@ -10,7 +10,13 @@ from pathlib import Path
 
 from precreg.baseline.integrity import add_allowance_reasons
 from precreg.baseline.store import BaselineKey, Baselines
-from precreg.baseline.suite_file import baseline_files, read_baseline_file, read_project_bytes, suite_of_file
+from precreg.baseline.suite_file import (
+    BaselineFile,
+    baseline_files,
+    read_baseline_file,
+    read_project_bytes,
+    suite_of_file,
+)
 from precreg.tolerance import resolve_tolerance
 from precreg.types import CUMULATIVE_LOSS, BaselineEntry, Case, CaseResult, Layer, Location, RunFinding, RunRecord
 from precreg.verdict import CUMULATIVE_BUDGET, cumulative_loss_finding
@@ -91,10 +97,22 @@ def group_layers_by_case(every: Iterable[Case]) -> dict[str, tuple[Layer, ...]]:
 
 def _ids_with_history(project: Path, chain: tuple[str, ...]) -> Iterator[str]:
     """Yield the ids of entries with earlier accepted values."""
+    for environment, suite in _files_with_history(project, chain):
+        entries = read_baseline_file(project, environment, suite)
+        yield from (f"{suite}/{name}" for name, entry in entries.items() if entry.accepted)
+
+
+def suites_with_history(project: Path, chain: tuple[str, ...]) -> set[str]:
+    """Return the ids of the suites that have entries with earlier accepted values.
+
+    Raises UserError as `read_project_bytes`.
+    """
+    return {place.suite for place in _files_with_history(project, chain)}
+
+
+def _files_with_history(project: Path, chain: tuple[str, ...]) -> Iterator[BaselineFile]:
     for environment in chain:
         for file in baseline_files(project, environment):
             # Most files have no such entry, and a search for bytes is faster than reading them as JSON.
             if ACCEPTED_MARKER in (read_project_bytes(project, file) or b""):
-                suite = suite_of_file(file)
-                entries = read_baseline_file(project, environment, suite)
-                yield from (f"{suite}/{name}" for name, entry in entries.items() if entry.accepted)
+                yield BaselineFile(environment, suite_of_file(file))

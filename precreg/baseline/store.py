@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from precreg.baseline.single_entry import find_entry, note_checked, signatures_of_file
 from precreg.baseline.suite_file import (
     BASELINES_FOLDER,
     SINGLE_FILE_SCHEMA,
@@ -65,6 +66,8 @@ _ATTRIBUTES = f"""\
 # A merge keeps the lines of both sides; the entries say which of them count.
 *{SUMS_SUFFIX} -diff merge=union gitlab-generated linguist-generated
 """
+# More entries of one file cost more than reading all of it, because each search reads its text.
+_MAX_SINGLES = 8
 # Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
 CASE_MARKER = b'\n      "definition": '
 
@@ -116,13 +119,15 @@ class Baselines:
     def __init__(self, project: Path) -> None:
         self._project = project
         self._suites: dict[tuple[str, str], dict[str, BaselineEntry]] = {}
+        # Entries of files that are not read as a whole.
+        self._singles: dict[tuple[str, str], dict[str, BaselineEntry | None]] = {}
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
         """Return the entry of the first environment of the chain that has the case."""
         wanted = BaselineKey("", baseline_id)
         suite, name = wanted.suite, wanted.name
         for environment in chain:
-            entry = self._suite(environment, suite).get(name)
+            entry = self._entry(environment, suite, name)
             if entry is not None:
                 return Baseline(entry, environment, baseline_file(environment, suite))
         return None
@@ -155,12 +160,23 @@ class Baselines:
             if place.id not in ids and not is_test_defined(entry.definition)
         }
 
+    def _entry(self, environment: str, suite: str, name: str) -> BaselineEntry | None:
+        """Return one entry; the first few of a large file are read without the others."""
+        key, found = (environment, suite), self._singles.setdefault((environment, suite), {})
+        if key not in self._suites and name not in found and len(found) < _MAX_SINGLES:
+            single = find_entry(self._project, environment, suite, name)
+            if single is not None:
+                found[name] = single.entry
+        return found[name] if name in found else self._suite(environment, suite).get(name)
+
     def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
         key = (environment, suite)
         if key not in self._suites:
+            before = signatures_of_file(self._project, environment, suite)
             # Decoded entries are many small objects without cycles.
             with pause_gc():
                 self._suites[key] = read_baseline_file(self._project, environment, suite)
+            note_checked(self._project, environment, suite, before)
         return self._suites[key]
 
 

@@ -31,26 +31,30 @@ Output = tuple[str, str]
 @click.pass_obj
 def list_command(given: Path | None, /, case_options: CaseOptions, verbose: bool, as_json: bool) -> None:
     """Show the cases. A PATTERN is a case's id, a part of it, or has the wildcards * ? []."""
-    from precreg.suite import load_cases, no_case_error
+    from precreg.suite import Selection, no_case_error, project_cases, select_cases
 
     project = project_of_option(given)
-    every = load_cases(project)
-    cases = select_by_options(project, every, case_options)
-    if every and not cases and case_options.changed_since is None:
-        raise no_case_error(every)
+    known = project_cases(project)
+    if case_options.changed_since is None:
+        selection = Selection(case_options.tiers, case_options.suites, case_options.patterns, case_options.tags)
+        ids = [case.id for case in select_cases(known.listed, selection)]
+        if known.listed and not ids:
+            raise no_case_error(known.listed)
+    else:
+        ids = [case.id for case in select_by_options(project, known.every(), case_options)]
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(cases), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(known.cases(ids)), indent=2))
         return
-    for case in cases:
-        if verbose:
-            show_report(f"{_describe(case)}\n")
-        else:
-            click.echo(case.id)
+    # The definitions of cases cost much more than their names, which the index has.
+    if verbose:
+        show_report("".join(f"{_describe(case)}\n" for case in known.cases(ids)))
+    else:
+        click.echo("".join(f"{id}\n" for id in ids), nl=False)
     # The count goes to stderr, so that stdout has ids only, for a pipe.
-    click.echo(f"{len(cases)} cases" if len(cases) != 1 else "1 case", err=True)
-    if not every:
+    click.echo(f"{len(ids)} cases" if len(ids) != 1 else "1 case", err=True)
+    if not known.listed:
         click.echo("no suite below suites/ defines a case: docs/suites.md begins with a suite", err=True)
 
 
@@ -73,10 +77,10 @@ def explain_command(given: Path | None, /, patterns: tuple[str, ...], environmen
     A PATTERN is a case's id, a part of it, or has the wildcards * ? []. Several cases follow one another.
     """
     from precreg.environment import detect_environment
-    from precreg.suite import Selection, load_cases, select_cases
+    from precreg.suite import Selection, find_cases
 
     project = project_of_option(given)
-    cases = select_cases(load_cases(project), Selection(patterns=patterns))
+    cases = find_cases(project, Selection(patterns=patterns))
     here = detect_environment(environment)
     explained = (list(_explain(project, case, here)) for case in cases)
     for number, lines in enumerate(explained):

@@ -56,9 +56,9 @@ def _cases(project: Path | None, incomplete: str) -> Iterable[str]:
 
 def _ids(project: Path | None) -> list[str]:
     from precreg.storage import find_project
-    from precreg.suite import load_cases
+    from precreg.suite import project_cases
 
-    return [case.id for case in load_cases(find_project(project or Path.cwd()))]
+    return [case.id for case in project_cases(find_project(project or Path.cwd())).listed]
 
 
 def _suites(project: Path | None, _incomplete: str) -> Iterable[str]:

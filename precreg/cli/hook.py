@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from os.path import realpath
 from pathlib import Path
@@ -18,16 +18,15 @@ import click
 from precreg.cli.options import warn_of_unclaimed
 from precreg.errors import UserError
 from precreg.vcs import (
+    ChangedFiles,
     Push,
-    changed_files_since_commit,
+    changes_of_push,
     checkout_commit,
     commit_has_path,
-    files_pushed,
     hooks_folder,
-    independent_commits,
+    other_files,
     parse_git_pushes,
     parse_pre_commit_push,
-    resolve_commits,
     unset_hook_variables,
     worktree_root,
 )
@@ -35,9 +34,6 @@ from precreg.vcs import (
 if TYPE_CHECKING:
     from precreg.run import RunRequest
     from precreg.vcs import Tip
-
-# Files of the project that a push changes; None means all, because the remote has no commit of it.
-ChangedFiles = set[str] | None
 
 # Names of files in a message, if many differ.
 MAX_FILES = 3
@@ -134,7 +130,9 @@ def check_pushes(root: Path, folder: str, pushes: list[Push], remote: str) -> in
 
     `root` is the top of the working tree, `folder` the project's folder in it.
     """
-    for tip, changed in _tips_with_changes(root, folder, pushes, remote):
+    untouched = True
+    for tip, changed in changes_of_push(root, folder, pushes, remote):
+        untouched = False
         try:
             code = _check_tip(root, folder, tip, changed, remote)
         except UserError as mistake:
@@ -142,52 +140,11 @@ def check_pushes(root: Path, folder: str, pushes: list[Push], remote: str) -> in
             code = mistake.exit_code
         # The first failure ends the check, because one bad commit stops the whole push.
         if code != 0:
-            click.echo(f"precreg: the push is stopped ({_named(tip)}); git push --no-verify skips this check", err=True)
+            click.echo(f"precreg: the push is stopped ({tip}); git push --no-verify skips this check", err=True)
             return code
-    return 0
-
-
-def _tips_with_changes(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, ChangedFiles]]:
-    """Yield the commits that change the project's files, with the changed files."""
-    from precreg.vcs import can_affect_cases
-
-    untouched, passed = True, ""
-    for tip in _tips(root, pushes):
-        changed = _changed_files(root, folder, tip, remote)
-        # The caller takes the next commit only if the last one passed. So a branch that the remote does not have is
-        # compared with that one: a first push does not run every branch in full.
-        if changed is None and passed:
-            changed = files_pushed(root, folder, tip.commit, passed, remote)
-        if changed is None or any(map(can_affect_cases, changed)):
-            untouched = False
-            yield tip, changed
-        passed = tip.commit
     if untouched:
         click.echo("precreg: no case depends on the pushed files", err=True)
-
-
-def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
-    """Return the commits to check. A tag that another pushed commit contains is a part of that commit."""
-    from precreg.vcs import pushed_tips
-
-    found = pushed_tips(pushes, resolve_commits(root, {push.revision for push in pushes} - {""}))
-    # A release pushes a branch and its tag together, and the same commits would run twice.
-    if len(found) > 1 and any(tip.is_tag for tip in found):
-        last = independent_commits(root, [tip.commit for tip in found])
-        return [tip for tip in found if not tip.is_tag or tip.commit in last]
-    return found
-
-
-def _changed_files(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
-    """Return the files that differ from any commit that the remote has at the pushed refs."""
-    every: set[str] = set()
-    # One commit may go to several refs of the remote. Their union is safe: too many cases run, never too few.
-    for before in dict.fromkeys(tip.before):
-        changed = files_pushed(root, folder, tip.commit, before, remote)
-        if changed is None:
-            return None
-        every |= changed
-    return every
+    return 0
 
 
 def _check_tip(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote: str) -> int:
@@ -195,13 +152,13 @@ def _check_tip(root: Path, folder: str, tip: Tip, changed: ChangedFiles, remote:
     from precreg.vcs import can_be_claimed, no_case_affected
 
     project = root / folder
-    others = _other_files(project, tip.commit)
+    others = other_files(project, tip.commit)
     # The index answers without reading suites, if the working tree has the commit's files.
     if not others and changed is not None and no_case_affected(project, changed):
         warn_of_unclaimed(filter(can_be_claimed, changed))
         return _nothing_to_run(tip)
     if not commit_has_path(root, tip.commit, "suites" if folder == "." else f"{folder}/suites"):
-        click.echo(f"precreg: no suites in {_named(tip)}: nothing to check", err=True)
+        click.echo(f"precreg: no suites in {tip}: nothing to check", err=True)
         return 0
     if not others:
         return _run(project, changed, remote, tip)
@@ -234,16 +191,6 @@ def _is_source(place: Path, root: Path) -> bool:
     return place.is_relative_to(root) and "site-packages" not in place.parts and not (place / "suites").is_dir()
 
 
-def _other_files(project: Path, commit: str) -> list[str]:
-    """Return the files that a case may depend on and that differ between the working tree and the commit."""
-    from precreg.vcs import can_affect_cases
-
-    # The working tree may be on a branch without the project, so it cannot run the commit's cases.
-    if not (project / "suites").is_dir():
-        return ["suites/"]
-    return sorted(filter(can_affect_cases, changed_files_since_commit(project, commit)))
-
-
 def _some(files: list[str]) -> str:
     # File names may have any character, and terminals obey some.
     shown = [file if file.isprintable() else ascii(file) for file in files[:MAX_FILES]]
@@ -260,12 +207,12 @@ def _run(
         cases = load_cases_and_index(project)
         number = len(cases if changed is None else affected_cases(cases, changed, project))
     except UserError:
-        click.echo(f"precreg: before the push of {_named(tip)}{where}", err=True)
+        click.echo(f"precreg: before the push of {tip}{where}", err=True)
         raise
     if number == 0:
         warn_of_unclaimed(unclaimed_files(cases, changed or set(), project))
         return _nothing_to_run(tip)
-    click.echo(f"precreg: {number} of {len(cases)} cases before the push of {_named(tip)}{where}", err=True)
+    click.echo(f"precreg: {number} of {len(cases)} cases before the push of {tip}{where}", err=True)
     from precreg.cli.run import run_and_report
     from precreg.environment import limit_blas_threads
 
@@ -274,7 +221,7 @@ def _run(
 
 
 def _nothing_to_run(tip: Tip) -> int:
-    click.echo(f"precreg: no case depends on the pushed files ({_named(tip)})", err=True)
+    click.echo(f"precreg: no case depends on the pushed files ({tip})", err=True)
     return 0
 
 
@@ -306,11 +253,3 @@ def _bring_proposals(checked: Path, project: Path) -> None:
         with lock_baselines(project):
             waiting = pending_proposals(project)
             replace_proposals(project, {id: proposal for id, proposal in found.items() if id not in waiting})
-
-
-def _named(tip: Tip) -> str:
-    return f"{tip.commit[:8]}, {', '.join(_short(tip.targets))}"
-
-
-def _short(targets: Iterable[str]) -> list[str]:
-    return [target.removeprefix("refs/heads/").removeprefix("refs/") for target in targets]

@@ -99,9 +99,9 @@ def _require_other_files(given: dict[str, Path | None]) -> None:
 
 def choose_case(project: Path, pattern: str) -> Case:
     """Return the one case that a pattern matches. Raises UserError: nothing-selected, unknown-case for several."""
-    from precreg.suite import Selection, list_names, load_cases, select_cases
+    from precreg.suite import Selection, find_cases, list_names
 
-    cases = select_cases(load_cases(project), Selection(patterns=(pattern,)))
+    cases = find_cases(project, Selection(patterns=(pattern,)))
     if len(cases) > 1:
         message = f"expected a pattern of one case but got {pattern=!s}"
         raise UserError("unknown-case", message + list_names([case.id for case in cases]))

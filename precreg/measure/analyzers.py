@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from precreg.arithmetic import dtype_name
 from precreg.errors import UserError, nearest
 from precreg.measure.metrics import OWN_FIGURES, analyzer_of, metric_named
+from precreg.storage import note_unknown
 from precreg.subject import EntryPointGroup, find_entry_point
 from precreg.types import Comparison, Metric, MetricDescription, described_metric
 
@@ -115,6 +116,8 @@ def analyzer_target(name: str) -> str:
     Raises:
         UserError: unknown-analyzer if no installed package has it, or several have.
     """
+    if name not in BUILT_IN_ANALYZERS:
+        note_unknown()
     return BUILT_IN_ANALYZERS.get(name) or _entry_point(name).value
 
 

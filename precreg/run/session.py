@@ -46,6 +46,7 @@ from precreg.run.pairs import (
 from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge
 from precreg.run.record import begin_record, finish_record
 from precreg.run.request import PAIR_AUTO, Progress, RunOutputs, RunRequest, Summarize
+from precreg.run.scope import RequestScope, read_scope
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
 from precreg.suite import load_cases, no_case_error, select_cases, shard_cases
@@ -102,7 +103,7 @@ def run_session(
         from precreg.run.workers import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
-    read = load_cases(request.project) if every is None else every
+    read, left_out = read_scope(request) if every is None else RequestScope(every, 0)
     every = add_vanished_rows(read, request.project, request.environment)
     session = Session(request, outputs, every=every, began=began)
     cases = _select(session.criteria.cases, request)
@@ -112,7 +113,7 @@ def run_session(
     session.add_cumulative_losses(every)
     session.add_unclaimed_files(every)
     results = session.run(cases, progress, announce)
-    complete = len(cases) == len(every)
+    complete = len(cases) == len(every) + left_out
     return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
 
 

@@ -27,6 +27,18 @@ from .compiled_file import libraries_linked as libraries_linked
 from .conversion import DataError as DataError
 from .conversion import convert_data as convert_data
 from .conversion import convert_source as convert_source
+from .file_trail import SETTLED_NS as SETTLED_NS
+from .file_trail import FileTrail as FileTrail
+from .file_trail import WatchedReading as WatchedReading
+from .file_trail import find_package_origin as find_package_origin
+from .file_trail import has_signature as has_signature
+from .file_trail import have_same_origins as have_same_origins
+from .file_trail import is_reading_watched as is_reading_watched
+from .file_trail import note_folder as note_folder
+from .file_trail import note_package as note_package
+from .file_trail import note_path as note_path
+from .file_trail import note_unknown as note_unknown
+from .file_trail import watch_reading as watch_reading
 from .files import CONFLICT_MARKER as CONFLICT_MARKER
 from .files import DEVICES_FOLDER as DEVICES_FOLDER
 from .files import MAX_PATH as MAX_PATH
@@ -66,6 +78,7 @@ from .object_store import RemoteFile as RemoteFile
 from .object_store import fetch_objects as fetch_objects
 from .object_store import find_objects as find_objects
 from .object_store import is_url as is_url
+from .python_source import TELLING_NODES as TELLING_NODES
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named
 from .python_source import libraries_loaded as libraries_loaded

@@ -24,6 +24,7 @@ from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING
 
 from precreg.errors import UserError
+from precreg.storage.file_trail import note_folder, note_path
 
 if TYPE_CHECKING:
     from precreg.types import Location
@@ -296,6 +297,7 @@ def resolve_inside(project: Path, path: str | Path, *, file: str | None = None, 
     Raises:
         UserError: outside-project, for a path that leads out of the project.
     """
+    note_path(project / path)
     try:
         resolved = _follow_links(project / path)
         inner = resolved.is_relative_to(project.resolve())
@@ -385,11 +387,14 @@ def pattern_matches(pattern: str, path: str) -> bool:
 def files_matching(project: Path, pattern: str) -> Iterator[str]:
     """Yield the files of a project that match a pattern, with POSIX slashes; hidden folders are not entered."""
     fixed = fixed_folder(pattern)
+    note_path(project / pattern)
     if os.path.isfile(project / pattern):
         yield pattern
         if fixed == pattern:
             return
+    note_path(project / fixed)
     for folder, folders, files in os.walk(project / fixed):
+        note_folder(folder)
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths = (Path(folder, name).relative_to(project).as_posix() for name in files)
         yield from (path for path in paths if path != pattern and pattern_matches(pattern, path))

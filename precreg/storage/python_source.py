@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -23,6 +24,14 @@ class ImportedName(NamedTuple):
     name: str
 
 
+# The functions below find nothing in nodes of other types, which are two thirds of a module.
+TELLING_NODES = frozenset(
+    (ast.Import, ast.ImportFrom, ast.Call, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.BinOp, ast.Constant)
+)
+
+
+# A module is read for its names, for the arguments of its functions, and for its imports. Nobody changes a tree.
+@lru_cache(maxsize=128)
 def parse_module(text: bytes) -> ast.Module | None:
     """Return the syntax tree of a module in the encoding that it declares; None if this Python cannot parse it."""
     try:

@@ -16,6 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from precreg.errors import UserError, example_hint
+from precreg.storage.file_trail import note_path
 from precreg.storage.files import CONFLICT_MARKER, read_regular_file
 from precreg.types import Location
 
@@ -69,6 +70,7 @@ def read_yaml(path: Path, shown: str) -> Source:
     Raises:
         UserError: missing-file, yaml-syntax, yaml-tag, duplicate-key, bad-value.
     """
+    note_path(path)
     text = _read_text(path, shown)
     builder = _Builder(shown, text)
     try:

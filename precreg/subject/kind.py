@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import Struct
 
 from precreg.errors import UserError, choices, name_hint, nearest
+from precreg.storage import note_unknown
 from precreg.subject.call import Call, Outputs, check_outputs
 from precreg.subject.surroundings import SurroundingsRestored
 from precreg.types import Computation, OpaqueForm
@@ -167,6 +168,7 @@ def kinds_among(names: Sequence[Any]) -> list[str]:
     """
     if names and names[0] in BUILT_IN_SUBJECTS:
         return [name for name in names if name in BUILT_IN_SUBJECTS]
+    note_unknown()
     installed = _installed_kinds(tuple(sys.path))
     return [name for name in names if name in BUILT_IN_SUBJECTS or name in installed]
 
@@ -228,6 +230,8 @@ def read_spec(kind: str, value: Any, options: Mapping[str, Any], place: SpecPlac
     Raises:
         UserError: those of the kind; unknown-key, if it has no options; bad-kind, if its package fails.
     """
+    if kind not in BUILT_IN_SUBJECTS:
+        note_unknown()  # code of a package may read anything
     read = kind_named(kind).read
     if read is None:
         refuse_options(options, place)

@@ -4,6 +4,9 @@ from .computations import possible_files as possible_files
 from .computations import search_path as search_path
 from .expand import expand_suite as expand_suite
 from .expand import load_cases as load_cases
+from .index import CASES_INDEX as CASES_INDEX
+from .index import find_cases as find_cases
+from .index import project_cases as project_cases
 from .load import Foundation as Foundation
 from .load import Suite as Suite
 from .load import load_suites as load_suites

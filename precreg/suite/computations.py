@@ -17,7 +17,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from precreg.errors import UserError, name_hint, nearest, nearest_name
-from precreg.storage import KeyPath, Source, expect_mapping, format_value, names_bound, parse_module, path_beside_suite
+from precreg.storage import (
+    DEVICES_FOLDER,
+    KeyPath,
+    Source,
+    expect_mapping,
+    format_value,
+    names_bound,
+    note_folder,
+    note_package,
+    note_path,
+    parse_module,
+    path_beside_suite,
+)
 from precreg.subject import kind_named, kinds_among, read_spec, reference_spec
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, reference_names, require_known, resolve_params, substitute
@@ -71,7 +83,11 @@ def search_path(project: Path, directory: str) -> tuple[Path, ...]:
 
 def find_module(name: str, folders: tuple[Path, ...]) -> Path | None:
     """Return the first file of the module in the folders; None if no folder has it."""
-    return next(filter(isfile, possible_files(name, folders)), None)
+    for path in possible_files(name, folders):
+        note_path(path)
+        if isfile(path):
+            return path
+    return None
 
 
 def possible_files(name: str, folders: tuple[Path, ...]) -> Iterator[Path]:
@@ -86,6 +102,9 @@ def _require_installed(module: str, folders: tuple[Path, ...], project: Path, wh
     # find_spec would import the parent packages of a dotted name, and loading a suite runs no code. So only the first
     # part of the name is checked. A folder of that name in the project hides an installed package.
     top = module.partition(".")[0]
+    for folder in folders:
+        note_path(folder / top)
+    note_package(top)
     owned = any(isdir(folder / top) for folder in folders)
     if not owned and top != "__main__" and find_spec(top) is not None:
         return
@@ -128,6 +147,7 @@ def _require_free_name(module: str, folders: tuple[Path, ...], project: Path, wh
 
 def _is_installed_from_project(top: str, folders: tuple[Path, ...]) -> bool:
     """Return True if the project is the source of the installed package, as after `pip install -e`."""
+    note_package(top)
     path, installed = find_module(top, folders), find_spec(top)
     return path is not None and installed is not None and realpath(path) == realpath(installed.origin or "")
 
@@ -366,6 +386,7 @@ def _require_device(suite: Suite, project: Path, name: Any) -> None:
     """Require the name of a device. A table of the project must be readable; precreg's tests read the shipped ones."""
     from precreg.arithmetic.devices import device_names, own_device
 
+    note_folder(project / DEVICES_FOLDER)
     known = device_names(project)
     if name not in known:
         message = f"expected one of {', '.join(known)} but got device={format_value(name)}{nearest(str(name), known)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from hashlib import sha256
@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from precreg.errors import key_hint, nearest
+from precreg.errors import UserError, key_hint, nearest
 from precreg.storage import expect_mapping, format_value
 from precreg.subject import requirements_of
 from precreg.suite.computations import (
@@ -188,7 +188,23 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     cyclic-reference, empty-matrix, duplicate-case, unknown-case, no-recorded-files, outside-project, bad-value,
     bad-arguments, and the errors of reading a device.
     """
-    points = _points(suite, project)
+    return _expand(suite, project, _points(suite, project), is_part=False)
+
+
+def expand_rows(suite: Suite, project: Path, places: Sequence[int]) -> list[Case]:
+    """Return the cases at some places of the suite's cases, or all where the others matter.
+
+    The whole suite must have been expanded before, because its rows are not compared with each other.
+    """
+    file = suite.file
+    if file.files or file.table or file.onnx_tests is not None or file.baseline_of != {} or file.study is not None:
+        return expand_suite(suite, project)
+    rows = matrix_rows(suite.source, file.matrix)
+    chosen = [rows[place] for place in places if place < len(rows)]
+    return _expand(suite, project, _computed_points(suite, project, chosen), is_part=True) if chosen else []
+
+
+def _expand(suite: Suite, project: Path, points: list[RecordedPoint], *, is_part: bool) -> list[Case]:
     # Every case of the suite shares the layers.
     suite = replace(suite, layers=_free_layers(suite, suite.layers))
     parameters = list(points[0].parameters)
@@ -203,7 +219,7 @@ def expand_suite(suite: Suite, project: Path) -> list[Case]:
     study = read_study(suite, [point.parameters for point in points])
     if study is not None:
         cases = [replace(case, study=study) for case in cases]
-    cases = _assign_baselines(suite, project, _apply_overrides(suite, cases))
+    cases = _assign_baselines(suite, project, _apply_overrides(suite, cases, is_part=is_part))
     require_arguments(suite, project, points)
     return cases
 
@@ -217,11 +233,12 @@ def _points(suite: Suite, project: Path) -> list[RecordedPoint]:
         return node_test_points(suite, project)
     if suite.file.table:
         return table_points(suite, project)
-    return recorded_points(suite, project) if suite.file.files else _computed_points(suite, project)
+    if suite.file.files:
+        return recorded_points(suite, project)
+    return _computed_points(suite, project, matrix_rows(suite.source, suite.file.matrix))
 
 
-def _computed_points(suite: Suite, project: Path) -> list[RecordedPoint]:
-    rows = matrix_rows(suite.source, suite.file.matrix)
+def _computed_points(suite: Suite, project: Path, rows: list[Parameters]) -> list[RecordedPoint]:
     parameters, role = list(rows[0]), _oracle_role(suite)
     subject = computation_reader(suite, "subject", project, parameters)
     oracle = computation_reader(suite, role, project, parameters)
@@ -339,10 +356,16 @@ def _free_layers(suite: Suite, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     return layers
 
 
-def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
-    """Apply the entries of `cases:` in order. Later entries win; tags and layers accumulate."""
+def _apply_overrides(suite: Suite, cases: list[Case], *, is_part: bool) -> list[Case]:
+    """Apply the entries of `cases:` in order. Later entries win; tags and layers accumulate.
+
+    An entry must match a case, unless these are a part of the suite's cases.
+    """
     entries = suite.file.cases
-    matching = [_matching_names(suite, cases, index, entry) for index, entry in enumerate(entries)]
+    matching = [_matching_names(cases, entry) for entry in entries]
+    for index, names in enumerate(matching):
+        if not names and not is_part:
+            raise _no_case_matches(suite, cases, index, entries[index])
 
     # Cases with the same matching entries share one tuple of layers. Many cases have few combinations of entries, and
     # later steps cache by the identity of layers.
@@ -362,14 +385,15 @@ def _apply_overrides(suite: Suite, cases: list[Case]) -> list[Case]:
     return [override(case) for case in cases]
 
 
-def _matching_names(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> set[str]:
-    names = {case.name for case in cases if fnmatchcase(case.name, entry.match)}
-    if not names:
-        known = [case.name for case in cases]
-        message = f"expected a pattern on the names of cases but got match={entry.match}, which matches none"
-        listed = list_names(known, nearest(entry.match, known))
-        raise suite.source.error("unknown-case", message + listed, "cases", index, "match")
-    return names
+def _matching_names(cases: list[Case], entry: CaseEntry) -> set[str]:
+    return {case.name for case in cases if fnmatchcase(case.name, entry.match)}
+
+
+def _no_case_matches(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> UserError:
+    known = [case.name for case in cases]
+    message = f"expected a pattern on the names of cases but got match={entry.match}, which matches none"
+    listed = list_names(known, nearest(entry.match, known))
+    return suite.source.error("unknown-case", message + listed, "cases", index, "match")
 
 
 def _read_case_layers(suite: Suite, index: int) -> list[Layer]:

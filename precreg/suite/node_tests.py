@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg.errors import EXAMPLES, nearest
-from precreg.storage import Source, format_value, path_beside_suite
+from precreg.storage import Source, format_value, note_folder, note_path, path_beside_suite
 from precreg.suite.computations import read_computation
 from precreg.suite.load import Suite
 from precreg.suite.recorded import RecordedPoint
@@ -73,6 +73,7 @@ def _folder(suite: Suite, project: Path) -> str:
 
 def _tests(source: Source, folder: Path, shown: str) -> list[str]:
     """Return the names of all tests. Raises UserError: no-node-tests, also for a folder without a model."""
+    note_folder(folder)
     found = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
     tests = [name for name in found if not name.startswith(".")]
     if not tests:
@@ -80,6 +81,7 @@ def _tests(source: Source, folder: Path, shown: str) -> list[str]:
         raise source.error("no-node-tests", message, KEY, "folder")
     for name in tests:
         # A test that is incomplete, or not checked out, must not vanish.
+        note_path(folder / name / _MODEL)
         if not (folder / name / _MODEL).is_file():
             message = f"expected {_MODEL} in each folder of {shown} but {name} has none"
             raise source.error("no-node-tests", message, KEY, "folder")

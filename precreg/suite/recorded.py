@@ -20,7 +20,10 @@ from precreg.storage import (
     Source,
     format_value,
     is_array_file,
+    is_reading_watched,
     natural_order,
+    note_folder,
+    note_path,
     path_beside_suite,
     require_path,
     resolve_inside,
@@ -60,14 +63,26 @@ class _Pattern(NamedTuple):
         """Return the path for one row of parameters."""
         return _HOLE.sub(lambda hole: str(row[hole[1] or STEM]), self.text)
 
+    def folders(self, project: Path) -> Iterator[Path]:
+        """Yield the folders whose names decide the matching files, where the pattern has placeholders."""
+        literal, parts = Path(_split_folder(self.text)[0]).parts, self.glob.split("/")
+        yield project.joinpath(*literal)
+        for count in range(len(literal) + 1, len(parts)):
+            yield from (folder for folder in project.glob("/".join(parts[:count])) if folder.is_dir())
+
     def found(self, project: Path) -> dict[str, Parameters]:
         """Return the matching files in the order of their paths, with the parameters of each."""
         # The glob finds candidates quickly. Only the expression says which part of a path belongs to which parameter.
         expression = re.compile(_regex(self.text))
+        if is_reading_watched():
+            for folder in self.folders(project):
+                note_folder(folder)
         found = (path.relative_to(project).as_posix() for path in project.glob(self.glob))
         paths = sorted(found, key=natural_order)
-        matches = ((path, expression.fullmatch(path)) for path in paths)
-        return {path: match.groupdict() for path, match in matches if match and (project / path).is_file()}
+        matches = {path: match for path in paths if (match := expression.fullmatch(path))}
+        for path in matches:
+            note_path(project / path)
+        return {path: match.groupdict() for path, match in matches.items() if (project / path).is_file()}
 
 
 def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
@@ -158,9 +173,7 @@ def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
     role, *patterns = _read_patterns(suite, project)
     for key, pattern in zip(("actual", role), patterns, strict=True):
         yield str(project / suite.directory / _split_folder(getattr(suite.file.files, key))[0])
-        literal, parts = Path(_split_folder(pattern.text)[0]).parts, pattern.glob.split("/")
-        for count in range(len(literal) + 1, len(parts)):
-            yield from (str(folder) for folder in project.glob("/".join(parts[:count])) if folder.is_dir())
+        yield from map(str, pattern.folders(project))
 
 
 def accepted_point(suite: Suite, project: Path, parameters: Parameters) -> RecordedPoint:

@@ -5,19 +5,36 @@ A selection never changes a case, so its baseline and its random inputs stay the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from fnmatch import fnmatchcase
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from fnmatch import translate
 from hashlib import sha256
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from precreg.errors import UserError, nearest, nearest_name
 from precreg.types import TIERS, Case
 
+
+class ListedCase(NamedTuple):
+    """Hold the name of a case, and everything by which selections find it."""
+
+    id: str
+    tier: str
+    suite: str
+    tags: tuple[str, ...]
+
+
+# A selection needs the names and tags of cases, and no definitions.
+_C = TypeVar("_C", Case, ListedCase)
+
 # An error lists up to this many names. A longer list would hide the nearest name, which the message gives anyway.
 MAX_LISTED = 10
 # The nearest name is searched without them.
 _WILDCARDS = "*?[]"
+# The characters that have a meaning for `fnmatch`.
+_WILDCARDS_OF_PATTERN = frozenset("*?[")
 
 
 class Selection(Struct, frozen=True):
@@ -34,7 +51,7 @@ class Selection(Struct, frozen=True):
     last_failed: frozenset[str] | None = None
 
 
-def select_cases(cases: Sequence[Case], selection: Selection) -> list[Case]:
+def select_cases(cases: Sequence[_C], selection: Selection) -> list[_C]:
     """Return the selected cases in their order. An empty selection takes all cases.
 
     A suite is named as NAME or TIER/NAME; `match_names` describes patterns. The result may be empty, because no case
@@ -67,7 +84,7 @@ def shard_cases(cases: Sequence[Case], index: int, count: int) -> list[Case]:
     return [case for case in cases if case.id in mine]
 
 
-def no_case_error(cases: Sequence[Case], since: str | None = None) -> UserError:
+def no_case_error(cases: Sequence[Case] | Sequence[ListedCase], since: str | None = None) -> UserError:
     """Return the error for a selection without a case, although each of its criteria has some.
 
     `since` is the revision of --changed-since, if it was given.
@@ -84,7 +101,7 @@ def empty_project_error() -> UserError:
     return UserError("empty-project", "expected a case but no suite below suites/ defines one")
 
 
-def _suite_id(case: Case) -> str:
+def _suite_id(case: Case | ListedCase) -> str:
     return f"{case.tier}/{case.suite}"
 
 
@@ -111,7 +128,7 @@ def _require_known(kind: str, names: Iterable[str], known: Iterable[str]) -> Non
             )
 
 
-def _matches(case: Case, selection: Selection) -> bool:
+def _matches(case: Case | ListedCase, selection: Selection) -> bool:
     return (
         (not selection.tiers or case.tier in selection.tiers)
         and (not selection.suites or case.suite in selection.suites or _suite_id(case) in selection.suites)
@@ -141,11 +158,11 @@ def _match(names: Collection[str], pattern: str, known: Collection[str]) -> set[
     # An empty text is a part of every name. It comes from an unset variable of a shell, and never means everything.
     if not pattern:
         return set()
-    return {
-        name
-        for name in names
-        if pattern in name or any(fnmatchcase(part, pattern) for part in (name, *name.split("/")))
-    }
+    # Without a wildcard, `fnmatchcase` finds nothing more; a project may have 100,000 names.
+    if _WILDCARDS_OF_PATTERN.isdisjoint(pattern):
+        return {name for name in names if pattern in name}
+    matches = re.compile(translate(pattern)).match
+    return {name for name in names if pattern in name or matches(name) or any(map(matches, name.split("/")))}
 
 
 def select_names(
@@ -160,10 +177,17 @@ def select_names(
 
     `noun` says in the message which kind of thing has the names. Raises UserError with the slug.
     """
+    if not patterns:
+        return set(names)
+    # A lookup of a whole name searches no list.
+    names = names if isinstance(names, Set | Mapping) else dict.fromkeys(names)
+    found = set[str]()
     for pattern in patterns:
-        if not _match(names, pattern, known):
+        matched = _match(names, pattern, known)
+        if not matched:
             raise no_match_error(names, pattern, noun=noun, slug=slug)
-    return match_names(names, patterns, known)
+        found |= matched
+    return found
 
 
 def no_match_error(names: Collection[str], pattern: str, *, noun: str, slug: str = "nothing-selected") -> UserError:

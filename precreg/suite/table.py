@@ -15,7 +15,16 @@ from typing import Any
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, key_hint, nearest
 from precreg.measure import METRICS, baseline_metrics
-from precreg.storage import DELIMITERS, KeyPath, Table, TableRow, expect_mapping, format_value, path_beside_suite
+from precreg.storage import (
+    DELIMITERS,
+    KeyPath,
+    Table,
+    TableRow,
+    expect_mapping,
+    format_value,
+    note_package,
+    path_beside_suite,
+)
 from precreg.subject import PARQUET, read_rows, row_figures
 from precreg.suite.figure_layers import recorded_metrics
 from precreg.suite.load import Suite
@@ -38,6 +47,8 @@ def table_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     spec = _read_spec(suite, project)
     # No reference: another program measured the figures against one.
     oracle = Computation("table", {})
+    if spec["file"].endswith(PARQUET):
+        note_package("pyarrow")
     if spec["file"].endswith(PARQUET) and find_spec("pyarrow") is None:
         return [RecordedPoint({}, Computation("table", {**spec, "row": {}}), oracle)]
     table = read_rows(spec, project)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -188,6 +189,10 @@ def changed_files(project: Path, since: str) -> set[str]:
     Raises:
         UserError: no-git, unknown-revision, ambiguous-revision, no-merge-base.
     """
+    if since == "HEAD":
+        # One call of git less; without a commit, `named_commit` has the better message.
+        with suppress(UserError):
+            return changed_files_since_commit(project, since)
     return changed_files_since_commit(project, named_commit(project, since).commit)
 
 

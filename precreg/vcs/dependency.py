@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -29,11 +28,16 @@ from typing import Any, NamedTuple
 
 from precreg.measure import analyzer_target
 from precreg.storage import (
+    DEVICES_FOLDER,
     MSPROBE_FILE,
     MSPROBE_FOLDER,
+    SETTLED_NS,
+    TELLING_NODES,
+    FileTrail,
     ImportedName,
     files_matching,
     files_named,
+    find_package_origin,
     fixed_folder,
     libraries_linked,
     libraries_loaded,
@@ -67,13 +71,8 @@ from precreg.types import Case, Computation
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
     LIBRARY_VARIABLE,
-    SETTLED_NS,
-    FileSignature,
     can_affect_cases,
     can_be_claimed,
-    file_signature,
-    find_package_origin,
-    folder_identity,
     index_conditions,
     kind_providers,
     matches_any,
@@ -81,8 +80,6 @@ from precreg.vcs.dependency_index import (
 
 _SITE = {"site-packages", "dist-packages"}
 COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
-# Linux follows as many links on the way to one file.
-_MAX_LINKS = 40
 
 
 class ModuleNeeds(NamedTuple):
@@ -100,6 +97,8 @@ def read_module_needs(path: Path) -> ModuleNeeds:
     modules: list[ImportedName] = []
     files: list[str] = []
     for node in ast.walk(tree) if tree is not None else ():
+        if type(node) not in TELLING_NODES:
+            continue
         modules += names_imported(node)
         files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
         files += (file.as_posix() for file in libraries_loaded(node))
@@ -124,7 +123,25 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
     # The entries of a suite and their sums are two files, which differ in their suffix.
     files = (PurePosixPath(path).with_suffix("").parts for path in changed if path.startswith("baselines/"))
     accepted = {parts[2:] for parts in files}
-    return [case for case in cases if (case.tier, case.suite) in accepted or _is_affected(case, changed, project)]
+    affected: dict[object, bool] = {}
+    for case in cases:
+        if (key := _needs_key(case)) not in affected:
+            affected[key] = _is_affected(case, changed, project)
+    return [case for case in cases if (case.tier, case.suite) in accepted or affected[_needs_key(case)]]
+
+
+def _needs_key(case: Case) -> object:
+    """Return a key that is equal for cases with the same dependencies.
+
+    Rows of a matrix share their specifications and inputs as long as the cases are kept, so their ids identify them.
+    """
+    specs = tuple((each.kind, id(each.spec)) for each in _computations(case))
+    return (case.source.file, case.directory, case.device, case.analyzers, case.depends, specs, id(case.inputs))
+
+
+def _distinct(cases: Iterable[Case]) -> list[Case]:
+    """Return a case of each group with the same dependencies."""
+    return [*{_needs_key(case): case for case in cases}.values()]
 
 
 def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
@@ -138,9 +155,10 @@ def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
 
 def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
     """Return the changed files that no case is known to depend on, sorted; without baselines and reports."""
-    every, left = tuple(cases), set(filter(can_be_claimed, changed))
+    left = set(filter(can_be_claimed, changed))
     if not left:
         return []
+    every = _distinct(cases)
     left.difference_update(*(case_dependencies(case, project) for case in every))
     patterns = frozenset().union(*(_patterns(case, project) for case in every))
     return sorted(path for path in left if not matches_any(patterns, path))
@@ -262,6 +280,8 @@ def _declaring_files(declared: Dependencies | None, case: Case, project: Path) -
         return
     yield from (project / case.directory / fixed_folder(file) for file in declared.files)
     kinds = {each.kind for each in _computations(case)} - BUILT_IN_SUBJECTS.keys()
+    if not kinds:
+        return
     points = (dependencies_entry_point(kind) or subject_entry_point(kind) for kind in kinds)
     packages = {point.module.partition(".")[0] for point in points}
     for name, module in list(sys.modules.items()):
@@ -394,14 +414,16 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
 
     A case with unknown dependencies depends on every file, so there is no index.
     """
+    cases = _distinct(cases)
     # A project on a read-only disk works without an index.
     with suppress(OSError):
         if any(_has_unknown_dependencies(case, project) for case in cases):
             return
         trail = _follow_dependencies(project, suites, cases)
         conditions = index_conditions(project)
-        read = {TOLERANCES_FILE, *(suite.source.file for suite in suites)}
-        if read != {TOLERANCES_FILE, *conditions["suites"]} or trail.newest() >= began_ns - SETTLED_NS:
+        found = {path for path in conditions["suites"] if not path.startswith(f"{DEVICES_FOLDER}/")}
+        read = {suite.source.file for suite in suites}
+        if read != found - {TOLERANCES_FILE} or trail.newest() >= began_ns - SETTLED_NS:
             return
         index = {
             "conditions": conditions,
@@ -420,7 +442,7 @@ def _installed_kinds(cases: Iterable[Case]) -> set[str]:
     return kinds - BUILT_IN_SUBJECTS.keys()
 
 
-def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> _Trail:
+def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> FileTrail:
     """Follow every path of a dependency; paths in suites are followed as they are written, with their links."""
     named = (
         path
@@ -429,72 +451,10 @@ def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) 
         if isinstance(value, dict)
         for path in paths_in(value, suite.directory, project)
     )
-    trail = _Trail(str(project))
+    trail = FileTrail(str(project))
     for path in frozenset(named).union(*(dependency_paths(case, project) for case in cases)):
         trail.follow(str(path))
     for suite in suites:
         for folder in (*folders_searched(suite, project), *node_test_folders(suite, project)):
             trail.follow_and_list(folder)
     return trail
-
-
-def _is_shared_folder(found: FileSignature) -> bool:
-    return stat.S_ISDIR(found[0]) and bool(found[0] & stat.S_ISVTX)
-
-
-class _Trail:
-    """Record everything on the way to paths, by absolute path: files, folders, links with targets, missing files."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.seen: dict[str, FileSignature | None] = {root: file_signature(root)}
-        self.listed: set[str] = set()
-
-    def follow(self, path: str) -> str:
-        """Record each step of a path up to the first missing one, and return the last step."""
-        inside = path.startswith(f"{self.root}/")
-        here = self.root if inside else "/"
-        waiting = path[len(self.root) if inside else 0 :].split("/")[::-1]
-        links = 0
-        while waiting:
-            here = os.path.normpath(os.path.join(here, waiting.pop()))
-            found = self._look(here)
-            if found is None or links > _MAX_LINKS:
-                break
-            if stat.S_ISLNK(found[0]):
-                links += 1
-                waiting += os.readlink(here).split("/")[::-1]
-                here = "/" if os.readlink(here).startswith("/") else os.path.dirname(here)
-        return here
-
-    def follow_and_list(self, folder: str) -> None:
-        """Record a folder together with the names in it."""
-        self.listed.add(self.follow(folder))
-
-    def newest(self) -> int:
-        """Return the time of the last change in ns; a folder changes with the names in it.
-
-        A folder with the sticky bit, as /tmp, counts only if the names in it matter: other programs write there all
-        the time, and cannot exchange an entry of this user.
-        """
-        return max(
-            max(found[3:])
-            for path, found in self.seen.items()
-            if found is not None and (path in self.listed or not _is_shared_folder(found))
-        )
-
-    def to_keep(self) -> dict[str, FileSignature | None]:
-        """Return signatures by path, relative to the project for paths inside it."""
-        # Files come and go in folders that were only passed, so their own times do not count.
-        return {
-            path.removeprefix(f"{self.root}/"): found
-            if found is None or path in self.listed
-            else folder_identity(found)
-            for path, found in self.seen.items()
-            if path != self.root or path in self.listed
-        }
-
-    def _look(self, path: str) -> FileSignature | None:
-        if path not in self.seen:
-            self.seen[path] = file_signature(path)
-        return self.seen[path]

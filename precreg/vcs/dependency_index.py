@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable, Mapping, Set
-from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from precreg import __version__
-from precreg.storage import WORKING_FOLDER, pattern_matches, read_regular_file, yaml_files
+from precreg.storage import (
+    WORKING_FOLDER,
+    has_signature,
+    have_same_origins,
+    pattern_matches,
+    read_regular_file,
+    yaml_files,
+)
 from precreg.storage import can_affect_cases as can_affect_cases
 
 # This module imports nothing that reads suites, nor numpy or GitPython: start-up is most of a push without changes.
@@ -30,21 +34,8 @@ INDEX_SCHEMA = 2
 LIBRARY_VARIABLE = "LD_LIBRARY_PATH"
 # The same text as in tolerance/layers.py, whose import would take too long here. A test compares the two.
 INDEXED_VARIABLE = "PRECISION_THRESHOLDS"
-# The age in ns from which a timestamp is trusted. A younger one may belong to two contents, because the clocks of file
-# systems tick: every few milliseconds, or on FAT every two seconds. git calls such files racily clean.
-SETTLED_NS = 2_000_000_000
 # Names of changed files that belong to no case, in a message.
 MAX_UNCLAIMED = 10
-
-# Mode and inode. For everything except folders on the way to a file, also size, mtime and ctime in ns.
-FileSignature = tuple[int, ...]
-
-
-class PackageOrigin(NamedTuple):
-    """Hold the file that an import would load, None for a namespace package, and the folders of a package."""
-
-    file: str | None
-    folders: tuple[str, ...]
 
 
 def can_be_claimed(path: str) -> bool:
@@ -94,49 +85,11 @@ def index_conditions(project: Path) -> dict[str, Any]:
     }
 
 
-def file_signature(path: str) -> FileSignature | None:
-    """Return numbers that change if a file, a link or a folder changes; None for a missing one. Raises OSError."""
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def folder_identity(found: FileSignature) -> FileSignature:
-    """Return the part of a folder's signature that stays when files in it come and go."""
-    return found[:2] if stat.S_ISDIR(found[0]) else found
-
-
-def find_package_origin(top: str) -> PackageOrigin | None:
-    """Return the origin of a package or module without a dot in its name, without importing it; None if missing."""
-    return _find_on_path(top, tuple(sys.path))
-
-
-# sys.path is part of the key, because the check of another commit changes it.
-@lru_cache(maxsize=1024)
-def _find_on_path(top: str, _path: tuple[str, ...]) -> PackageOrigin | None:
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    return None if spec is None else PackageOrigin(spec.origin, tuple(spec.submodule_search_locations or ()))
-
-
 def _holds(index: Mapping[str, Any], project: Path) -> bool:
     # From the cheapest condition to the dearest: finding a package's origin searches every folder of sys.path.
     return (
         index["conditions"] == index_conditions(project)
-        and all(_is_same(os.path.join(project, path), known) for path, known in index["paths"].items())
+        and all(has_signature(os.path.join(project, path), known) for path, known in index["paths"].items())
         and all(kind_providers(kind) == known for kind, known in index["kinds"].items())
-        and all(find_package_origin(top) == _origin(known) for top, known in index["packages"].items())
+        and have_same_origins(index["packages"])
     )
-
-
-def _is_same(path: str, known: list[int] | None) -> bool:
-    found = file_signature(path)
-    return known is None if found is None else known is not None and found[: len(known)] == tuple(known)
-
-
-def _origin(known: list[Any] | None) -> PackageOrigin | None:
-    return None if known is None else PackageOrigin(known[0], tuple(known[1]))

@@ -9,13 +9,20 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from precreg.errors import UserError
-from precreg.storage import replace_file, report_write_errors
-from precreg.vcs.command import REPOSITORY_VARIABLES, commit_of, require_readable, run_git, with_submodule_files
+from precreg.storage import can_affect_cases, replace_file, report_write_errors
+from precreg.vcs.command import (
+    REPOSITORY_VARIABLES,
+    changed_files_since_commit,
+    commit_of,
+    require_readable,
+    run_git,
+    with_submodule_files,
+)
 
 HOOK_VERSION = 1
 # Another tool's hook gets this name, and precreg's hook calls it first.
@@ -191,6 +198,10 @@ class Tip(NamedTuple):
         """Return whether only tags will name the commit."""
         return all(target.startswith(TAGS) for target in self.targets)
 
+    def __str__(self) -> str:
+        names = (target.removeprefix("refs/heads/").removeprefix("refs/") for target in self.targets)
+        return f"{self.commit[:8]}, {', '.join(names)}"
+
 
 def parse_git_pushes(text: str) -> list[Push]:
     """Parse lines of `LOCAL_REF LOCAL_ID REMOTE_REF REMOTE_ID`, in which an id of zeros means no ref.
@@ -314,3 +325,54 @@ def _files_between(root: Path, folder: str, before: str, after: str) -> set[str]
         return None
     prefix = "" if folder == "." else f"{folder}/"
     return with_submodule_files(root / folder, {path.removeprefix(prefix) for path in result.stdout.split("\0")} - {""})
+
+
+# Files of the project that a push changes; None means all, because the remote has no commit of it.
+ChangedFiles = set[str] | None
+
+
+def changes_of_push(root: Path, folder: str, pushes: list[Push], remote: str) -> Iterator[tuple[Tip, ChangedFiles]]:
+    """Yield the commits that change files on which cases could depend, with the changed files.
+
+    The caller takes the next commit only if the last one passed. Raises UserError as `resolve_commits`.
+    """
+    passed = ""
+    for tip in _tips(root, pushes):
+        changed = _changed_files(root, folder, tip, remote)
+        # The caller takes the next commit only if the last one passed. So a branch that the remote does not have is
+        # compared with that one: a first push does not run every branch in full.
+        if changed is None and passed:
+            changed = files_pushed(root, folder, tip.commit, passed, remote)
+        if changed is None or any(map(can_affect_cases, changed)):
+            yield tip, changed
+        passed = tip.commit
+
+
+def _tips(root: Path, pushes: list[Push]) -> list[Tip]:
+    """Return the commits to check. A tag that another pushed commit contains is a part of that commit."""
+    found = pushed_tips(pushes, resolve_commits(root, {push.revision for push in pushes} - {""}))
+    # A release pushes a branch and its tag together, and the same commits would run twice.
+    if len(found) > 1 and any(tip.is_tag for tip in found):
+        last = independent_commits(root, [tip.commit for tip in found])
+        return [tip for tip in found if not tip.is_tag or tip.commit in last]
+    return found
+
+
+def _changed_files(root: Path, folder: str, tip: Tip, remote: str) -> ChangedFiles:
+    """Return the files that differ from any commit that the remote has at the pushed refs."""
+    every: set[str] = set()
+    # One commit may go to several refs of the remote. Their union is safe: too many cases run, never too few.
+    for before in dict.fromkeys(tip.before):
+        changed = files_pushed(root, folder, tip.commit, before, remote)
+        if changed is None:
+            return None
+        every |= changed
+    return every
+
+
+def other_files(project: Path, commit: str) -> list[str]:
+    """Return the files that a case may depend on and that differ between the working tree and the commit."""
+    # The working tree may be on a branch without the project, so it cannot run the commit's cases.
+    if not (project / "suites").is_dir():
+        return ["suites/"]
+    return sorted(filter(can_affect_cases, changed_files_since_commit(project, commit)))

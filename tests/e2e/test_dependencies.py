@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from precreg.vcs.dependency_index import INDEX_FILE, SETTLED_NS
+from precreg.storage import SETTLED_NS
+from precreg.vcs.dependency_index import INDEX_FILE
 from tests.e2e.command import change, environ, git, precreg, repository, started, with_suite
 from tests.e2e.pushes import accepted, commit, guarded, project, push
 from tests.vcs.dependency.elf import library

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from precreg.vcs.dependency_index import SETTLED_NS
+from precreg.storage import SETTLED_NS
 from tests.e2e.command import PATIENCE_S, change, copy_of, environ, git, precreg, repository, started, with_suite
 from tests.e2e.test_road import KERNEL, ROAD
 

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import time
 
-from precreg.vcs.dependency_index import INDEX_FILE, SETTLED_NS
+from precreg.storage import SETTLED_NS
+from precreg.vcs.dependency_index import INDEX_FILE
 from tests.e2e.command import PATIENCE_S, change, environ, git, precreg
 from tests.e2e.pushes import (
     GOOD,

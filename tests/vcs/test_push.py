@@ -1,7 +1,7 @@
 import pytest
 
-from precreg import vcs
 from precreg.errors import UserError
+from precreg.vcs import hook
 from tests.e2e.command import git, repository
 
 
@@ -28,7 +28,7 @@ def commit(repo, **files):
 
 
 def brought(repo, commit, before="", remote="origin", folder="p"):
-    return vcs.files_pushed(repo, folder, commit, before, remote)
+    return hook.files_pushed(repo, folder, commit, before, remote)
 
 
 def test_what_differs_from_what_the_ref_has(repo):
@@ -95,49 +95,49 @@ def test_commits_of_revisions(repo):
     head = git(repo, "rev-parse", "HEAD")
     git(repo, "tag", "-a", "v1", "-m", "first")
     git(repo, "tag", "key", "HEAD:outside")
-    assert vcs.resolve_commits(repo, ["v1", "main", "key"]) == {"v1": head, "main": head}
+    assert hook.resolve_commits(repo, ["v1", "main", "key"]) == {"v1": head, "main": head}
     with pytest.raises(UserError) as caught:
-        vcs.resolve_commits(repo, ["nowhere"])
+        hook.resolve_commits(repo, ["nowhere"])
     assert caught.value.slug == "unknown-revision"
 
 
 def test_where_git_cannot_answer_nothing_is_taken_for_pushed(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    for ask in (lambda: vcs.resolve_commits(tmp_path, ["1" * 40]), lambda: vcs.worktree_root(tmp_path)):
+    for ask in (lambda: hook.resolve_commits(tmp_path, ["1" * 40]), lambda: hook.worktree_root(tmp_path)):
         with pytest.raises(UserError) as caught:
             ask()
         assert caught.value.slug == "no-git"
-    assert vcs.independent_commits(tmp_path, ["1" * 40, "2" * 40]) == {"1" * 40, "2" * 40}
+    assert hook.independent_commits(tmp_path, ["1" * 40, "2" * 40]) == {"1" * 40, "2" * 40}
     assert brought(tmp_path, "1" * 40) is None
 
 
 def test_a_bare_repository_has_no_working_tree(tmp_path):
     git(tmp_path, "init", "-q", "--bare")
     with pytest.raises(UserError, match="working tree") as caught:
-        vcs.worktree_root(tmp_path)
+        hook.worktree_root(tmp_path)
     assert caught.value.slug == "no-git"
 
 
 def test_commits_on_the_way_to_others_are_not_independent(repo):
     first = git(repo, "rev-parse", "HEAD")
     second = commit(repo)
-    assert vcs.independent_commits(repo, [first, second]) == {second}
+    assert hook.independent_commits(repo, [first, second]) == {second}
 
 
 def test_where_hooks_are_looked_for(repo, tmp_path):
-    assert vcs.hooks_folder(repo) == repo / ".git/hooks"
+    assert hook.hooks_folder(repo) == repo / ".git/hooks"
     git(repo, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
-    assert vcs.hooks_folder(tmp_path / "linked") == repo / ".git/hooks"
+    assert hook.hooks_folder(tmp_path / "linked") == repo / ".git/hooks"
     git(repo, "config", "core.hooksPath", "my hooks")
-    assert vcs.hooks_folder(repo) == repo / "my hooks"
+    assert hook.hooks_folder(repo) == repo / "my hooks"
     git(repo, "config", "core.hooksPath", str(tmp_path / "shared"))
-    assert vcs.hooks_folder(repo) == tmp_path / "shared"
+    assert hook.hooks_folder(repo) == tmp_path / "shared"
 
 
 @pytest.mark.parametrize("path", ["", "/dev/null"])
 def test_hooks_that_are_switched_off_have_no_folder(repo, path):
     git(repo, "config", "core.hooksPath", path)
     with pytest.raises(UserError) as caught:
-        vcs.hooks_folder(repo)
+        hook.hooks_folder(repo)
     assert caught.value.slug == "no-hooks-folder"
     assert caught.value.message.endswith(f"core.hooksPath={path}")

@@ -3,8 +3,8 @@ import sys
 import numpy
 import pytest
 
+from precreg.storage import find_package_origin
 from precreg.vcs.dependency import installed_from
-from precreg.vcs.dependency_index import find_package_origin
 
 
 @pytest.fixture

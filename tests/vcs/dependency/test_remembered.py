@@ -14,15 +14,16 @@ import lazy_loader
 import pytest
 
 from precreg.errors import UserError
+from precreg.storage import file_trail
+from precreg.storage.file_trail import SETTLED_NS
 from precreg.suite.expand import expand_suite, load_cases
 from precreg.suite.load import load_suites
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
-from precreg.vcs import dependency, dependency_index
+from precreg.vcs import dependency
 from precreg.vcs.dependency import affected_cases, load_cases_and_index, write_index
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
     INDEXED_VARIABLE,
-    SETTLED_NS,
     no_case_affected,
 )
 from tests.e2e.command import ROOT, git, repository
@@ -134,7 +135,7 @@ def forget():
         dependency._files_matching,
         dependency._find_module,
         dependency._declaration,
-        dependency_index._find_on_path,
+        file_trail._find_on_path,
     ):
         cached.cache_clear()
     importlib.invalidate_caches()
@@ -416,6 +417,22 @@ def test_an_index_of_another_form_is_none(project, key, value):
     remembered(project)
     index = json.loads((project / INDEX_FILE).read_text())
     (project / INDEX_FILE).write_text(json.dumps(index | {key: value}))
+    assert not untouched(project, "setup.py")
+
+
+DEVICE = "about: a device of this project\nlike: cpu\n"
+
+
+def test_a_device_of_the_project_is_no_suite_and_counts_as_one(project):
+    text("suites/devices/mine.yaml", DEVICE)(project)
+    text("suites/unit/d.yaml", SUITE.replace("suite: s", "suite: d") + "device: mine\n")(project)
+    remembered(project)
+    assert untouched(project, "setup.py")
+    assert not untouched(project, "suites/devices/mine.yaml")
+    text("suites/devices/mine.yaml", f"{DEVICE}# changed\n")(project)
+    assert not untouched(project, "setup.py")
+    remembered(project)
+    text("suites/devices/other.yaml", DEVICE)(project)
     assert not untouched(project, "setup.py")
 
 
