@@ -1,6 +1,10 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .channel import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
 from .channel import detach as detach
+from .place import LocalPlace as LocalPlace
+from .place import LocalPools as LocalPools
+from .place import Place as Place
+from .place import VersionPools as VersionPools
 from .pool import WorkerPool as WorkerPool
 from .pool import run_in_workers as run_in_workers
 from .processes import die_with_parent as die_with_parent
