@@ -204,7 +204,7 @@ def _new_pool(here: _Session, key: str, chain: tuple[str, ...]) -> WorkerPool[An
     # One process: Dask counts its own threads and resources, and gives each thread one batch.
     if len(tasks) == 1:
         return WorkerPool(tasks[0], 1, **place)
-    return LocalPools(*tasks, 1, task.goes_on, **place)
+    return LocalPools(tasks[0], tasks[1], 1, task.goes_on, **place)
 
 
 def _in_environment(task: Any, chain: tuple[str, ...]) -> Any:

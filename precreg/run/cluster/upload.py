@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from precreg.errors import UserError
 from precreg.run.journal import source_files
-from precreg.vcs import run_git_bytes
+from precreg.vcs import run_git
 
 # A message of this size takes seconds in a network of 1 Gbit/s, and both sides hold it in memory.
 MAX_UPLOAD_BYTES = 2**30
@@ -79,11 +79,11 @@ def unpack_tree(content: bytes, digest: str, folder: Path) -> Path:
 
 
 def _names(root: Path, project: Path) -> set[str]:
-    listed = run_git_bytes(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    listed = run_git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     sources = {path.relative_to(root).as_posix() for path in source_files(project)}
     if listed.returncode != 0:
         return sources | set(_all_names(root))
-    names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
+    names = {name for name in listed.stdout.split("\0") if name}
     # git lists a submodule by its folder.
     modules = {name for name in names if (root / name).is_dir() and not (root / name).is_symlink()}
     inside = {f"{name}/{each}" for name in modules for each in _all_names(root / name)}
@@ -118,8 +118,6 @@ def _require_inside(link: Path, root: Path) -> None:
 def _too_large(root: Path) -> UserError:
     limit = MAX_UPLOAD_BYTES // _MEBIBYTE
     return UserError("bad-upload", f"expected a project of at most {limit} MiB but {root} has more")
-
-
 
 
 def tree_roots(trees: Iterable[Tree]) -> dict[Path, str]:

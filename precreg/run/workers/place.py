@@ -14,12 +14,14 @@ from precreg.run.workers.worker import WorkerTask
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
+_GivenItem = TypeVar("_GivenItem", contravariant=True)
+_FoundAnswer = TypeVar("_FoundAnswer", covariant=True)
 
 
-class VersionPools(Protocol[_Item, _Answer]):
+class VersionPools(Protocol[_GivenItem, _FoundAnswer]):
     """The workers of two tasks, the second of which may use files of the first: two versions of the code."""
 
-    def run(self, items: Sequence[tuple[_Item, _Item]]) -> Iterator[tuple[_Answer, _Answer | None]]:
+    def run(self, items: Sequence[tuple[_GivenItem, _GivenItem]]) -> Iterator[tuple[_FoundAnswer, _FoundAnswer | None]]:
         """Yield the answers of both tasks to each pair of items, in any order; None if the second did not run."""
 
     @property
