@@ -25,12 +25,14 @@ from precreg.errors import UserError
 from precreg.run.cluster.connection import ClusterRequest, call_worker, connect
 from precreg.run.cluster.dispatch import Dispatch
 from precreg.run.cluster.remote import (
+    SCRATCH,
     CheckoutFacts,
     RemoteTask,
     WorkerFacts,
     describe_checkout,
     describe_worker,
     end_session,
+    make_scratch,
     package_sources,
     receive_task,
     receive_tree,
@@ -115,6 +117,7 @@ class Cluster:
         self._refused: dict[str, RefusedWorker] = {}
         self._accepted_any = False
         self._trees: list[Tree] = []
+        self._has_project = False
         self._tasks: dict[str, bytes] = {}
         self._sources = f"{__version__} ({package_sources()})"
         self._table: list[ClusterWorker] = []
@@ -150,8 +153,14 @@ class Cluster:
         first: WorkerTask[_Item, _Answer],
         second: WorkerTask[_Item, _Answer],
         goes_on: Callable[[_Answer], bool],
+        scratch: Path | None = None,
     ) -> VersionPools[_Item, _Answer]:
-        """Return the workers of two tasks; both run a pair of items on one machine, one after the other."""
+        """Return the workers of two tasks; both run a pair of items on one machine, one after the other.
+
+        Each worker has a folder of its own in the place of `scratch`.
+        """
+        if scratch is not None:
+            self._trees.append(Tree(scratch, f"{SCRATCH}{uuid4().hex}", b""))
         return ClusterPools(self, (first, second), self._add_task((first, second), goes_on))
 
     def warnings(self) -> Iterator[ClusterWarning]:
@@ -295,6 +304,8 @@ class Cluster:
         if tree.digest == _CHECKOUT:
             folder = str(self.request.checkout_root(self._project))
             sent = self._call(worker, use_folder, self.session, tree.digest, folder)
+        elif tree.digest.startswith(SCRATCH):
+            sent = self._call(worker, make_scratch, self.session, tree.digest)
         else:
             sent = self._call(worker, receive_tree, self.session, tree.digest, tree.content)
         if sent:
@@ -326,10 +337,12 @@ class Cluster:
 
     def _add_trees(self, tasks: tuple[Any, ...]) -> None:
         """Pack the project, and the checkouts of other versions of it that tasks use."""
-        if not self._trees:
+        if not self._has_project:
+            self._has_project = True
             root = self.request.root_of(self._project)
             uploaded = self.request.is_uploaded
-            self._trees.append(pack_tree(root, self._project) if uploaded else Tree(root, _CHECKOUT, b""))
+            own = pack_tree(root, self._project) if uploaded else Tree(root, _CHECKOUT, b"")
+            self._trees.insert(0, own)
         for task in tasks:
             trees = getattr(task, "trees", None)
             if trees is not None and all(tree.root != trees.other for tree in self._trees):

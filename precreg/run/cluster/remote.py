@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shutil import rmtree
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from precreg.run.cluster.upload import unpack_tree
 from precreg.run.workers import LocalPools, WorkerPool
 from precreg.run.workers.processes import kill_group
 from precreg.types import Case, Environment, GitState
+
+# Names of folders through which tasks pass arrays begin so.
+SCRATCH = "precreg-scratch-"
 
 
 class WorkerFacts(Struct, frozen=True):
@@ -115,6 +119,15 @@ def receive_tree(session: str, digest: str, content: bytes) -> None:
     _session(session).folders[digest] = unpack_tree(content, digest, Path(get_worker().local_directory))
 
 
+def make_scratch(session: str, name: str) -> None:
+    """Make the folder through which the tasks of one item pass arrays."""
+    from distributed import get_worker
+
+    folder = Path(get_worker().local_directory) / name
+    folder.mkdir(exist_ok=True)
+    _session(session).folders[name] = folder
+
+
 def receive_task(session: str, key: str, content: bytes) -> None:
     """Keep a pickled RemoteTask under a key."""
     _session(session).tasks[key] = content
@@ -135,6 +148,9 @@ def end_session(session: str) -> None:
     for pools in ended.idle.values():
         while pools:
             pools.popleft().close()
+    for name, folder in ended.folders.items():
+        if name.startswith(SCRATCH):
+            rmtree(folder, ignore_errors=True)
 
 
 def run_batch(session: str, key: str, items: bytes, chain: tuple[str, ...]) -> bytes:

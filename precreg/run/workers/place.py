@@ -7,6 +7,7 @@ takes one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from precreg.run.workers.pool import WorkerPool, run_in_workers
@@ -51,8 +52,12 @@ class Place(Protocol):
         first: WorkerTask[_Item, _Answer],
         second: WorkerTask[_Item, _Answer],
         goes_on: Callable[[_Answer], bool],
+        scratch: Path | None = None,
     ) -> VersionPools[_Item, _Answer]:
-        """Return workers for two tasks; the second gets the items whose first answer `goes_on` accepts."""
+        """Return workers for two tasks; the second gets the items whose first answer `goes_on` accepts.
+
+        Items may name files in the folder `scratch`, through which the first task passes arrays to the second.
+        """
 
 
 class LocalPlace(NamedTuple):
@@ -70,6 +75,7 @@ class LocalPlace(NamedTuple):
         first: WorkerTask[_Item, _Answer],
         second: WorkerTask[_Item, _Answer],
         goes_on: Callable[[_Answer], bool],
+        scratch: Path | None = None,
     ) -> LocalPools[_Item, _Answer]:
         """Return up to `jobs` workers for each task."""
         return LocalPools(first, second, max(1, self.jobs), goes_on)
