@@ -16,7 +16,7 @@ from msgspec import Struct, msgpack
 
 from precreg.comparison.pairing import StoredPair
 from precreg.comparison.session import ComparisonTerms, compare_pair, unmeasured_pair
-from precreg.run import run_in_workers
+from precreg.run import LocalPlace, Place
 from precreg.types import ComparedPair, Failure
 
 # Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
@@ -76,25 +76,30 @@ class PairTask(NamedTuple):
         return ComparedBatch(batch[0].name, (unmeasured_pair(batch[0], failure.reason, message),))
 
 
-def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
+def compare_pairs(
+    pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int, cluster: Place | None = None
+) -> Iterator[ComparedPair]:
     """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
 
-    A process that dies costs the pair that it compared. Raises UserError (no-workers) if a process cannot start.
+    A cluster takes the place of the processes. A process that dies costs the pair that it compared. Raises UserError
+    (no-workers) if a process cannot start, and errors of a cluster.
     """
+    if cluster is not None:
+        return _shared(pairs, terms, cluster)
     if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
         return (compare_pair(pair, terms._replace(threads=max(jobs, 1))) for pair in pairs)
-    return _shared(pairs, terms, jobs)
+    return _shared(pairs, terms, LocalPlace(jobs))
 
 
-def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
-    batches = {batch[0].name: batch for batch in pair_batches(pairs, terms, jobs)}
+def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, place: Place) -> Iterator[ComparedPair]:
+    batches = {batch[0].name: batch for batch in pair_batches(pairs, terms, place.jobs)}
     lost: list[PairBatch] = []
-    for compared in run_in_workers(list(batches.values()), PairTask(terms), jobs):
+    for compared in place.run(list(batches.values()), PairTask(terms)):
         yield from compared.pairs
         if not compared.pairs:
             lost += [(pair,) for pair in batches[compared.first]]
     if lost:
-        for compared in run_in_workers(lost, PairTask(terms), jobs):
+        for compared in place.run(lost, PairTask(terms)):
             yield from compared.pairs
 
 

@@ -33,6 +33,7 @@ from precreg.run.cluster.remote import (
     describe_worker,
     end_session,
     make_scratch,
+    missing_path,
     package_sources,
     receive_task,
     receive_tree,
@@ -105,7 +106,7 @@ class Cluster:
 
     builds_here = False
 
-    def __init__(self, client: Any, request: ClusterRequest, project: Path, environment: Environment) -> None:
+    def __init__(self, client: Any, request: ClusterRequest, project: Path | None, environment: Environment) -> None:
         """Take a connected client; the environment is that of the run."""
         self.client, self.request, self.session = client, request, uuid4().hex
         self.lost: list[str] = []
@@ -250,7 +251,9 @@ class Cluster:
         facts = msgspec.msgpack.decode(described, type=WorkerFacts)
         if facts.sources != self._sources:
             return RefusedWorker(label, "precreg", facts.sources, self._sources)
-        if self.request.is_uploaded:
+        if absent := call_worker(self.client, address, missing_path, self.request.paths):
+            return RefusedWorker(label, "failure", f"cannot read {absent}")
+        if self._project is None or self.request.is_uploaded:
             return facts.environment
         return self._examine_checkout(address, label) or facts.environment
 
@@ -259,6 +262,7 @@ class Cluster:
         from precreg.run.journal import sources_digest
         from precreg.vcs import git_state
 
+        assert self._project is not None
         found = call_worker(self.client, address, describe_checkout, self.request.project)
         if not isinstance(found, bytes):
             return RefusedWorker(label, "project", _text(found), str(self._project))
@@ -301,7 +305,7 @@ class Cluster:
         return True
 
     def _send_tree(self, worker: AcceptedWorker, tree: Tree) -> bool:
-        if tree.digest == _CHECKOUT:
+        if tree.digest == _CHECKOUT and self._project is not None:
             folder = str(self.request.checkout_root(self._project))
             sent = self._call(worker, use_folder, self.session, tree.digest, folder)
         elif tree.digest.startswith(SCRATCH):
@@ -325,19 +329,24 @@ class Cluster:
 
     def _add_task(self, tasks: tuple[Any, ...], goes_on: Any) -> str:
         self._add_trees(tasks)
-        root = self._trees[0].root
         here = Path.cwd()
+        if self._project is None:
+            return self._keep_task(RemoteTask(tasks, goes_on, here, ()))
+        root = self._trees[0].root
         folder = here if here.is_relative_to(root) else self._project
         prefix = os.path.realpath(sys.prefix)
         path = [Path(each) for each in sys.path if each and Path(each).is_relative_to(root)]
         path = [each for each in path if "site-packages" not in each.parts and not each.is_relative_to(prefix)]
+        return self._keep_task(RemoteTask(tasks, goes_on, folder, tuple(path)))
+
+    def _keep_task(self, task: RemoteTask) -> str:
         key = uuid4().hex
-        self._tasks[key] = self.pickle(RemoteTask(tasks, goes_on, folder, tuple(path)))
+        self._tasks[key] = self.pickle(task)
         return key
 
     def _add_trees(self, tasks: tuple[Any, ...]) -> None:
         """Pack the project, and the checkouts of other versions of it that tasks use."""
-        if not self._has_project:
+        if self._project is not None and not self._has_project:
             self._has_project = True
             root = self.request.root_of(self._project)
             uploaded = self.request.is_uploaded
@@ -396,7 +405,7 @@ def _text(found: object) -> str:
 
 
 @contextmanager
-def open_cluster(request: ClusterRequest, project: Path, environment: Environment) -> Iterator[Cluster]:
+def open_cluster(request: ClusterRequest, project: Path | None, environment: Environment) -> Iterator[Cluster]:
     """Connect to the scheduler, or start a cluster on this machine; wait for the first worker, and end the processes.
 
     Raises UserError: missing-extra, no-cluster, no-cluster-workers, refused-workers, bad-upload.

@@ -34,6 +34,8 @@ class ClusterRequest(NamedTuple):
     wait_s: float = WAIT_S
     label: str | None = None
     workers: int | None = None
+    # Absolute paths that workers have to see, for a comparison of stored arrays.
+    paths: tuple[str, ...] = ()
 
     @property
     def is_uploaded(self) -> bool:

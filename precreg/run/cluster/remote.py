@@ -107,6 +107,11 @@ def describe_checkout(folder: str) -> bytes:
     return msgpack.encode(CheckoutFacts(git_state(Path(folder)), sources_digest(Path(folder))))
 
 
+def missing_path(paths: tuple[str, ...]) -> str | None:
+    """Return the first path that this process cannot read; None if it reads all."""
+    return next((path for path in paths if not os.access(path, os.R_OK)), None)
+
+
 def use_folder(session: str, digest: str, folder: str) -> None:
     """Use a folder of this machine as a tree."""
     _session(session).folders[digest] = Path(folder)
