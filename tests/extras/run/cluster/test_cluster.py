@@ -100,6 +100,10 @@ def rewrite(project, **values):
     (project / "suites" / "unit" / "s.yaml").write_text("\n".join(lines) + "\n")
 
 
+def numbers(last):
+    return f"{{number: {list(range(1, last + 1))}}}"
+
+
 def record(project):
     return read_merged_run([project / "reports"])
 
@@ -166,7 +170,7 @@ def test_a_case_that_goes_wrong_fails_as_on_this_machine(project, cluster):
 
 
 def test_the_items_of_a_lost_worker_run_on_another(project, cluster):
-    rewrite(project, matrix="{number: [%s]}" % ", ".join(map(str, range(1, 25))), subject="{python: kernels:slow}")
+    rewrite(project, matrix=numbers(24), subject="{python: kernels:slow}")
     rewrite_reference(project)
     command(project, "run", "--jobs", "2")
     local = record(project)
@@ -346,7 +350,7 @@ def test_a_checkout_of_another_commit_is_refused(project, cluster, tmp_path):
 
 
 def test_an_interrupted_run_goes_on_without_the_cluster(project, cluster):
-    rewrite(project, matrix="{number: [%s]}" % ", ".join(map(str, range(1, 13))), subject="{python: kernels:slow}")
+    rewrite(project, matrix=numbers(12), subject="{python: kernels:slow}")
     rewrite_reference(project)
     cluster.worker("alpha")
     journal = project / ".precreg" / "journal.jsonl"
