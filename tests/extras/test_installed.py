@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 from tests.e2e.command import ROOT
 
-EXTRAS = ("torch", "onnx", "parquet")
+EXTRAS = ("torch", "onnx", "parquet", "dask")
 CONSTRAINTS = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
 
 
@@ -23,7 +23,7 @@ def packages():
 
 
 def test_the_extras_name_the_packages():
-    assert packages() == ["onnx", "onnxruntime", "pyarrow", "safetensors", "torch"]
+    assert packages() == ["distributed", "onnx", "onnxruntime", "pyarrow", "safetensors", "torch"]
 
 
 @pytest.mark.parametrize("package", packages())
