@@ -16,7 +16,7 @@ from msgspec import Struct, msgpack
 
 from precreg.comparison.pairing import StoredPair
 from precreg.comparison.session import ComparisonTerms, compare_pair, unmeasured_pair
-from precreg.run import LocalPlace, Place
+from precreg.run import LocalPlace, RunPlace
 from precreg.types import ComparedPair, Failure
 
 # Starting processes costs more than they save on fewer pairs; threads share the elements of each pair instead.
@@ -77,7 +77,7 @@ class PairTask(NamedTuple):
 
 
 def compare_pairs(
-    pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int, cluster: Place | None = None
+    pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int, cluster: RunPlace | None = None
 ) -> Iterator[ComparedPair]:
     """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
 
@@ -91,7 +91,7 @@ def compare_pairs(
     return _shared(pairs, terms, LocalPlace(jobs))
 
 
-def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, place: Place) -> Iterator[ComparedPair]:
+def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, place: RunPlace) -> Iterator[ComparedPair]:
     batches = {batch[0].name: batch for batch in pair_batches(pairs, terms, place.jobs)}
     lost: list[PairBatch] = []
     for compared in place.run(list(batches.values()), PairTask(terms)):

@@ -58,7 +58,7 @@ from .rerun import rerun_changes as rerun_changes
 from .session import Session as Session
 from .session import run_session as run_session
 from .workers.place import LocalPlace as LocalPlace
-from .workers.place import Place as Place
+from .workers.place import RunPlace as RunPlace
 from .workers.pool import run_in_workers as run_in_workers
 from .workers.processes import die_with_parent as die_with_parent
 from .workers.processes import kill_group as kill_group

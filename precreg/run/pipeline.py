@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
 from precreg.environment import detect_environment
 from precreg.run.journal import Journal
-from precreg.run.workers import CaseRunner, CaseTask, LocalPlace, Place, run_in_process
+from precreg.run.workers import CaseRunner, CaseTask, LocalPlace, RunPlace, run_in_process
 from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
@@ -67,10 +67,10 @@ class Plan(Struct, frozen=True):
     # The accepted digests of outputs by case id: other outputs get a map of their errors, if the case has an entry.
     accepted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # The workers of a cluster, in the place of `jobs`; None without one.
-    cluster: Place | None = None
+    cluster: RunPlace | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RunPlace:
         """Return where items run that need workers."""
         return LocalPlace(self.jobs) if self.cluster is None else self.cluster
 

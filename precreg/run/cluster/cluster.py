@@ -220,7 +220,9 @@ class Cluster:
         if getattr(self.client, "status", "running") not in ("running", "connecting"):
             raise UserError("no-cluster", f"lost the scheduler {self.request.address}: it is {self.client.status}")
         gone = [self.workers.pop(address) for address in list(self.workers) if address not in known]
-        self.lost += [worker.label for worker in gone if worker.active]
+        for worker in gone:
+            if worker.active:
+                self.lose(worker)
         for address in known:
             if address not in self.workers and address not in self._refused:
                 self._admit(address, dict(known[address]))
@@ -274,6 +276,11 @@ class Cluster:
         if commits[0] is not None and commits[0] == commits[1]:
             return None
         return RefusedWorker(label, "project", _state(there), _state(here))
+
+    def lose(self, worker: AcceptedWorker) -> None:
+        """Note a worker that ended while it ran items, once."""
+        if worker.label not in self.lost:
+            self.lost.append(worker.label)
 
     def refuse(self, worker: AcceptedWorker, problem: str) -> None:
         """Give a worker no further item."""

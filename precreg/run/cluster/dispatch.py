@@ -153,18 +153,17 @@ class Dispatch:
         """Yield the answers of a batch that ended, or hand its items on."""
         from distributed.scheduler import KilledWorker
 
+        # A worker may end after its batch and before its answers are here.
+        is_finished = batch.future.status == "finished"
         try:
             content = batch.future.result(timeout=GATHER_S)
-        except (KilledWorker, TimeoutError, OSError):
-            self._cluster.lost += [batch.worker.label] if batch.worker.label not in self._cluster.lost else []
-            yield from self._lose(batch)
-            return
         except Exception as error:
-            if batch.future.cancelled():
+            if is_finished or isinstance(error, KilledWorker) or batch.future.cancelled():
+                self._cluster.lose(batch.worker)
                 yield from self._lose(batch)
-                return
-            self._cluster.refuse(batch.worker, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
-            self._return(batch)
+            else:
+                self._cluster.refuse(batch.worker, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+                self._return(batch)
             return
         result = msgpack.decode(content, type=BatchResult)
         self._remove(batch)

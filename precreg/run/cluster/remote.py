@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,8 +58,10 @@ class BatchResult(Struct, frozen=True):
 
     answers: list[tuple[bytes, ...]]
     seconds: dict[str, float]
-    slug: str = ""
     problem: str = ""
+
+
+_Pool = WorkerPool[Any, Any] | LocalPools[Any, Any]
 
 
 class _Session:
@@ -69,8 +70,8 @@ class _Session:
     def __init__(self) -> None:
         self.folders: dict[str, Path] = {}
         self.tasks: dict[str, bytes] = {}
-        self.idle: dict[tuple[str, tuple[str, ...]], deque[WorkerPool[Any, Any] | LocalPools[Any, Any]]] = {}
-        self.busy: set[WorkerPool[Any, Any] | LocalPools[Any, Any]] = set()
+        self.idle: dict[tuple[str, tuple[str, ...]], deque[_Pool]] = {}
+        self.busy: set[_Pool] = set()
         self.prepared: set[str] = set()
         self.ended = False
 
@@ -166,26 +167,28 @@ def run_batch(session: str, key: str, items: bytes, chain: tuple[str, ...]) -> b
     here = _session(session)
     work: list[tuple[Any, ...]] = unpickle_on_worker(items, here.folders)
     answers: list[tuple[bytes, ...]] = []
-    pool = None
+    _build_programs(here, key, work)
     try:
         pool = _take_pool(here, key, chain)
-        _build_programs(here, key, work)
+    except UserError as problem:
+        return msgpack.encode(BatchResult([], {}, problem.message))
+    problem_met = ""
+    try:
         for found in _answers(pool, work):
             answers.append(tuple(msgpack.encode(answer) for answer in found))
             if here.ended:
                 break
-        result = BatchResult(answers, dict(pool.seconds))
     except UserError as problem:
-        result = BatchResult(answers, {}, problem.slug, problem.message)
-    finally:
-        if pool is not None:
-            _return_pool(here, (key, chain), pool)
+        problem_met = problem.message
+    except BaseException:
+        _end_pool(here, pool)
+        raise
+    result = BatchResult(answers, dict(pool.seconds), problem_met)
+    _end_pool(here, pool) if problem_met or here.ended else _keep_pool(here, (key, chain), pool)
     return msgpack.encode(result)
 
 
-def _answers(
-    pool: WorkerPool[Any, Any] | LocalPools[Any, Any], work: Sequence[tuple[Any, ...]]
-) -> Iterator[tuple[Any, ...]]:
+def _answers(pool: _Pool, work: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     pool.seconds.clear()
     if isinstance(pool, LocalPools):
         for first, second in pool.run([(one, other) for one, other in work]):
@@ -199,7 +202,7 @@ def _session(name: str) -> _Session:
         return _sessions.setdefault(name, _Session())
 
 
-def _take_pool(here: _Session, key: str, chain: tuple[str, ...]) -> WorkerPool[Any, Any] | LocalPools[Any, Any]:
+def _take_pool(here: _Session, key: str, chain: tuple[str, ...]) -> _Pool:
     with _lock:
         idle = here.idle.setdefault((key, chain), deque())
         pool = idle.popleft() if idle else _new_pool(here, key, chain)
@@ -207,18 +210,20 @@ def _take_pool(here: _Session, key: str, chain: tuple[str, ...]) -> WorkerPool[A
         return pool
 
 
-def _return_pool(
-    here: _Session, key: tuple[str, tuple[str, ...]], pool: WorkerPool[Any, Any] | LocalPools[Any, Any]
-) -> None:
+def _keep_pool(here: _Session, key: tuple[str, tuple[str, ...]], pool: _Pool) -> None:
+    """Keep a pool with its process for the next batch."""
     with _lock:
         here.busy.discard(pool)
-        if not here.ended and sys.exc_info()[0] is None:
-            here.idle[key].append(pool)
-            return
+        here.idle[key].append(pool)
+
+
+def _end_pool(here: _Session, pool: _Pool) -> None:
+    with _lock:
+        here.busy.discard(pool)
     pool.close()
 
 
-def _new_pool(here: _Session, key: str, chain: tuple[str, ...]) -> WorkerPool[Any, Any] | LocalPools[Any, Any]:
+def _new_pool(here: _Session, key: str, chain: tuple[str, ...]) -> _Pool:
     task: RemoteTask = unpickle_on_worker(here.tasks[key], here.folders)
     tasks = tuple(_in_environment(each, chain) for each in task.tasks)
     place: dict[str, Any] = {"folder": str(task.folder), "path": [str(each) for each in task.path]}

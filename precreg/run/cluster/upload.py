@@ -17,7 +17,7 @@ from shutil import rmtree
 from typing import NamedTuple
 
 from precreg.errors import UserError
-from precreg.run.journal import source_files
+from precreg.run.journal import project_sources
 from precreg.vcs import run_git
 
 # A message of this size takes seconds in a network of 1 Gbit/s, and both sides hold it in memory.
@@ -80,7 +80,7 @@ def unpack_tree(content: bytes, digest: str, folder: Path) -> Path:
 
 def _names(root: Path, project: Path) -> set[str]:
     listed = run_git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
-    sources = {path.relative_to(root).as_posix() for path in source_files(project)}
+    sources = {path.relative_to(root).as_posix() for path in project_sources(project)}
     if listed.returncode != 0:
         return sources | set(_all_names(root))
     names = {name for name in listed.stdout.split("\0") if name}

@@ -3,7 +3,7 @@ from .channel import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
 from .channel import detach as detach
 from .place import LocalPlace as LocalPlace
 from .place import LocalPools as LocalPools
-from .place import Place as Place
+from .place import RunPlace as RunPlace
 from .place import VersionPools as VersionPools
 from .pool import WorkerPool as WorkerPool
 from .pool import run_in_workers as run_in_workers

@@ -33,7 +33,7 @@ class VersionPools(Protocol[_GivenItem, _FoundAnswer]):
         """Kill all workers, busy or not."""
 
 
-class Place(Protocol):
+class RunPlace(Protocol):
     """Workers on this machine, or on the machines of a cluster."""
 
     @property

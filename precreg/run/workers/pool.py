@@ -207,7 +207,7 @@ class WorkerPool(Generic[_Item, _Answer]):
 
     def process_ids(self) -> list[int]:
         """Return the ids of the worker processes."""
-        return [worker.process.pid for worker in self._workers]
+        return [worker.process.pid for worker in list(self._workers)]
 
     def close(self) -> None:
         """Kill all workers, busy or not."""
