@@ -22,7 +22,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.comparison import ComparisonWork
-    from precreg.run import Cluster, ClusterRequest
+    from precreg.run import ClusterPlace, ClusterRequest
     from precreg.types import ComparedPair, ComparisonRecord, ComparisonSettings
 
 
@@ -166,16 +166,15 @@ def compare_and_report(
     order: Path | None,
     select: tuple[str, ...],
     worst: int,
-    jobs: int | None,
-    cluster: ClusterRequest | None = None,
+    **workers: Any,
 ) -> int:
-    """Compare, write the record and the page, print the summary, and return the exit code."""
+    """Compare, write the record and the page, print the summary, and return the exit code; `workers` are options."""
     from precreg.environment import limit_blas_threads
     from precreg.subject import escape_surrogates
     from precreg.types import ComparisonSettings
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
-    # Everything that decides about the result, so that the record alone can repeat the comparison.
+    # Everything that decides about the result: the record alone can repeat the comparison.
     settings = ComparisonSettings(
         actual=_text(sides.actual),
         reference=_text(sides.reference),
@@ -192,13 +191,13 @@ def compare_and_report(
         order=None if order is None else _text(order),
     )
     _make_folders(outputs)
-    record = _compare(settings, raw, jobs, cluster)
+    record = _compare(settings, raw, **workers)
     _write(record, outputs)
     return record.exit_code
 
 
 def _compare(
-    settings: ComparisonSettings, raw: RawOptions, jobs: int | None, cluster: ClusterRequest | None
+    settings: ComparisonSettings, raw: RawOptions, jobs: int | None, cluster: ClusterRequest | None = None
 ) -> ComparisonRecord:
     from precreg.comparison import finish_comparison
     from precreg.environment import count_processors
@@ -216,7 +215,7 @@ def _compare(
 
 
 @contextmanager
-def _opened(request: ClusterRequest | None, settings: ComparisonSettings) -> Iterator[Cluster | None]:
+def _opened(request: ClusterRequest | None, settings: ComparisonSettings) -> Iterator[ClusterPlace | None]:
     """Yield the cluster of a request, whose workers have to see the paths; None without a request."""
     if request is None:
         yield None
@@ -297,7 +296,7 @@ def _plan(settings: ComparisonSettings, raw: RawOptions) -> ComparisonWork:
         sys.exit(130)
 
 
-def _compare_with_progress(work: ComparisonWork, jobs: int, cluster: Cluster | None) -> list[ComparedPair]:
+def _compare_with_progress(work: ComparisonWork, jobs: int, cluster: ClusterPlace | None) -> list[ComparedPair]:
     from precreg.cli.console import show_pair_progress
     from precreg.comparison import compare_pairs
 

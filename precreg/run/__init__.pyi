@@ -6,10 +6,9 @@ from .case_run import draw_inputs as draw_inputs
 from .case_run import run_case as run_case
 from .case_run import run_subject_once as run_subject_once
 from .case_run import suite_folder as suite_folder
-from .cluster.cluster import Cluster as Cluster
-from .cluster.cluster import describe_refusal as describe_refusal
-from .cluster.cluster import open_cluster as open_cluster
 from .cluster.connection import ClusterRequest as ClusterRequest
+from .cluster.place import ClusterPlace as ClusterPlace
+from .cluster.place import open_cluster as open_cluster
 from .computation import Arrays as Arrays
 from .computation import Model as Model
 from .computation import PlainComputation as PlainComputation

@@ -32,7 +32,7 @@ from precreg.environment import (
     limit_blas_threads,
 )
 from precreg.errors import UserError
-from precreg.run.cluster import Cluster, open_cluster
+from precreg.run.cluster import ClusterPlace, open_cluster
 from precreg.run.explanation import DiagnosisPlan, Explained, explain_failures
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
@@ -155,7 +155,7 @@ class Session:
         # Without a journal the working folder cannot be written, so the run proposes nothing.
         self._is_writable = True
         self._announce: Announce | None = None
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterPlace | None = None
 
     @cached_property
     def criteria(self) -> AcceptanceCriteria:

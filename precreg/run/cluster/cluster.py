@@ -10,7 +10,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
@@ -20,10 +19,8 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg import __version__
-from precreg.environment import count_processors
 from precreg.errors import UserError
-from precreg.run.cluster.connection import ClusterRequest, call_worker, connect
-from precreg.run.cluster.dispatch import Dispatch
+from precreg.run.cluster.connection import ClusterRequest, call_worker
 from precreg.run.cluster.remote import (
     SCRATCH,
     CheckoutFacts,
@@ -41,8 +38,6 @@ from precreg.run.cluster.remote import (
 )
 from precreg.run.cluster.transfer import pickle_for_cluster
 from precreg.run.cluster.upload import Tree, pack_tree, tree_roots
-from precreg.run.workers import VersionPools
-from precreg.run.workers.worker import WorkerTask
 from precreg.types import (
     LABELS_FACT,
     ClusterWarning,
@@ -102,9 +97,7 @@ class AcceptedWorker:
 
 
 class Cluster:
-    """A place of a run: the workers of one scheduler."""
-
-    builds_here = False
+    """The workers of one scheduler, and what a run has to send to each."""
 
     def __init__(self, client: Any, request: ClusterRequest, project: Path | None, environment: Environment) -> None:
         """Take a connected client; the environment is that of the run."""
@@ -139,30 +132,6 @@ class Cluster:
     def keep_table(self, known: Sequence[ClusterWorker], note: Callable[[ClusterWorker], None]) -> None:
         """Go on with the table of an interrupted run; `note` gets each new worker before its first outcome."""
         self._table, self._note = list(known), note
-
-    def run(self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer]) -> Iterator[_Answer]:
-        """Yield the answer to every item as it comes.
-
-        Raises UserError: no-cluster-workers, refused-workers, no-cluster for a scheduler that is lost.
-        """
-        dispatch = Dispatch(self, (task,), self._add_task((task,), None))
-        for (answer,) in dispatch.run([(item,) for item in items]):
-            yield answer
-
-    def open_pools(
-        self,
-        first: WorkerTask[_Item, _Answer],
-        second: WorkerTask[_Item, _Answer],
-        goes_on: Callable[[_Answer], bool],
-        scratch: Path | None = None,
-    ) -> VersionPools[_Item, _Answer]:
-        """Return the workers of two tasks; both run a pair of items on one machine, one after the other.
-
-        Each worker has a folder of its own in the place of `scratch`.
-        """
-        if scratch is not None:
-            self._trees.append(Tree(scratch, f"{SCRATCH}{uuid4().hex}", b""))
-        return ClusterPools(self, (first, second), self._add_task((first, second), goes_on))
 
     def warnings(self) -> Iterator[ClusterWarning]:
         """Yield the facts about workers that a person should see."""
@@ -334,7 +303,12 @@ class Cluster:
         """Return the pickle of a value for a worker."""
         return pickle_for_cluster(value, tree_roots(self._trees))
 
-    def _add_task(self, tasks: tuple[Any, ...], goes_on: Any) -> str:
+    def add_scratch(self, folder: Path) -> None:
+        """Give each worker a folder of its own in the place of one of this machine."""
+        self._trees.append(Tree(folder, f"{SCRATCH}{uuid4().hex}", b""))
+
+    def add_task(self, tasks: tuple[Any, ...], goes_on: Any) -> str:
+        """Prepare one task, or two for pairs of items, for the workers, and return its key."""
         self._add_trees(tasks)
         here = Path.cwd()
         if self._project is None:
@@ -370,24 +344,6 @@ class Cluster:
             call_worker(self.client, address, end_session, self.session)
 
 
-class ClusterPools:
-    """The workers of two tasks on a cluster: a pair of items runs on one machine."""
-
-    def __init__(self, cluster: Cluster, tasks: tuple[Any, Any], key: str) -> None:
-        """Take two tasks, and their key on workers."""
-        self.seconds: dict[str, float] = {}
-        self._dispatch = Dispatch(cluster, tasks, key)
-
-    def run(self, items: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        """Yield the answers of both tasks to each pair of items, in any order; None if the second did not run."""
-        for answers in self._dispatch.run(items):
-            self.seconds |= self._dispatch.seconds
-            yield answers[0], answers[1] if len(answers) > 1 else None
-
-    def close(self) -> None:
-        """Do nothing: the cluster ends its processes with the run."""
-
-
 def describe_refusal(fact: RefusedWorker) -> str:
     """Return the name of a refused worker, and both sides of the difference."""
     if fact.subject == "failure":
@@ -409,20 +365,3 @@ def _text(found: object) -> str:
         return f"not installed ({found})"
     text = f"{type(found).__name__}: {found}" if isinstance(found, BaseException) else str(found)
     return " ".join(text.split())[:200]
-
-
-@contextmanager
-def open_cluster(request: ClusterRequest, project: Path | None, environment: Environment) -> Iterator[Cluster]:
-    """Connect to the scheduler, or start a cluster on this machine; wait for the first worker, and end the processes.
-
-    Raises UserError: missing-extra, no-cluster, no-cluster-workers, refused-workers, bad-upload.
-    """
-    with connect(request, count_processors()) as client:
-        cluster = Cluster(client, request, project, environment)
-        try:
-            cluster.refresh()
-            cluster.require_workers()
-            yield cluster
-        finally:
-            with suppress(Exception):
-                cluster.close()

@@ -10,15 +10,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
+from precreg.run.cluster.cluster import AcceptedWorker, Cluster
 from precreg.run.cluster.remote import BatchResult, run_batch
 from precreg.types import Case, Failure, Reason
-
-if TYPE_CHECKING:
-    from precreg.run.cluster.cluster import AcceptedWorker, Cluster
 
 # Workers that one item may cost: the first two may have ended for other reasons.
 MAX_LOSSES = 3

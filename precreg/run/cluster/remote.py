@@ -22,8 +22,7 @@ from precreg.environment import LABEL_VARIABLE, detect_environment, with_acceler
 from precreg.errors import UserError
 from precreg.run.cluster.transfer import unpickle_on_worker
 from precreg.run.cluster.upload import unpack_tree
-from precreg.run.workers import LocalPools, WorkerPool
-from precreg.run.workers.processes import kill_group
+from precreg.run.workers import LocalPools, WorkerPool, kill_group
 from precreg.types import Case, Environment, GitState
 
 # Names of folders through which tasks pass arrays begin so.

@@ -8,8 +8,10 @@ from .place import VersionPools as VersionPools
 from .pool import WorkerPool as WorkerPool
 from .pool import run_in_workers as run_in_workers
 from .processes import die_with_parent as die_with_parent
+from .processes import kill_group as kill_group
 from .server import start_fork_server as start_fork_server
 from .worker import CaseRunner as CaseRunner
 from .worker import CaseTask as CaseTask
+from .worker import WorkerTask as WorkerTask
 from .worker import imported_modules as imported_modules
 from .worker import run_in_process as run_in_process
