@@ -25,7 +25,7 @@ matrix: {number: [1, 2, 3, 4, 5, 6]}
 subject: {python: kernels:double}
 reference: {python: kernels:double}
 params: {number: $number}
-inputs: {x: {shape: [100], normal: {}}}
+inputs: {x: {shape: [100], dtype: float32, normal: {}}}
 tolerance: {max_ulp: 4}
 """
 KERNELS = """
@@ -184,7 +184,7 @@ def test_the_items_of_a_lost_worker_run_on_another(project, cluster):
         stdout=subprocess.DEVNULL,
         env=environ(**THREADS),
     )
-    wait_for(lambda: journal.exists() and journal.read_bytes().count(b'{"case":') >= 4)
+    wait_for(lambda: journal.exists() and journal.read_bytes().count(b'{"case":') >= 4, running)
     os.kill(alpha.pid, signal.SIGKILL)
     assert running.wait(PATIENCE_S) == 0
     found = record(project)
@@ -202,9 +202,10 @@ def rewrite_reference(project):
     (project / "suites" / "unit" / "s.yaml").write_text(text)
 
 
-def wait_for(condition):
+def wait_for(condition, running):
     end = time.monotonic() + PATIENCE_S
     while not condition():
+        assert running.poll() is None, "the run ended first"
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -361,7 +362,7 @@ def test_an_interrupted_run_goes_on_without_the_cluster(project, cluster):
         stderr=subprocess.DEVNULL,
         env=environ(**THREADS),
     )
-    wait_for(lambda: journal.exists() and journal.read_bytes().count(b'{"case":') >= 3)
+    wait_for(lambda: journal.exists() and journal.read_bytes().count(b'{"case":') >= 3, running)
     running.kill()
     running.wait()
     done = journal.read_bytes().count(b'{"case":')
