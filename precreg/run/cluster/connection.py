@@ -75,7 +75,13 @@ def connect(request: ClusterRequest, processors: int) -> Iterator[Any]:
     if request.address == LOCAL:
         number = request.workers or processors
         with (
-            LocalCluster(n_workers=number, threads_per_worker=1, processes=True, dashboard_address=None) as started,
+            LocalCluster(
+                n_workers=number,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            ) as started,
             Client(started, set_as_default=False) as client,
         ):
             yield client

@@ -117,18 +117,15 @@ def use_folder(session: str, digest: str, folder: str) -> None:
     _session(session).folders[digest] = Path(folder)
 
 
-def receive_tree(session: str, digest: str, content: bytes) -> None:
+# Dask gives itself as `dask_worker` to a function that has such a parameter.
+def receive_tree(session: str, digest: str, content: bytes, dask_worker: Any = None) -> None:
     """Unpack a tree in the scratch space of this Dask worker, unless it is there."""
-    from distributed import get_worker
-
-    _session(session).folders[digest] = unpack_tree(content, digest, Path(get_worker().local_directory))
+    _session(session).folders[digest] = unpack_tree(content, digest, Path(dask_worker.local_directory))
 
 
-def make_scratch(session: str, name: str) -> None:
+def make_scratch(session: str, name: str, dask_worker: Any = None) -> None:
     """Make the folder through which the tasks of one item pass arrays."""
-    from distributed import get_worker
-
-    folder = Path(get_worker().local_directory) / name
+    folder = Path(dask_worker.local_directory) / name
     folder.mkdir(exist_ok=True)
     _session(session).folders[name] = folder
 
