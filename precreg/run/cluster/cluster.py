@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
@@ -61,13 +61,19 @@ _CHECKOUT = "checkout"
 _MAX_FACTS = 4
 
 
+def worker_name(address: str, facts: Mapping[str, Any]) -> str:
+    """Return the name that a worker was given, its address by default; Dask's own clusters count from 0."""
+    name = facts.get("name")
+    return address if name is None or name == "" else str(name)
+
+
 class AcceptedWorker:
     """A worker that gets items: its place, its environment, and the batches that run on it."""
 
     def __init__(self, address: str, facts: dict[str, Any], environment: Environment) -> None:
         """Take the scheduler's facts about a worker."""
         self.address, self.environment = address, environment
-        self.name = str(facts.get("name") or address)
+        self.name = worker_name(address, facts)
         self.slots = int(facts["nthreads"])
         # By the name of the device: Dask writes NPU=1, and a suite requires device:npu.
         self.resources = {name.lower(): name for name, number in facts.get("resources", {}).items() if number >= 1}
@@ -200,7 +206,7 @@ class Cluster:
         return gone
 
     def _admit(self, address: str, facts: dict[str, Any]) -> None:
-        name = str(facts.get("name") or address)
+        name = worker_name(address, facts)
         label = address if name == address else f"{name} ({address})"
         found = self._examine(address, label)
         if isinstance(found, RefusedWorker):

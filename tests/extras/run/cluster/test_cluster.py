@@ -19,6 +19,9 @@ from precreg.report import read_merged_run
 from precreg.types import LostWorkers, OtherWorkers, Reason, RefusedWorker, Status
 from tests.e2e.command import PATIENCE_S, THREADS, environ
 
+# The exit code of a run whose cases have no baseline yet.
+NEW = 2
+
 SUITE = """
 suite: s
 matrix: {number: [1, 2, 3, 4, 5, 6]}
@@ -127,13 +130,13 @@ def same_results(one, other):
 
 
 def test_two_workers_give_what_this_machine_gives(project, cluster):
-    assert command(project, "run", "--jobs", "1").returncode == 0
+    assert command(project, "run", "--jobs", "1").returncode == NEW
     local = record(project)
     cluster.worker("alpha")
     cluster.worker("beta")
     # Nobody committed this edit, and the workers run in another folder.
     ran = command(project, "run", "--dask", cluster.address)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.returncode == NEW, ran.stdout + ran.stderr
     found = record(project)
     same_results(found, local)
     assert (local.workers, {worker.name for worker in found.workers}) == (UNSET, {"alpha", "beta"})
@@ -186,7 +189,7 @@ def test_the_items_of_a_lost_worker_run_on_another(project, cluster):
     )
     wait_for(lambda: journal.exists() and journal.read_bytes().count(b'{"case":') >= 4, running)
     os.kill(alpha.pid, signal.SIGKILL)
-    assert running.wait(PATIENCE_S) == 0
+    assert running.wait(PATIENCE_S) == NEW
     found = record(project)
     same_results(found, local)
     (lost,) = [warning for warning in found.warnings if isinstance(warning, LostWorkers)]
@@ -244,7 +247,7 @@ def test_a_worker_with_another_precreg_is_refused_by_name(project, cluster, tmp_
     assert "old (tcp://" in alone.stderr
     cluster.worker("alpha")
     beside = command(project, "run", "--dask", cluster.address)
-    assert beside.returncode == 0, beside.stderr
+    assert beside.returncode == NEW, beside.stderr
     found = record(project)
     (refused,) = [warning for warning in found.warnings if isinstance(warning, RefusedWorker)]
     assert (refused.subject, refused.there, refused.here) == ("precreg", "0.0.1", here)
@@ -341,7 +344,7 @@ def test_a_checkout_of_another_commit_is_refused(project, cluster, tmp_path):
     subprocess.run(["git", "clone", "-q", project, checkout], check=True)
     cluster.worker("alpha")
     ran = command(project, "run", "--dask", cluster.address, "--dask-project", checkout)
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == NEW, ran.stderr
     (project / "suites" / "unit" / "kernels.py").write_text(KERNELS + "\n# another state\n")
     git(project, "commit", "-qam", "second")
     ran = command(project, "run", "--dask", cluster.address, "--dask-project", checkout)
@@ -367,7 +370,7 @@ def test_an_interrupted_run_goes_on_without_the_cluster(project, cluster):
     running.wait()
     done = journal.read_bytes().count(b'{"case":')
     ran = command(project, "run", "--resume", "--jobs", "1")
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == NEW, ran.stderr
     found = record(project)
     assert [worker.name for worker in found.workers] == ["alpha"]
     assert done <= sum(each.outcome.worker == 0 for each in found.results) + 1 <= 12
