@@ -275,7 +275,7 @@ def describe_cluster_warning(warning: ClusterWarning) -> str:
         case LostWorkers(workers, retried, given_up):
             given = f", and {given_up} {'was' if given_up == 1 else 'were'} given up" if given_up else ""
             counted = f"{len(workers)} worker{'s' * (len(workers) != 1)} ended while they ran cases"
-            return f"{counted} ({', '.join(workers)}): {retried} ran again elsewhere{given}"
+            return f"{counted} ({', '.join(workers)}): {retried} ran again on other workers{given}"
         case RefusedWorker(worker, "failure", there):
             return f"worker {worker} got no case: {there}"
         case RefusedWorker(worker, subject, there, here):

@@ -41,7 +41,7 @@ _SOURCE_SUFFIXES = (".py", ".so", ".pyd", ".npy", ".npz")
 _BUILT_FOLDERS = frozenset({"node_modules", "reports", "build", "dist"})
 
 JOURNAL_SCHEMA = "precreg-journal/2"
-# A line of a worker stands before its first outcome, which begins with the case.
+# The line of a worker comes before its first outcome; lines of outcomes begin with the case.
 _WORKER_LINE = b'{"name":'
 
 _Line = TypeVar("_Line")

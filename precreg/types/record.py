@@ -238,7 +238,7 @@ class Environment(Struct, frozen=True):
         given = execution.facts
         if all(self.facts.get(name) == fact for name, fact in given.items()):
             return self
-        # An empty text stands for a fact that the machine of the case lacks.
+        # An empty text marks a fact that the machine of the case lacks.
         facts = {name: fact for name, fact in {**self.facts, **given}.items() if fact or name not in given}
         chain = case_chain(self.chain, given)
         # A fact that only explains leaves the fingerprint as it is, which a stored record may have from others.

@@ -1,4 +1,4 @@
-"""How do tasks and items name the folders of a project on a machine that has it elsewhere?
+"""How do tasks and items name the folders of a project that lie at another place on each machine?
 
 A pickle for a cluster has a path below a tree as the tree's digest and the rest of the path. Each worker puts its own
 folder of that tree in its place. So no task needs to know where it runs.
