@@ -32,7 +32,7 @@ EXTRAS ?= .venv-extras
 extras: .venv/.installed-dev
 	@if sh .ci/extras $(PYTHON) $(EXTRAS); then $(EXTRAS)/bin/pytest -n 2 --dist worksteal tests/extras; \
 	elif [ -n "$$CI" ]; then echo "no torch, onnx, onnxruntime or pyarrow: tests/extras cannot run" >&2; exit 1; \
-	else echo "SKIPPED tests/extras: pip could not install the extras torch, onnx and parquet"; fi
+	else echo "SKIPPED tests/extras: pip could not install the extras torch, onnx, parquet and dask"; fi
 
 # Each shipped suite is judged on another machine than that of its baselines: two versions run side by side for each.
 other_machine: .venv/.installed-dev

@@ -135,6 +135,10 @@ _GIT = {
     "no-checkout": "fix the problem that git reports, or check the commit out and push again, for a check in place",
 }
 _RUNS = {
+    "no-cluster": "start a scheduler (dask scheduler) and name it: --dask tcp://HOST:8786; or try --dask local",
+    "no-cluster-workers": "start workers (dask worker tcp://HOST:8786), or wait longer for them: --dask-wait 600",
+    "refused-workers": "install the same precreg on the workers, and give them the same state of the project",
+    "bad-upload": "name a checkout that the workers have: --dask-project /shared/project (docs/clusters.md)",
     "no-workers": "run in this process with --jobs 0, or fix the problem in the message",
     "locked": "wait until the other process ends",
     "not-writable": "make the folder writable, or choose another with the option in the message",

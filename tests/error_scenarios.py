@@ -489,6 +489,26 @@ def without_an_account(project):
     return project.run("compare", "s3://dumps/a", "golden.npy")
 
 
+def on_a_cluster_without_workers(project):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+        return project.run("run", "--dask", cluster.scheduler_address, "--dask-wait", "1")
+
+
+def on_workers_of_another_version(project):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        project.monkeypatch.setattr("precreg.run.cluster.cluster.__version__", "0.2.0")
+        return project.run("run", "--dask", cluster.scheduler_address)
+
+
+def with_a_link_out_of_the_project(project):
+    (project.root / "suites" / "passwd").symlink_to("/etc/passwd")
+    return project.run("run", "--dask", "local", "--jobs", "1")
+
+
 # They need an extra, and tests/extras/docs runs them.
 WITH_EXTRAS = frozenset(
     {
@@ -499,6 +519,10 @@ WITH_EXTRAS = frozenset(
         "bad-model",
         "unsupported-model",
         "bad-model-inputs",
+        "no-cluster",
+        "no-cluster-workers",
+        "refused-workers",
+        "bad-upload",
     }
 )
 
@@ -628,6 +652,10 @@ SCENARIOS = {
     "missing-reason": command("baseline", "accept", "--all"),
     "not-a-terminal": command("baseline", "review"),
     "unconfirmed-loss": with_another_kernel_than_proposed,
+    "no-cluster": command("run", "--dask", "tcp://127.0.0.1:9"),
+    "no-cluster-workers": on_a_cluster_without_workers,
+    "refused-workers": on_workers_of_another_version,
+    "bad-upload": with_a_link_out_of_the_project,
     "no-workers": without_a_free_file,
     "locked": beside_another_run,
     "not-writable": written("reports", "in the way", "run", "--jobs", "0"),

@@ -6,6 +6,8 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -15,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from precreg.cli.console import color_option, has_colour, is_quiet, quiet_option, terminal_width
-from precreg.cli.options import CompareOutputs, CompareSides, RawOptions, project_of_option
+from precreg.cli.options import CompareOutputs, CompareSides, RawOptions, dask_options, project_of_option
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.comparison import ComparisonWork
+    from precreg.run import ClusterPlace, ClusterRequest
     from precreg.types import ComparedPair, ComparisonRecord, ComparisonSettings
 
 
@@ -112,6 +115,7 @@ def _read_bound(text: str) -> tuple[str, float]:
 @click.option("--json", type=_PATH, metavar="FILE", help="Write the record; - writes it to stdout.")
 @click.option("--report", type=_PATH, metavar="FILE", help="Write a page of HTML.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Processes for many pairs; 0 uses this process.")
+@dask_options
 @color_option
 @quiet_option(", and a line for each failing pair before the exit line")
 @click.pass_obj
@@ -185,15 +189,15 @@ def compare_and_report(
     order: Path | None,
     select: tuple[str, ...],
     worst: int,
-    jobs: int | None,
+    **workers: Any,
 ) -> int:
-    """Compare, write the record and the page, print the summary, and return the exit code."""
+    """Compare, write the record and the page, print the summary, and return the exit code; `workers` are options."""
     from precreg.environment import limit_blas_threads
     from precreg.subject import escape_surrogates
     from precreg.types import ComparisonSettings
 
     limit_blas_threads()  # before anything imports numpy, which reads the number of threads once
-    # Everything that decides about the result, so that the record alone can repeat the comparison.
+    # Everything that decides about the result: the record alone can repeat the comparison.
     settings = ComparisonSettings(
         actual=_text(sides.actual),
         reference=_text(sides.reference),
@@ -210,25 +214,51 @@ def compare_and_report(
         order=None if order is None else _text(order),
     )
     _make_folders(outputs)
-    record = _compare(settings, raw, jobs, details=any(outputs))
+    record = _compare(settings, raw, details=any(outputs), **workers)
     _write(record, outputs)
     return record.exit_code
 
 
-def _compare(settings: ComparisonSettings, raw: RawOptions, jobs: int | None, *, details: bool) -> ComparisonRecord:
+def _compare(
+    settings: ComparisonSettings,
+    raw: RawOptions,
+    jobs: int | None,
+    cluster: ClusterRequest | None = None,
+    *,
+    details: bool,
+) -> ComparisonRecord:
     from precreg.comparison import finish_comparison
     from precreg.environment import count_processors
 
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), perf_counter()
     jobs = count_processors() if jobs is None else jobs
-    if jobs > 1 and _has_many_files(Path(settings.actual)):
+    if cluster is None and jobs > 1 and _has_many_files(Path(settings.actual)):
         from precreg.run import start_fork_server
 
         start_fork_server()  # first, because it starts while the folders are read
     # Without a record and a page, nobody sees the positions and groups of the pairs that pass.
     work = _plan(settings, raw, details=details)
-    pairs = _compare_with_progress(work, jobs)
+    with _opened(cluster, settings) as place:
+        pairs = _compare_with_progress(work, jobs, place)
     return finish_comparison(settings, work, pairs, started=started, duration_s=perf_counter() - began)
+
+
+@contextmanager
+def _opened(request: ClusterRequest | None, settings: ComparisonSettings) -> Iterator[ClusterPlace | None]:
+    """Yield the cluster of a request, whose workers have to see the paths; None without a request."""
+    if request is None:
+        yield None
+        return
+    from precreg.environment import detect_environment
+    from precreg.report import describe_cluster_warning
+    from precreg.run import open_cluster
+
+    sides = (settings.actual, settings.reference, settings.benchmark)
+    seen = request._replace(paths=tuple(str(Path(side).absolute()) for side in sides if side is not None))
+    with open_cluster(seen, None, detect_environment()) as cluster:
+        yield cluster
+        for warning in cluster.warnings():
+            click.echo(f"precreg: {describe_cluster_warning(warning)}", err=True)
 
 
 def _has_many_files(path: Path) -> bool:
@@ -295,13 +325,13 @@ def _plan(settings: ComparisonSettings, raw: RawOptions, *, details: bool) -> Co
         sys.exit(130)
 
 
-def _compare_with_progress(work: ComparisonWork, jobs: int) -> list[ComparedPair]:
+def _compare_with_progress(work: ComparisonWork, jobs: int, cluster: ClusterPlace | None) -> list[ComparedPair]:
     from precreg.cli.console import show_pair_progress
     from precreg.comparison import compare_pairs
 
     done: list[ComparedPair] = []
     try:
-        for pair in show_pair_progress(compare_pairs(work.pairs, work.terms, jobs), len(work.pairs)):
+        for pair in show_pair_progress(compare_pairs(work.pairs, work.terms, jobs, cluster), len(work.pairs)):
             done.append(pair)  # one by one: an interrupt reports their number
             # Pairs live to the end. The collector would look at all of them again and again, for half of the time that
             # this process takes (10,000 pairs, -j 2).

@@ -18,6 +18,7 @@ import click
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
+    from precreg.run import ClusterRequest
     from precreg.types import Case
 
 
@@ -128,6 +129,61 @@ def selection_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         with_case_options = option(with_case_options)
     return with_case_options
+
+
+_DASK_OPTIONS = (
+    click.option(
+        "--dask", "address", metavar="ADDRESS", help="Run on this Dask scheduler, tcp://HOST:8786; local starts one."
+    ),
+    click.option(
+        "--dask-project",
+        "folder",
+        metavar="FOLDER",
+        default="upload",
+        help="On workers: the project's checkout. Default: upload, which sends them its files.",
+    ),
+    click.option(
+        "--dask-wait",
+        "wait_s",
+        metavar="SECONDS",
+        type=click.FloatRange(0, 1e6),
+        default=60.0,
+        help="Wait so long for a worker, or for one with the device of a case. Default: 60.",
+    ),
+)
+
+
+def dask_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --dask, --dask-project and --dask-wait; the command gets `cluster`, a ClusterRequest or None."""
+
+    @wraps(command)
+    def with_cluster(
+        *given: Any, address: str | None, folder: str, wait_s: float, jobs: int | None, **others: Any
+    ) -> None:
+        cluster = None
+        if address is not None:
+            from precreg.run import ClusterRequest
+
+            cluster = _checked(ClusterRequest(address, folder, wait_s, others.get("environment"), jobs))
+        command(*given, cluster=cluster, jobs=jobs, **others)
+
+    for option in reversed(_DASK_OPTIONS):
+        with_cluster = option(with_cluster)
+    return with_cluster
+
+
+def _checked(request: ClusterRequest) -> ClusterRequest:
+    """Return a request. Raises click.UsageError for options that exclude each other, and for an address of no kind."""
+    if request.address != "local":
+        if request.workers is not None:
+            raise click.UsageError("--jobs and --dask ADDRESS exclude each other: the cluster has its workers.")
+        if "://" not in request.address:
+            raise click.UsageError(f"--dask {request.address} is no address: write tcp://HOST:PORT, or local.")
+    elif request.workers == 0:
+        raise click.UsageError("--jobs 0 and --dask exclude each other: write --jobs 2, or leave it out.")
+    if request.project != "upload" and not Path(request.project).is_absolute():
+        raise click.UsageError(f"--dask-project {request.project} is no absolute folder: write /shared/project.")
+    return request
 
 
 def project_of_option(given: Path | None) -> Path:

@@ -7,7 +7,8 @@ effect of each fault, the other counts how many the gate catches.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import isinf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from precreg.cli.console import quiet_option, show_report, terminal_width
-from precreg.cli.options import CaseOptions, project_of_option, selection_options
+from precreg.cli.options import CaseOptions, dask_options, project_of_option, selection_options
 from precreg.environment import limit_blas_threads
 from precreg.errors import UserError
 from precreg.quality import DEFAULT_REPLICATES, DEFAULT_SLACK, DEFAULT_VACUOUS
@@ -23,6 +24,7 @@ from precreg.quality import DEFAULT_REPLICATES, DEFAULT_SLACK, DEFAULT_VACUOUS
 if TYPE_CHECKING:
     from precreg.arithmetic.faults import Fault
     from precreg.quality import CaseCalibration, Margins, Score, Uncalibrated, Unplanted
+    from precreg.run import ClusterRequest, Plan
     from precreg.types import Case
 
 
@@ -36,6 +38,7 @@ def _factor(_context: click.Context, _option: click.Parameter, value: float) -> 
 @click.command("calibrate")
 @selection_options
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@dask_options
 @click.option(
     "--replicates",
     type=click.IntRange(1),
@@ -73,6 +76,7 @@ def calibrate_command(
     /,
     case_options: CaseOptions,
     jobs: int | None,
+    cluster: ClusterRequest | None,
     replicates: int,
     slack: float,
     vacuous: float,
@@ -97,7 +101,7 @@ def calibrate_command(
 
     margins = Margins(slack, vacuous)
     found, left_out = calibrate_with_progress(
-        project_of_option(given), case_options, jobs, replicates, margins, environment
+        project_of_option(given), case_options, jobs, cluster, replicates, margins, environment
     )
     if as_json:
         shown = calibration_json(found, left_out, replicates, margins) + "\n"
@@ -114,6 +118,7 @@ def calibrate_with_progress(
     project: Path,
     case_options: CaseOptions,
     jobs: int | None,
+    cluster: ClusterRequest | None,
     replicates: int,
     margins: Margins,
     environment: str | None,
@@ -125,20 +130,15 @@ def calibrate_with_progress(
     """
     from precreg.cli.console import show_calibration_progress
     from precreg.cli.options import select_by_options
-    from precreg.environment import count_processors, detect_environment
     from precreg.quality import CaseCalibration, Uncalibrated, run_calibrations
-    from precreg.run import IN_PROCESS, Plan, start_fork_server
     from precreg.suite import load_cases, no_case_error
 
-    jobs = count_processors() if jobs is None else jobs
-    if jobs != IN_PROCESS:
-        start_fork_server()
     every = load_cases(project)
     cases = select_by_options(project, every, case_options)
     if not cases:
         raise no_case_error(every, case_options.changed_since)
-    plan = Plan(project, detect_environment(environment), jobs)
-    came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
+    with _open_plan(project, jobs, cluster, environment) as plan:
+        came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
     order = {case.id: place for place, case in enumerate(cases)}
     # Workers finish in any order, and the output must not depend on it.
     came.sort(key=lambda each: order[each.case])
@@ -162,6 +162,7 @@ def calibrate_with_progress(
 @click.option("--fault", "names", multiple=True, metavar="NAME", help="Only this fault or harmless change.")
 @click.option("--list", "listed", is_flag=True, help="List the faults and harmless changes, and plant none.")
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@dask_options
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Run only the first N seeds of a case.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
@@ -175,6 +176,7 @@ def faults_command(
     names: tuple[str, ...],
     listed: bool,
     jobs: int | None,
+    cluster: ClusterRequest | None,
     seeds: int | None,
     environment: str | None,
     as_json: bool,
@@ -202,7 +204,9 @@ def faults_command(
     from precreg.quality import is_any_judged
     from precreg.report import scores_json
 
-    scores, unplanted = plant_with_progress(project_of_option(given), case_options, faults, jobs, seeds, environment)
+    scores, unplanted = plant_with_progress(
+        project_of_option(given), case_options, faults, jobs, cluster, seeds, environment
+    )
     if as_json:
         click.echo(scores_json(scores, unplanted))
     else:
@@ -220,6 +224,7 @@ def _share(_context: click.Context, _option: click.Parameter, value: float | Non
 @click.command("selftest")
 @selection_options
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
+@dask_options
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Run only the first N seeds of a case.")
 @click.option("--environment", envvar="PRECREG_ENVIRONMENT", metavar="LABEL", help="Where this runs: a device's label.")
 @click.option(
@@ -244,6 +249,7 @@ def selftest_command(
     /,
     case_options: CaseOptions,
     jobs: int | None,
+    cluster: ClusterRequest | None,
     seeds: int | None,
     environment: str | None,
     at_least: float | None,
@@ -261,8 +267,9 @@ def selftest_command(
     from precreg.quality import broken_limits, is_any_judged, tally_scores
     from precreg.report import describe_broken_rate, render_tallies, scores_json
 
+    faults = [*FAULTS.values(), *HARMLESS_CHANGES.values()]
     scores, unplanted = plant_with_progress(
-        project_of_option(given), case_options, [*FAULTS.values(), *HARMLESS_CHANGES.values()], jobs, seeds, environment
+        project_of_option(given), case_options, faults, jobs, cluster, seeds, environment
     )
     if as_json:
         click.echo(scores_json(scores, unplanted))
@@ -280,6 +287,7 @@ def plant_with_progress(
     case_options: CaseOptions,
     faults: Sequence[Fault],
     jobs: int | None,
+    cluster: ClusterRequest | None,
     seeds: int | None,
     environment: str | None,
 ) -> tuple[list[Score], list[Unplanted]]:
@@ -291,28 +299,48 @@ def plant_with_progress(
     from precreg.baseline import Baselines
     from precreg.cli.console import show_score_progress
     from precreg.cli.options import select_by_options
-    from precreg.environment import count_processors, detect_environment
     from precreg.quality import Score, Unplanted, run_scores, unplantable_case
-    from precreg.run import IN_PROCESS, Plan, start_fork_server
     from precreg.suite import load_cases, no_case_error
 
-    jobs = count_processors() if jobs is None else jobs
-    if jobs != IN_PROCESS:
-        start_fork_server()
     every = load_cases(project)
     cases = [_limit_seeds(case, seeds) for case in select_by_options(project, every, case_options)]
     if not cases:
         raise no_case_error(every, case_options.changed_since)
-    plan = Plan(project, detect_environment(environment), jobs)
     # A case without a plantable fault gives one answer, so the bar reaches its end.
     total = sum(1 if unplantable_case(case) is not None else len(faults) for case in cases)
-    came = list(show_score_progress(run_scores(cases, faults, plan, Baselines(project)), total))
+    with _open_plan(project, jobs, cluster, environment) as plan:
+        came = list(show_score_progress(run_scores(cases, faults, plan, Baselines(project)), total))
     order = {case.id: place for place, case in enumerate(cases)}
     by_fault = {fault.name: place for place, fault in enumerate(faults)}
     found = [each for each in came if isinstance(each, Score)]
     unplanted = [each for each in came if isinstance(each, Unplanted)]
     found.sort(key=lambda score: (order[score.case], by_fault[score.fault]))
     return found, sorted(unplanted, key=lambda each: order[each.case])
+
+
+@contextmanager
+def _open_plan(
+    project: Path, jobs: int | None, cluster: ClusterRequest | None, environment: str | None
+) -> Iterator[Plan]:
+    """Yield the plan of a command with its workers; print which workers of a cluster were lost or refused.
+
+    Raises UserError as `open_cluster` does.
+    """
+    from precreg.environment import count_processors, detect_environment
+    from precreg.report import describe_cluster_warning
+    from precreg.run import IN_PROCESS, Plan, open_cluster, start_fork_server
+
+    jobs = count_processors() if jobs is None else jobs
+    if cluster is None and jobs != IN_PROCESS:
+        start_fork_server()
+    here = detect_environment(environment)
+    if cluster is None:
+        yield Plan(project, here, jobs)
+        return
+    with open_cluster(cluster, project, here) as place:
+        yield Plan(project, here, jobs, cluster=place)
+        for warning in place.warnings():
+            click.echo(f"precreg: {describe_cluster_warning(warning)}", err=True)
 
 
 def _limit_seeds(case: Case, max_seeds: int | None) -> Case:

@@ -16,7 +16,7 @@ from msgspec import Struct, msgpack
 
 from precreg.comparison.pairing import ArrayPlace, StoredPair
 from precreg.comparison.session import ComparisonTerms, compare_pair, unmeasured_pair
-from precreg.run import run_in_workers
+from precreg.run import LocalPlace, RunPlace
 from precreg.storage import RemoteFile, fetch_objects
 from precreg.types import ComparedPair, Failure
 
@@ -80,16 +80,21 @@ class PairTask(NamedTuple):
         return ComparedBatch(batch[0].name, (unmeasured_pair(batch[0], failure.reason, message),))
 
 
-def compare_pairs(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
+def compare_pairs(
+    pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int, cluster: RunPlace | None = None
+) -> Iterator[ComparedPair]:
     """Measure and judge every pair, and yield each as it comes; `jobs` is the number of processes, 0 for this one.
 
-    A process that dies costs the pair that it compared. Raises UserError (no-workers) if a process cannot start.
+    A cluster takes the place of the processes. A process that dies costs the pair that it compared. Raises UserError
+    (no-workers) if a process cannot start, and errors of a cluster.
     """
+    if cluster is not None:
+        return _shared(pairs, terms, cluster)
     if jobs <= 1 or len(pairs) < MIN_PAIRS_TO_SHARE:
         own = terms._replace(threads=max(jobs, 1))
         batches = (pairs[start : start + MAX_PAIRS_OF_BATCH] for start in range(0, len(pairs), MAX_PAIRS_OF_BATCH))
         return (compare_pair(pair, own) for batch in batches for pair in fetch_small(batch))
-    return _shared(pairs, terms, jobs)
+    return _shared(pairs, terms, LocalPlace(jobs))
 
 
 def fetch_small(pairs: Sequence[StoredPair]) -> Sequence[StoredPair]:
@@ -109,15 +114,15 @@ def _with_content(place: ArrayPlace | None, fetched: Mapping[str, RemoteFile]) -
     return place._replace(path=fetched.get(place.path.url, place.path))
 
 
-def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, jobs: int) -> Iterator[ComparedPair]:
-    batches = {batch[0].name: batch for batch in pair_batches(pairs, terms, jobs)}
+def _shared(pairs: Sequence[StoredPair], terms: ComparisonTerms, place: RunPlace) -> Iterator[ComparedPair]:
+    batches = {batch[0].name: batch for batch in pair_batches(pairs, terms, place.jobs)}
     lost: list[PairBatch] = []
-    for compared in run_in_workers(list(batches.values()), PairTask(terms), jobs):
+    for compared in place.run(list(batches.values()), PairTask(terms)):
         yield from compared.pairs
         if not compared.pairs:
             lost += [(pair,) for pair in batches[compared.first]]
     if lost:
-        for compared in run_in_workers(lost, PairTask(terms), jobs):
+        for compared in place.run(lost, PairTask(terms)):
             yield from compared.pairs
 
 

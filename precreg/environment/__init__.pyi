@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .accelerators import find_accelerators as find_accelerators
 from .accelerators import with_accelerators as with_accelerators
+from .machine import LABEL_VARIABLE as LABEL_VARIABLE
 from .machine import count_processors as count_processors
 from .machine import detect_environment as detect_environment
 from .machine import environment_chain as environment_chain

@@ -76,6 +76,7 @@ from .record import find_record as find_record
 from .record import read_merged_run as read_merged_run
 from .run_findings import describe_loss as describe_loss
 from .run_findings import describe_run_finding as describe_run_finding
+from .sections import describe_cluster_warning as describe_cluster_warning
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
 from .terminal import Verbosity as Verbosity

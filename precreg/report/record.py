@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
@@ -41,6 +42,7 @@ from precreg.types import (
     RECORD_SCHEMA,
     CaseResult,
     ChosenRevision,
+    ClusterWorker,
     Comparison,
     Environment,
     FindingKind,
@@ -230,6 +232,7 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         # Before anything is merged: a message about two commits explains more than the conflict of verdicts that
         # follows.
         _same(name, map(of, records))
+    records, workers = _with_one_table(records)
     results = _merged_results(result for record in records for result in record.results)
     findings = sort_run_findings(_merged_findings(records, results))
     verdicts = [result.verdict for result in results]
@@ -253,7 +256,27 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         against_revision=_smallest(record.against_revision for record in records),
         pair_revision=_smallest(record.pair_revision for record in records),
         exit_code=_merged_exit_code(records, verdicts, findings, strict),
+        workers=workers or UNSET,
     )
+
+
+def _with_one_table(records: Sequence[RunRecord]) -> tuple[list[RunRecord], tuple[ClusterWorker, ...]]:
+    """Return the records with outcomes that name workers of one table, and that table, sorted by its contents."""
+    tables = [() if isinstance(record.workers, UnsetType) else record.workers for record in records]
+    every = tuple(sorted({msgspec.json.encode(worker): worker for table in tables for worker in table}.items()))
+    places = {encoded: place for place, (encoded, _) in enumerate(every)}
+    merged = []
+    for record, table in zip(records, tables, strict=True):
+        indices = [places[msgspec.json.encode(worker)] for worker in table]
+        merged.append(replace(record, results=tuple(_at_worker(each, indices) for each in record.results)))
+    return merged, tuple(worker for _, worker in every)
+
+
+def _at_worker(result: CaseResult, indices: Sequence[int]) -> CaseResult:
+    worker = result.outcome.worker
+    if isinstance(worker, UnsetType) or worker >= len(indices):
+        return result
+    return replace(result, outcome=replace(result.outcome, worker=indices[worker]))
 
 
 def _merged_diagnoses(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> RunDiagnoses | None:

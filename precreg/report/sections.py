@@ -23,6 +23,7 @@ from precreg.types import (
     TIERS,
     AbsentFigures,
     AtolBelowHalfUlp,
+    ClusterWarning,
     ComparisonWarning,
     EmptyPasses,
     ExactnessGained,
@@ -30,6 +31,7 @@ from precreg.types import (
     FigureMoved,
     Finding,
     Location,
+    LostWorkers,
     MaximaGrew,
     MetricGrew,
     MetricImproved,
@@ -39,6 +41,8 @@ from precreg.types import (
     NonFiniteFigures,
     NotRegressed,
     Orphan,
+    OtherWorkers,
+    RefusedWorker,
     RoundingLost,
     RtolBelowUlp,
     RunFinding,
@@ -256,21 +260,30 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
         case NarrowReference() | NarrowPart() | EmptyPasses():
             return _describe_reference(warning)
-        case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
+        case ShadowingFiles() | UnclaimedFiles() | SkippedFiles() | MissingBenchmark() | UnmeasuredBenchmark():
             return _describe_files(warning)
-        case MissingBenchmark() | UnmeasuredBenchmark():
-            return _describe_benchmark(warning)
+        case LostWorkers() | RefusedWorker() | OtherWorkers():
+            return describe_cluster_warning(warning)
         # mypy then reports a new kind of warning that has no sentence yet.
         case _:
             assert_never(warning)
 
 
-def _describe_benchmark(warning: MissingBenchmark | UnmeasuredBenchmark) -> str:
+def describe_cluster_warning(warning: ClusterWarning) -> str:
+    """Write which workers of a cluster were lost or refused, or have another environment than the run."""
     match warning:
-        case MissingBenchmark(benchmark, pairs, others):
-            return f"{benchmark} has no array for {_first_of(pairs, others)}"
-        case UnmeasuredBenchmark(pair, problem):
-            return f"{pair}: no benchmark: {problem}"
+        case LostWorkers(workers, retried, given_up):
+            given = f", and {given_up} {'was' if given_up == 1 else 'were'} given up" if given_up else ""
+            counted = f"{len(workers)} worker{'s' * (len(workers) != 1)} ended while they ran cases"
+            return f"{counted} ({', '.join(workers)}): {retried} ran again on other workers{given}"
+        case RefusedWorker(worker, "failure", there):
+            return f"worker {worker} got no case: {there}"
+        case RefusedWorker(worker, subject, there, here):
+            return f"worker {worker} got no case: its {subject} is {there}, and this run has {here}"
+        case OtherWorkers(cases, worker, facts, workers):
+            others = f" and {workers - 1} more" if workers > 1 else ""
+            ran = f"{cases} case{'s' * (cases != 1)} ran on workers in another environment"
+            return f"{ran}, {worker}{others}: {', '.join(facts)}"
 
 
 def _describe_reference(warning: NarrowReference | NarrowPart | EmptyPasses) -> str:
@@ -289,7 +302,9 @@ def _describe_reference(warning: NarrowReference | NarrowPart | EmptyPasses) -> 
     return f"{warning.case}{others}: {narrow}, {causes[warning.cause]}"
 
 
-def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> str:
+def _describe_files(
+    warning: ShadowingFiles | UnclaimedFiles | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark,
+) -> str:
     match warning:
         case ShadowingFiles(files, others):
             named = _first_of(files, others)
@@ -300,6 +315,10 @@ def _describe_files(warning: ShadowingFiles | UnclaimedFiles | SkippedFiles) -> 
             return describe_unclaimed_files(files, others)
         case SkippedFiles(files, others):
             return f"files in no format of arrays were passed over: {_first_of(files, others)}"
+        case MissingBenchmark(benchmark, pairs, others):
+            return f"{benchmark} has no array for {_first_of(pairs, others)}"
+        case UnmeasuredBenchmark(pair, problem):
+            return f"{pair}: no benchmark: {problem}"
 
 
 def describe_tolerance_fact(fact: ToleranceFact) -> str:

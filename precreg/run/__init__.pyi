@@ -6,6 +6,9 @@ from .case_run import draw_inputs as draw_inputs
 from .case_run import run_case as run_case
 from .case_run import run_subject_once as run_subject_once
 from .case_run import suite_folder as suite_folder
+from .cluster.connection import ClusterRequest as ClusterRequest
+from .cluster.place import ClusterPlace as ClusterPlace
+from .cluster.place import open_cluster as open_cluster
 from .computation import Arrays as Arrays
 from .computation import Model as Model
 from .computation import PlainComputation as PlainComputation
@@ -53,6 +56,8 @@ from .rerun import Disagreement as Disagreement
 from .rerun import rerun_changes as rerun_changes
 from .session import Session as Session
 from .session import run_session as run_session
+from .workers.place import LocalPlace as LocalPlace
+from .workers.place import RunPlace as RunPlace
 from .workers.pool import run_in_workers as run_in_workers
 from .workers.processes import die_with_parent as die_with_parent
 from .workers.processes import kill_group as kill_group

@@ -30,7 +30,7 @@ from precreg.storage import (
     schema_age,
 )
 from precreg.subject import escape_surrogates
-from precreg.types import Environment, Outcome
+from precreg.types import ClusterWorker, Environment, Outcome
 
 # A file of at least 8 MiB enters the digest by size and time, because reading all recorded data would take seconds at
 # every start. A time that changes without the content costs a run from the start, and never gives a wrong result.
@@ -41,6 +41,8 @@ _SOURCE_SUFFIXES = (".py", ".so", ".pyd", ".npy", ".npz")
 _BUILT_FOLDERS = frozenset({"node_modules", "reports", "build", "dist"})
 
 JOURNAL_SCHEMA = "precreg-journal/2"
+# The line of a worker comes before its first outcome; lines of outcomes begin with the case.
+_WORKER_LINE = b'{"name":'
 
 _Line = TypeVar("_Line")
 
@@ -52,7 +54,7 @@ def sources_digest(project: Path) -> str:
     environments do not, nor do build folders outside suites/.
     """
     digest = hashlib.sha256()
-    for path in sorted(_source_files(project)):
+    for path in sorted(project_sources(project)):
         content = _read_state(path)
         # Paths and lengths separate the files: moving bytes from one file to the next changes the digest.
         digest.update(os.fsencode(path.relative_to(project)) + f"\0{len(content)}\0".encode())
@@ -71,7 +73,8 @@ def _read_state(path: Path) -> bytes:
         return str(problem).encode()
 
 
-def _source_files(project: Path) -> Iterator[Path]:
+def project_sources(project: Path) -> Iterator[Path]:
+    """Yield the files of the digest: modules and arrays of the project, and every file below suites/."""
     for folder, folders, files in os.walk(project):
         in_suites = Path(folder).is_relative_to(project / "suites")
         left_out, endings = (frozenset(), "") if in_suites else (_BUILT_FOLDERS, _SOURCE_SUFFIXES)
@@ -107,11 +110,15 @@ class _Schema(Struct):
 
 
 class Journal:
-    """An open journal, locked against every other process until it is closed or its process ends."""
+    """An open journal, locked against every other process until it is closed or its process ends.
+
+    `workers` are the workers of a cluster that gave the outcomes of an interrupted run, by their index.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the file, or create it. Raises UserError (locked, not-writable)."""
         self.path = path
+        self.workers: tuple[ClusterWorker, ...] = ()
         self._encoder = msgspec.json.Encoder()
         with report_write_errors(str(path)):
             make_scratch_folder(path.parent)
@@ -123,7 +130,7 @@ class Journal:
             message = f"expected to be the only run that writes {path.name} but another process has it open"
             raise UserError("locked", message, file=str(path))
 
-    def append(self, line: JournalHeader | Outcome) -> None:
+    def append(self, line: JournalHeader | Outcome | ClusterWorker) -> None:
         """Write a line. Raises UserError (not-writable), for instance if the disk is full."""
         text = self._encoder.encode(line) + b"\n"
         with report_write_errors(str(self.path)):
@@ -169,7 +176,10 @@ def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str
         complete, _, _torn = _read_lines(path).rpartition(b"\n")
         lines = complete.split(b"\n")
         _require_same(_read_header(lines[0], path), header, path)
-        outcomes = [_decode(line, Outcome, path, number) for number, line in enumerate(lines[1:], start=2)]
+        numbered = list(enumerate(lines[1:], start=2))
+        outcomes = [_decode(line, Outcome, path, at) for at, line in numbered if not line.startswith(_WORKER_LINE)]
+        workers = [_decode(line, ClusterWorker, path, at) for at, line in numbered if line.startswith(_WORKER_LINE)]
+        journal.workers = tuple(workers)
         journal.keep(len(complete) + 1)
     except UserError:
         journal.close()

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
 from precreg.environment import detect_environment
 from precreg.run.journal import Journal
-from precreg.run.workers import CaseRunner, CaseTask, run_in_process
+from precreg.run.workers import CaseRunner, CaseTask, LocalPlace, RunPlace, run_in_process
 from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
 from precreg.types import (
@@ -66,6 +66,18 @@ class Plan(Struct, frozen=True):
     runner: CaseRunner | None = None
     # The accepted digests of outputs by case id: other outputs get a map of their errors, if the case has an entry.
     accepted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # The workers of a cluster, in the place of `jobs`; None without one.
+    cluster: RunPlace | None = None
+
+    @property
+    def place(self) -> RunPlace:
+        """Return where items run that need workers."""
+        return LocalPlace(self.jobs) if self.cluster is None else self.cluster
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self.journal is not None:
+            self.journal.close()
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
@@ -88,12 +100,11 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
     task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner, accepted=plan.accepted)
-    prepare_cases(cases, plan.project)
-    if plan.jobs == IN_PROCESS:
+    if plan.place.builds_here:
+        prepare_cases(cases, plan.project)
+    if plan.place.jobs == IN_PROCESS:
         return run_in_process(cases, task)
-    from precreg.run.workers import run_in_workers
-
-    return run_in_workers(cases, task, plan.jobs)
+    return plan.place.run(cases, task)
 
 
 def prepare_cases(cases: Iterable[Case], project: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from precreg.run.cluster import ClusterRequest
 from precreg.run.explanation import DiagnoseCase
 from precreg.suite import Selection
 from precreg.types import Case, CaseResult, RunRecord
@@ -51,6 +52,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     # Worker processes; 0 runs in this process, None takes one worker for each processor.
     jobs: int | None = None
     resume: bool = False
+    # The cluster that runs the cases in place of `jobs`; None without one.
+    cluster: ClusterRequest | None = None
     # The folder of the reports, relative to the current folder.
     output: Path = Path("reports")
     # With a folder of its own for reports, a run also works in a project that cannot be written.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -31,6 +32,7 @@ from precreg.environment import (
     limit_blas_threads,
 )
 from precreg.errors import UserError
+from precreg.run.cluster import ClusterPlace, open_cluster
 from precreg.run.explanation import DiagnosisPlan, Explained, explain_failures
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
@@ -99,7 +101,7 @@ def run_session(
     began = perf_counter()
     limit_blas_threads()
     gc.set_threshold(GARBAGE_THRESHOLD)
-    if request.jobs != IN_PROCESS:
+    if request.jobs != IN_PROCESS and request.cluster is None:
         from precreg.run.workers import start_fork_server
 
         start_fork_server()  # first, because it starts while the suites are read
@@ -154,6 +156,7 @@ class Session:
         # Without a journal the working folder cannot be written, so the run proposes nothing.
         self._is_writable = True
         self._announce: Announce | None = None
+        self._cluster: ClusterPlace | None = None
 
     @cached_property
     def criteria(self) -> AcceptanceCriteria:
@@ -209,8 +212,7 @@ class Session:
             named = other_commit(request.project, request.pair)
             self.record = replace(self.record, pair=named.commit, pair_revision=_chosen(named))
         policy = replace(self.judge.policy, require=request.require)
-        plan = self._open_plan(len(cases))
-        try:
+        with self._open_cluster(), closing(self._open_plan(len(cases))) as plan:
             if self.record.pair:
                 return self._run_beside(cases, plan, policy, progress, announce)
             results = list(progress(run_and_judge(cases, plan, policy, self.criteria.baselines), len(cases)))
@@ -219,9 +221,6 @@ class Session:
             base = request.pair_base
             budget = pair_budget(request.max_seeds, request.pair_seconds, request.pair_run_seconds)
             return list(judge_changed_cases(cases, results, plan, policy, base=base, budget=budget, announce=announce))
-        finally:
-            if plan.journal is not None:
-                plan.journal.close()
 
     def _run_beside(
         self, cases: Sequence[Case], plan: Plan, policy: Policy, progress: Progress, announce: Announce
@@ -234,6 +233,16 @@ class Session:
             results = paired_results(cases, plan, policy, baselines, version, budget, announce)
             return list(progress(results, len(cases)))
 
+    @contextmanager
+    def _open_cluster(self) -> Iterator[None]:
+        """Connect to the cluster of the request, if any. Raises UserError as `open_cluster` does."""
+        request = self.request
+        if request.cluster is None:
+            yield
+            return
+        with open_cluster(request.cluster, request.project, self.record.environment) as self._cluster:
+            yield
+
     def _open_plan(self, cases: int) -> Plan:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
         request, environment = self.request, self.record.environment
@@ -243,14 +252,25 @@ class Session:
         header = journal_header(request.project, environment, "" if request.base is None else request.base.commit)
         if request.resume:
             journal, done = resume_journal(path, header)
-            return Plan(request.project, environment, jobs, journal, done)
+            return self._with_cluster(Plan(request.project, environment, jobs, journal, done))
         try:
-            return Plan(request.project, environment, jobs, start_journal(path, header))
+            return self._with_cluster(Plan(request.project, environment, jobs, start_journal(path, header)))
         except UserError as problem:
             if problem.slug != "not-writable" or request.needs_journal:
                 raise
             self._is_writable = False
-            return Plan(request.project, environment, jobs)
+            return self._with_cluster(Plan(request.project, environment, jobs))
+
+    def _with_cluster(self, plan: Plan) -> Plan:
+        """Return a plan with the cluster, whose workers the journal and the record name."""
+        journal = plan.journal
+        known = () if journal is None else journal.workers
+        if known:
+            self.record = replace(self.record, workers=known)
+        if self._cluster is None:
+            return plan
+        self._cluster.keep_table(known, (lambda _: None) if journal is None else journal.append)
+        return replace(plan, cluster=self._cluster)
 
     def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
         """Add the findings of the criteria to the record; results decide which references changed.
@@ -292,6 +312,9 @@ class Session:
         if not self._is_writable:
             notices.append(UnwritableFolder(WORKING_FOLDER))
         notices += _shadowing(request.project, cases)
+        if self._cluster is not None:
+            notices += self._cluster.warnings()
+            self.record = replace(self.record, workers=self._cluster.table)
         duration_s = perf_counter() - self._began
         found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
         begun = replace(self.record, findings=(*self.record.findings, *found), diagnosed=diagnosed)

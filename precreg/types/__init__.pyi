@@ -55,6 +55,11 @@ from .clipping import ClipKind as ClipKind
 from .clipping import ClippedBeforeUnscale as ClippedBeforeUnscale
 from .clipping import ClippedStep as ClippedStep
 from .clipping import ClippingSweep as ClippingSweep
+from .cluster import ClusterWarning as ClusterWarning
+from .cluster import ClusterWorker as ClusterWorker
+from .cluster import LostWorkers as LostWorkers
+from .cluster import OtherWorkers as OtherWorkers
+from .cluster import RefusedWorker as RefusedWorker
 from .comparison import COMPARISON_SCHEMA as COMPARISON_SCHEMA
 from .comparison import ComparedPair as ComparedPair
 from .comparison import ComparisonRecord as ComparisonRecord
@@ -206,6 +211,7 @@ from .quantization_steps import QuantizationStepsRecord as QuantizationStepsReco
 from .record import ACCELERATOR_FACT as ACCELERATOR_FACT
 from .record import BASELINE_SCHEMA as BASELINE_SCHEMA
 from .record import EXPLAINING_PREFIX as EXPLAINING_PREFIX
+from .record import LABELS_FACT as LABELS_FACT
 from .record import NARROW_FACT as NARROW_FACT
 from .record import RECORD_SCHEMA as RECORD_SCHEMA
 from .record import TEST_DEFINED_PREFIX as TEST_DEFINED_PREFIX

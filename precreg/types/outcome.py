@@ -265,6 +265,8 @@ class Outcome(Struct, frozen=True):
     missing: tuple[str, ...] = ()
     # Measured for replicates alone.
     noise: Noise | None = None
+    # The index of the worker in the record's table of workers; unset without a cluster.
+    worker: int | UnsetType = UNSET
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
+from precreg.types.cluster import ClusterWorker
 from precreg.types.diagnosis import Diagnosis, OpaqueSubject
 from precreg.types.metric import MetricDescription
 from precreg.types.outcome import Execution, Histogram, Outcome
@@ -178,6 +179,8 @@ def facts_fingerprint(decisive: Mapping[str, str]) -> str:
     return sha256(repr(sorted(decisive.items())).encode()).hexdigest()[:8]
 
 
+# A case that ran on a machine with other labels than the run's has them in this fact, the chain with spaces.
+LABELS_FACT = f"{EXPLAINING_PREFIX}labels"
 # A kind of subject gives this fact if it computed on an accelerator: the family and the model, "cuda NVIDIA H100".
 ACCELERATOR_FACT = "accelerator"
 # A kind of subject gives this fact of a reference that it computed in lower precision in part, and names the part.
@@ -191,8 +194,10 @@ def case_chain(chain: tuple[str, ...], facts: Mapping[str, str]) -> tuple[str, .
     """Return the environments whose baselines and tolerances apply to a case, by the chain of the run and its facts.
 
     A case on an accelerator has the chain of the accelerator: its model, its family and generic. The chain of the run
-    stays for all other cases, and wherever the user gave a label that is no processor's.
+    stays for all other cases, and wherever the user gave a label that is no processor's. A case that ran on another
+    machine has the labels of that machine among its facts.
     """
+    chain = tuple(facts[LABELS_FACT].split()) if LABELS_FACT in facts else chain
     model = re.sub(r"[^a-z0-9._]+", "-", facts.get(ACCELERATOR_FACT, "").lower()).strip("-._")[:_MAX_LABEL]
     if not model or chain[0].partition("-")[0] != _CPU_FAMILY:
         return chain
@@ -233,7 +238,8 @@ class Environment(Struct, frozen=True):
         given = execution.facts
         if all(self.facts.get(name) == fact for name, fact in given.items()):
             return self
-        facts = {**self.facts, **given}
+        # An empty text marks a fact that the machine of the case lacks.
+        facts = {name: fact for name, fact in {**self.facts, **given}.items() if fact or name not in given}
         chain = case_chain(self.chain, given)
         # A fact that only explains leaves the fingerprint as it is, which a stored record may have from others.
         decisive = decisive_facts(facts)
@@ -471,3 +477,5 @@ class RunRecord(Struct, frozen=True):
     links: SourceLinks | UnsetType = UNSET
     # The error of a history that the run could not read; unset without one.
     history_problem: str | UnsetType = UNSET
+    # The workers of a cluster that ran cases, by the index of each outcome; unset without a cluster.
+    workers: tuple[ClusterWorker, ...] | UnsetType = UNSET

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 
 from precreg.types.case import Fact, Location
+from precreg.types.cluster import ClusterWarning
 from precreg.types.oracle import OracleFact
 
 _F = TypeVar("_F")
@@ -209,7 +210,7 @@ class EmptyPasses(Fact, frozen=True, tag="empty_passes"):
 
 _ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles
 _ReferenceWarning = NarrowReference | NarrowPart | EmptyPasses
-RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | _ReferenceWarning | StoredText
+RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | _ReferenceWarning | ClusterWarning | StoredText
 
 ComparisonWarning = ToleranceWarning | SkippedFiles | MissingBenchmark | UnmeasuredBenchmark | StoredText
 

@@ -42,7 +42,7 @@ def test_processes_give_what_this_one_gives(pairs):
 
 
 def test_few_pairs_stay_in_this_process(pairs, monkeypatch):
-    monkeypatch.setattr(sharing, "run_in_workers", None)
+    monkeypatch.setattr(sharing, "LocalPlace", None)
     assert len(list(compare_pairs(pairs[: MIN_PAIRS_TO_SHARE - 1], TERMS, 2))) == MIN_PAIRS_TO_SHARE - 1
 
 

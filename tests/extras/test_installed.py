@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 from tests.e2e.command import ROOT
 
-EXTRAS = ("torch", "onnx", "parquet", "stores")
+EXTRAS = ("torch", "onnx", "parquet", "stores", "dask")
 CONSTRAINTS = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
 
 
@@ -23,7 +23,8 @@ def packages():
 
 
 def test_the_extras_name_the_packages():
-    assert packages() == ["fsspec", "gcsfs", "onnx", "onnxruntime", "pyarrow", "s3fs", "safetensors", "torch"]
+    names = ["distributed", "fsspec", "gcsfs", "onnx", "onnxruntime", "pyarrow", "s3fs", "safetensors", "torch"]
+    assert packages() == names
 
 
 @pytest.mark.parametrize("package", packages())

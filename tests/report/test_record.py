@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from precreg.errors import UserError
@@ -29,6 +30,7 @@ from precreg.report.summaries import render_run_markdown
 from precreg.report.terminal import render_run_terminal
 from precreg.storage import read_json_record, write_json_record
 from precreg.types.case import Growth, Study, TradeOff
+from precreg.types.cluster import ClusterWorker
 from precreg.types.outcome import AxisGroups, Histogram
 from precreg.types.record import GitState
 from precreg.types.verdict import Reason
@@ -213,6 +215,27 @@ def test_orphans_of_every_shard_and_what_they_were_asked_for_are_kept():
     merged = merge_run_records([one, other])
     assert merged.warnings == (wide,)
     assert (merged.orphans, merged.selection) == ((moved,), {"tags": ["fast"]})
+
+
+def ran_by(name, worker):
+    result = passed(name)
+    return replace(result, outcome=replace(result.outcome, worker=worker))
+
+
+def test_workers_of_all_shards_share_one_table():
+    alpha, beta, gamma = (ClusterWorker(name, f"tcp://{name}", "cpu", "1") for name in ("alpha", "beta", "gamma"))
+    one = run_of(ran_by("a", 0), ran_by("b", 1), workers=(gamma, alpha))
+    other = run_of(ran_by("c", 0), ran_by("d", 1), workers=(alpha, beta))
+    local = run_of(passed("e"))
+    for records in permutations([one, other, local]):
+        merged = merge_run_records(records)
+        names = [
+            None if isinstance(each.outcome.worker, UnsetType) else merged.workers[each.outcome.worker].name
+            for each in merged.results
+        ]
+        assert names == ["gamma", "alpha", "alpha", "beta", None]
+        assert merged.workers == (alpha, beta, gamma)
+    assert merge_run_records([local]).workers is UNSET
 
 
 def test_studies_of_every_shard_are_kept_once_by_suite():

@@ -63,3 +63,18 @@ def test_the_environment_of_a_case_is_the_same_when_it_is_found_again():
 def test_a_fact_that_only_explains_leaves_the_fingerprint_and_the_former_ones():
     there = HERE.of_case(Execution(facts={"about_clock": "1980 MHz"}))
     assert (there.fingerprint, there.former, there.label) == (HERE.fingerprint, HERE.former, HERE.label)
+
+
+def test_a_case_of_another_machine_has_the_fingerprint_of_that_machine():
+    there = {"cpu": "Xeon", "os": "Linux 6.1", "blas": "openblas"}
+    given = {"numpy": "", "blas": "openblas", "about_labels": "lab-2 lab generic"}
+    found = HERE.of_case(Execution(facts=given))
+    assert found.fingerprint == facts_fingerprint(decisive_facts(there)), "the fact that is absent there has no part"
+    assert "numpy" not in found.facts
+    assert (found.label, found.chain) == ("lab-2", ("lab-2", "lab", "generic"))
+
+
+def test_an_accelerator_of_another_machine_comes_after_the_labels_of_that_machine():
+    labels = {"about_labels": "cpu-arm64 cpu generic"}
+    assert case_chain(CPU, labels | H100) == ("cuda-nvidia-h100-80gb-hbm3", "cuda", "generic")
+    assert case_chain(CPU, {"about_labels": "lab-2 lab generic"} | H100) == ("lab-2", "lab", "generic")

@@ -23,15 +23,19 @@ from precreg.types import (
     AtolBelowHalfUlp,
     CaseResult,
     ChosenRevision,
+    ClusterWarning,
     ComparisonWarning,
     EmptyPasses,
+    LostWorkers,
     MissingBenchmark,
     NarrowPart,
     NarrowReference,
     NoAcceptedVersion,
     NotRegressed,
     Orphan,
+    OtherWorkers,
     Reason,
+    RefusedWorker,
     RtolBelowUlp,
     RunDiagnoses,
     RunFinding,
@@ -393,8 +397,25 @@ def chinese_warning(warning: RunWarning | ComparisonWarning) -> str:
             return _reference(warning)
         case MissingBenchmark() | UnmeasuredBenchmark() | ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _files(warning)
+        case LostWorkers() | RefusedWorker() | OtherWorkers():
+            return _cluster(warning)
         case _:
             assert_never(warning)
+
+
+def _cluster(warning: ClusterWarning) -> str:
+    match warning:
+        case LostWorkers(workers, retried, given_up):
+            ended = f"；{given_up} 项被放弃" if given_up else ""
+            return f"运行期间失去了 {len(workers)} 个 worker（{', '.join(workers)}）；{retried} 项在别处重新运行{ended}"
+        case RefusedWorker(worker, "failure", there):
+            return f"未使用 worker {worker}：{there}"
+        case RefusedWorker(worker, subject, there, here):
+            named = {"precreg": "precreg", "project": "项目"}.get(subject, subject)
+            return f"未使用 worker {worker}：其 {named} 为 {there}，此次运行为 {here}"
+        case OtherWorkers(cases, worker, facts, workers):
+            others = f"及另外 {workers - 1} 个" if workers > 1 else ""
+            return f"{cases} 个用例在另一环境的 worker 上运行：{worker}{others}：{', '.join(facts)}"
 
 
 def _files(

@@ -92,7 +92,7 @@ def _by_version(
 def _version_of(result: CaseResult, plan: Plan, base: str | None) -> str | NoAcceptedVersion:
     """Return the commit of the accepted version of one case."""
     assert result.baseline is not None  # its bits differ from the baseline's
-    if plan.jobs == IN_PROCESS:
+    if plan.place.jobs == IN_PROCESS:
         return NoAcceptedVersion("no_workers")
     return find_accepted_commit(plan.project, result.baseline_id, result.baseline, base)
 

@@ -8,6 +8,7 @@ The project's working folder keeps their figures for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,10 +22,10 @@ from precreg.run.pairs.seeds import (
     PairOfFigures,
     SeedBatch,
     SeedTask,
+    has_inputs,
     leave_outputs,
     measure_versions,
 )
-from precreg.run.workers import WorkerPool
 from precreg.storage import temporary_folder
 from precreg.types import (
     PAIRED_LOSS,
@@ -192,25 +193,27 @@ class Escalation:
         self._announce = announce
         self._cases = self._done = 0
         self._plan, self._version, self._budget, self._alpha = plan, version, budget, alpha
-        self._jobs = max(1, plan.jobs)
+        self._jobs = max(1, plan.place.jobs)
         self._cache = PairCache(plan.project)
-        self._accepted = WorkerPool(SeedTask(version.project, leave_outputs, version.trees), self._jobs)
-        self._present = WorkerPool(SeedTask(plan.project, measure_versions), self._jobs)
+        self._closed_last = ExitStack()
+        self._folder = self._closed_last.enter_context(temporary_folder())
+        accepted = SeedTask(version.project, leave_outputs, version.trees)
+        present = SeedTask(plan.project, measure_versions)
+        self._pools = plan.place.open_pools(accepted, present, has_inputs, self._folder)
         self._deadline = monotonic() + budget.run_seconds
 
     def close(self) -> None:
         """Kill all workers."""
-        self._accepted.close()
-        self._present.close()
+        self._pools.close()
+        self._closed_last.close()
 
     def run(self, cases: Sequence[OpenCase]) -> Iterator[CaseResult]:
         """Yield the result of each case as soon as its test ends. Raises UserError (no-workers)."""
         tests = [CaseTest(each, self._cache.load(each.key)) for each in cases]
         self._cases = len(tests)
-        with temporary_folder() as folder:
-            for result in self._run(tests, folder):
-                self._done += 1
-                yield result
+        for result in self._run(tests, self._folder):
+            self._done += 1
+            yield result
 
     def _run(self, tests: list[CaseTest], folder: Path) -> Iterator[CaseResult]:
         self._probe(tests, folder)
@@ -349,14 +352,12 @@ class Escalation:
             yield SeedBatch(test.case, first, count, folder / f"{test.key}-{start}")
 
     def _run_batches(self, batches: Sequence[SeedBatch], tests: Mapping[str, CaseTest]) -> None:
-        accepted = {answer.key: answer for answer in self._accepted.run(batches)}
-        ready = [batch for batch in batches if accepted[batch.key].failure is None]
-        present = {answer.key: answer for answer in self._present.run(ready)}
+        answers = {pair[0].key: pair for pair in self._pools.run([(batch, batch) for batch in batches])}
         # In order of seeds, because answers come in any order and figures must not.
         for batch in batches:
-            test, answer = tests[batch.case.id], accepted[batch.key]
-            test.take(answer, present.get(batch.key, answer))
-            seconds = self._accepted.seconds.get(batch.key, 0.0) + self._present.seconds.get(batch.key, 0.0)
+            test, (accepted, present) = tests[batch.case.id], answers[batch.key]
+            test.take(accepted, accepted if present is None else present)
+            seconds = self._pools.seconds.get(batch.key, 0.0)
             # The fastest batch, because the first ones also import the user's modules.
             of_seed = seconds / batch.number
             test.seconds = min(test.seconds, of_seed) if test.seconds else of_seed

@@ -19,7 +19,7 @@ from precreg.run.pairs.cache import pair_key
 from precreg.run.pairs.escalation import Announce, Escalation, OpenCase, PairBudget, PairProgress, judges_pairs
 from precreg.run.pairs.other_version import OtherVersion
 from precreg.run.pipeline import AcceptedBaselines, Plan, judge_outcome, prepare_cases
-from precreg.run.workers import CaseTask, WorkerPool, run_in_workers
+from precreg.run.workers import CaseTask
 from precreg.subject import TreePair
 from precreg.types import (
     Baseline,
@@ -48,6 +48,11 @@ class OutcomePair(NamedTuple):
     own: Outcome
 
 
+def always_goes_on(_other: Outcome) -> bool:
+    """Return True: the present version runs whatever the other one gave."""
+    return True
+
+
 class SideBySide:
     """The worker processes of both versions.
 
@@ -56,12 +61,11 @@ class SideBySide:
     """
 
     def __init__(self, plan: Plan, project: Path, trees: TreePair) -> None:
-        """Prepare `plan.jobs` workers for each version; `project` is the project's folder in the checkout."""
-        chain = plan.environment.chain
-        self.batch = CASES_PER_WORKER * max(1, plan.jobs)
-        self._projects = (project, plan.project)
-        self._own = WorkerPool(CaseTask(plan.project, chain), plan.jobs)
-        self._other = WorkerPool(CaseTask(project, chain, trees), plan.jobs)
+        """Prepare the workers of each version; `project` is the project's folder in the checkout."""
+        chain, place = plan.environment.chain, plan.place
+        self.batch = CASES_PER_WORKER * max(1, place.jobs)
+        self._projects = (project, plan.project) if place.builds_here else ()
+        self._pools = place.open_pools(CaseTask(project, chain, trees), CaseTask(plan.project, chain), always_goes_on)
 
     def run(self, cases: Sequence[Case]) -> Iterator[OutcomePair]:
         """Run one batch by the other version, then by the working tree's own; yield both outcomes of each case.
@@ -70,14 +74,13 @@ class SideBySide:
         """
         for project in self._projects:
             prepare_cases(cases, project)
-        others = {outcome.case: outcome for outcome in self._other.run(cases)}
-        for own in self._own.run(cases):
-            yield OutcomePair(others[own.case], own)
+        for other, own in self._pools.run([(case, case) for case in cases]):
+            assert own is not None  # a failure of the other version stops no case
+            yield OutcomePair(other, own)
 
     def close(self) -> None:
         """Kill all workers, busy or not."""
-        self._own.close()
-        self._other.close()
+        self._pools.close()
 
 
 # Seconds of both versions and the reference for one case, and for all cases of a run. A case of 15 ms a seed affords
@@ -185,10 +188,12 @@ def escalated_results(
     """
     by_id = {case.id: (case, result) for case, result in changed}
     open_: list[OpenCase] = []
-    prepare_cases([case for case, _ in changed], version.project)
+    place = plan.place
+    if place.builds_here:
+        prepare_cases([case for case, _ in changed], version.project)
     began, limit = monotonic(), budget.run_seconds
     task = CaseTask(version.project, plan.environment.chain, version.trees)
-    for done, other in enumerate(run_in_workers([case for case, _ in changed], task, max(1, plan.jobs)), 1):
+    for done, other in enumerate(place.run([case for case, _ in changed], task), 1):
         announce(PairProgress(done, len(changed), 0, monotonic() - began, limit))
         case, result = by_id[other.case]
         pair = OutcomePair(other, result.outcome)

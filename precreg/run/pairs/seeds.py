@@ -128,6 +128,11 @@ class SeedTask(NamedTuple):
         return BatchAnswer(batch.key, failure=failure)
 
 
+def has_inputs(answer: BatchAnswer) -> bool:
+    """Return whether a version ran on a batch without a failure."""
+    return answer.failure is None
+
+
 def leave_outputs(batch: SeedBatch, project: Path) -> BatchAnswer:
     """Run the accepted version on each seed, and write its outputs into the batch's file."""
     inputs, packed = [], []

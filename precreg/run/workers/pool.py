@@ -72,8 +72,8 @@ class WorkerProcess(Generic[_Item]):
     the monotonic clock, in seconds. `answered` counts the items that it finished.
     """
 
-    def __init__(self, task: WorkerTask[_Item, Any]) -> None:
-        """Start the process. Raises UserError (no-workers)."""
+    def __init__(self, task: WorkerTask[_Item, Any], folder: str, path: Sequence[str]) -> None:
+        """Start the process in a folder, with a search path. Raises UserError (no-workers)."""
         self.batch: deque[_Item] = deque()
         self.began, self.deadline = 0.0, inf
         self.ready = False
@@ -84,7 +84,8 @@ class WorkerProcess(Generic[_Item]):
             self.process = self._start()
         except (OSError, EOFError) as error:
             raise UserError("no-workers", f"expected a worker process to start but got {error!r}") from error
-        self.connection.send(pickle.dumps(_worker_start(task)))
+        start = WorkerStart([each or folder for each in path], safe_path(path, folder), folder, pickle.dumps(task))
+        self.connection.send(pickle.dumps(start))
 
     def _start(self) -> ForkedWorker:
         ours, theirs = socket.socketpair()
@@ -143,11 +144,6 @@ class WorkerProcess(Generic[_Item]):
         os.close(self.process.status)
 
 
-def _worker_start(task: WorkerTask[Any, Any]) -> WorkerStart:
-    folder = os.getcwd()
-    return WorkerStart([each or folder for each in sys.path], safe_path(sys.path, folder), folder, pickle.dumps(task))
-
-
 def run_in_workers(items: Sequence[_Item], task: WorkerTask[_Item, _Answer], jobs: int) -> Iterator[_Answer]:
     """Yield the answer to every item as it comes, from `jobs` processes.
 
@@ -168,9 +164,15 @@ class WorkerPool(Generic[_Item, _Answer]):
     `seconds` has the time of each finished item by key.
     """
 
-    def __init__(self, task: WorkerTask[_Item, _Answer], jobs: int) -> None:
-        """Start the server of workers, and no worker yet."""
+    def __init__(
+        self, task: WorkerTask[_Item, _Answer], jobs: int, *, folder: str = "", path: Sequence[str] = ()
+    ) -> None:
+        """Start the server of workers, and no worker yet.
+
+        Workers begin in `folder`, this process's by default; the folders of `path` come first in their search path.
+        """
         start_fork_server()
+        self._folder, self._path = folder or os.getcwd(), [*path, *sys.path]
         self.seconds: dict[str, float] = {}
         self._waiting: deque[_Item] = deque()
         self._task = task
@@ -203,6 +205,10 @@ class WorkerPool(Generic[_Item, _Answer]):
             if worker in self._workers and worker.deadline < monotonic():
                 yield from self._stop_overdue(worker)
 
+    def process_ids(self) -> list[int]:
+        """Return the ids of the worker processes."""
+        return [worker.process.pid for worker in list(self._workers)]
+
     def close(self) -> None:
         """Kill all workers, busy or not."""
         with defer_signals(SIGINT):
@@ -213,7 +219,7 @@ class WorkerPool(Generic[_Item, _Answer]):
     def _add_worker(self) -> None:
         # An interrupt during the start would leave a worker that nobody kills.
         with defer_signals(SIGINT):
-            worker = WorkerProcess(self._task)
+            worker = WorkerProcess(self._task, self._folder, self._path)
             self._workers.add(worker)
             self._selector.register(worker.connection, EVENT_READ, partial(self._exchange, worker))
             self._listen(worker)
