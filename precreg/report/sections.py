@@ -39,6 +39,7 @@ from precreg.types import (
     NonFiniteFigures,
     NotRegressed,
     Orphan,
+    ReusedOutcomes,
     RoundingLost,
     RtolBelowUlp,
     RunFinding,
@@ -53,6 +54,7 @@ from precreg.types import (
     ToleranceWarning,
     UncheckedBounds,
     UnclaimedFiles,
+    UnkeptReason,
     UnknownCommit,
     UnlistedDtype,
     UnmatchedOutput,
@@ -251,9 +253,8 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"the commit is not known: {problem}"
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
-        case SameOracles(cases, fresh):
-            changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
-            return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
+        case SameOracles() | ReusedOutcomes():
+            return _describe_unchanged(warning)
         case NarrowReference() | NarrowPart() | EmptyPasses():
             return _describe_reference(warning)
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
@@ -263,6 +264,33 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         # mypy then reports a new kind of warning that has no sentence yet.
         case _:
             assert_never(warning)
+
+
+# Beside a number of cases.
+_RAN_BECAUSE: dict[UnkeptReason, str] = {
+    "new": "new, or under new conditions",
+    "changed": "changed",
+    "changed_meanwhile": "with files that changed during the run",
+    "failed": "failed",
+    "left_changes": "left changes in their process",
+    "nondeterministic": "declared nondeterministic",
+    "timed": "measure time",
+    "undeclared": "of a kind without declared dependencies",
+    "network": "use the network",
+    "programs": "start programs",
+    "deleted_library": "loaded a library that was replaced",
+    "unreadable": "used files in ways that precreg cannot follow",
+}
+
+
+def _describe_unchanged(fact: SameOracles | ReusedOutcomes) -> str:
+    if isinstance(fact, SameOracles):
+        changed = f"references or goldens of {fact.cases} case{'s' * (fact.cases != 1)} may have changed since the base"
+        return f"{changed}; their results have the same bits at all seeds and at {fact.fresh} fresh ones"
+    reused = f"{fact.cases} case{'s' * (fact.cases != 1)} reused the outcome of an earlier run (since {fact.oldest})"
+    number = sum(count for _, count in fact.ran)
+    reasons = ", ".join(f"{count} {_RAN_BECAUSE[reason]}" for reason, count in fact.ran)
+    return f"{reused}, because nothing that they depend on changed; {number} ran{f': {reasons}' if reasons else ''}"
 
 
 def _describe_benchmark(warning: MissingBenchmark | UnmeasuredBenchmark) -> str:

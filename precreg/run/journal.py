@@ -52,7 +52,7 @@ def sources_digest(project: Path) -> str:
     environments do not, nor do build folders outside suites/.
     """
     digest = hashlib.sha256()
-    for path in sorted(_source_files(project)):
+    for path in project_sources(project):
         content = _read_state(path)
         # Paths and lengths separate the files: moving bytes from one file to the next changes the digest.
         digest.update(os.fsencode(path.relative_to(project)) + f"\0{len(content)}\0".encode())
@@ -69,6 +69,11 @@ def _read_state(path: Path) -> bytes:
         return read_regular_file(path)
     except OSError as problem:
         return str(problem).encode()
+
+
+def project_sources(project: Path) -> list[Path]:
+    """Return the project's modules and arrays, and every file below suites/, sorted."""
+    return sorted(_source_files(project))
 
 
 def _source_files(project: Path) -> Iterator[Path]:

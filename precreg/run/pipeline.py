@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
 from precreg.environment import detect_environment
 from precreg.run.journal import Journal
+from precreg.run.reuse import OutcomeCache
 from precreg.run.workers import CaseRunner, CaseTask, run_in_process
 from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
@@ -66,17 +67,22 @@ class Plan(Struct, frozen=True):
     runner: CaseRunner | None = None
     # The accepted digests of outputs by case id: other outputs get a map of their errors, if the case has an entry.
     accepted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Gives outcomes of earlier runs, and keeps the new ones; None runs each case.
+    reuse: OutcomeCache | None = None
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
-    """Yield one outcome per case: the outcomes of an interrupted run first, then the others as they come.
+    """Yield one outcome per case: those of an interrupted run and of earlier runs first, the others as they come.
 
     Raises UserError (no-workers, not-writable).
     """
     remaining = []
     for case in cases:
+        # Verdicts are computed anew for all of them.
         outcome = plan.done.get(case.id)
-        if outcome is not None and outcome.definition == case.definition:
+        if outcome is None or outcome.definition != case.definition:
+            outcome = None if plan.reuse is None else plan.reuse.find(case, plan.accepted.get(case.id))
+        if outcome is not None:
             yield outcome
         else:
             remaining.append(case)
@@ -93,7 +99,11 @@ def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
         return run_in_process(cases, task)
     from precreg.run.workers import run_in_workers
 
-    return run_in_workers(cases, task, plan.jobs)
+    if plan.reuse is None:
+        return run_in_workers(cases, task, plan.jobs)
+    from precreg.run.reuse import ObservedTask
+
+    return plan.reuse.keep_all(cases, run_in_workers(cases, ObservedTask(task), plan.jobs))
 
 
 def prepare_cases(cases: Iterable[Case], project: Path) -> None:

@@ -51,6 +51,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     # Worker processes; 0 runs in this process, None takes one worker for each processor.
     jobs: int | None = None
     resume: bool = False
+    # Neither outcomes nor figures of earlier runs are reused, and none are kept.
+    no_cache: bool = False
     # The folder of the reports, relative to the current folder.
     output: Path = Path("reports")
     # With a folder of its own for reports, a run also works in a project that cannot be written.

@@ -46,6 +46,7 @@ from precreg.run.pairs import (
 from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge
 from precreg.run.record import begin_record, finish_record
 from precreg.run.request import PAIR_AUTO, Progress, RunOutputs, RunRequest, Summarize
+from precreg.run.reuse import OUTCOMES_FILE, OutcomeCache
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
 from precreg.suite import load_cases, no_case_error, select_cases, shard_cases
@@ -98,10 +99,11 @@ def run_session(
     began = perf_counter()
     limit_blas_threads()
     gc.set_threshold(GARBAGE_THRESHOLD)
-    if request.jobs != IN_PROCESS:
+    if request.jobs != IN_PROCESS and not (_reuses(request) and (request.project / OUTCOMES_FILE).is_file()):
         from precreg.run.workers import start_fork_server
 
-        start_fork_server()  # first, because it starts while the suites are read
+        # First, because it starts while the suites are read. With outcomes of earlier runs there may be nothing to run.
+        start_fork_server()
     read = load_cases(request.project) if every is None else every
     every = add_vanished_rows(read, request.project, request.environment)
     session = Session(request, outputs, every=every, began=began)
@@ -153,6 +155,7 @@ class Session:
         # Without a journal the working folder cannot be written, so the run proposes nothing.
         self._is_writable = True
         self._announce: Announce | None = None
+        self._cache: OutcomeCache | None = None
 
     @cached_property
     def criteria(self) -> AcceptanceCriteria:
@@ -221,6 +224,8 @@ class Session:
         finally:
             if plan.journal is not None:
                 plan.journal.close()
+            if plan.reuse is not None:
+                plan.reuse.close()
 
     def _run_beside(
         self, cases: Sequence[Case], plan: Plan, policy: Policy, progress: Progress, announce: Announce
@@ -237,19 +242,37 @@ class Session:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
         request, environment = self.request, self.record.environment
         jobs = min(cases, self._jobs)
+        reuse = self._open_cache(jobs)
         name = "journal.jsonl" if request.shard is None else "journal-{}-of-{}.jsonl".format(*request.shard)
         path = Path(os.path.relpath(request.project / WORKING_FOLDER / name))
         header = journal_header(request.project, environment, "" if request.base is None else request.base.commit)
         if request.resume:
             journal, done = resume_journal(path, header)
-            return Plan(request.project, environment, jobs, journal, done)
+            return Plan(request.project, environment, jobs, journal, done, reuse=reuse)
         try:
-            return Plan(request.project, environment, jobs, start_journal(path, header))
+            return Plan(request.project, environment, jobs, start_journal(path, header), reuse=reuse)
         except UserError as problem:
             if problem.slug != "not-writable" or request.needs_journal:
                 raise
             self._is_writable = False
             return Plan(request.project, environment, jobs)
+
+    def _open_cache(self, jobs: int) -> OutcomeCache | None:
+        """Open the kept outcomes of earlier runs; None for a run that reuses none."""
+        if jobs == IN_PROCESS or not _reuses(self.request):
+            return None
+        git = self.record.git
+        try:
+            self._cache = OutcomeCache(
+                self.request.project,
+                self.record.environment,
+                started=self.record.started,
+                commit="" if git is None else git.commit,
+            )
+        except OSError:
+            # The project cannot be written: the run reuses nothing, and says so where it keeps no journal.
+            return None
+        return self._cache
 
     def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
         """Add the findings of the criteria to the record; results decide which references changed.
@@ -290,6 +313,8 @@ class Session:
         notices: list[RunWarning] = [*self._decide_oracles(results)]
         if not self._is_writable:
             notices.append(UnwritableFolder(WORKING_FOLDER))
+        if self._cache is not None and (counts := self._cache.counts()) is not None:
+            notices.append(counts)
         notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
         found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
@@ -331,6 +356,11 @@ class Session:
     @property
     def _jobs(self) -> int:
         return count_processors() if self.request.jobs is None else self.request.jobs
+
+
+def _reuses(request: RunRequest) -> bool:
+    """Return whether a request allows outcomes of earlier runs: not in CI, nor beside another version."""
+    return not (request.no_cache or request.ci or request.pair not in (None, PAIR_AUTO))
 
 
 def _chosen(named: NamedCommit) -> ChosenRevision:

@@ -151,6 +151,7 @@ from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
+from .outcome import ReusedFrom as ReusedFrom
 from .outcome import SeedFigures as SeedFigures
 from .outcome import SignificantDigits as SignificantDigits
 from .outcome import StateChange as StateChange
@@ -389,6 +390,7 @@ from .warning import NarrowPart as NarrowPart
 from .warning import NarrowReference as NarrowReference
 from .warning import Orphan as Orphan
 from .warning import PooledLoss as PooledLoss
+from .warning import ReusedOutcomes as ReusedOutcomes
 from .warning import RtolBelowUlp as RtolBelowUlp
 from .warning import RunFinding as RunFinding
 from .warning import RunFindingFact as RunFindingFact
@@ -404,6 +406,7 @@ from .warning import ToleranceFact as ToleranceFact
 from .warning import ToleranceWarning as ToleranceWarning
 from .warning import UncheckedBounds as UncheckedBounds
 from .warning import UnclaimedFiles as UnclaimedFiles
+from .warning import UnkeptReason as UnkeptReason
 from .warning import UnknownCommit as UnknownCommit
 from .warning import UnlistedDtype as UnlistedDtype
 from .warning import UnmatchedOutput as UnmatchedOutput

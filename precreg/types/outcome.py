@@ -254,6 +254,13 @@ class SeedFigures(Struct, frozen=True):
     correctly_rounded: int = 0
 
 
+class ReusedFrom(Struct, frozen=True):
+    """The run that computed an outcome: the time of its start in UTC, and its commit, empty outside git."""
+
+    started: str
+    commit: str = ""
+
+
 class Outcome(Struct, frozen=True):
     """The result of running and measuring one case. The journal stores outcomes; a resumed run judges them again."""
 
@@ -265,6 +272,8 @@ class Outcome(Struct, frozen=True):
     missing: tuple[str, ...] = ()
     # Measured for replicates alone.
     noise: Noise | None = None
+    # Set if an earlier run computed the outcome, and nothing that it depends on has changed since.
+    reused: ReusedFrom | UnsetType = UNSET
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:

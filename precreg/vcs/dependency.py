@@ -75,14 +75,13 @@ from precreg.vcs.dependency_index import (
     find_package_origin,
     folder_identity,
     index_conditions,
+    installed_from,
     kind_providers,
     matches_any,
 )
 
-_SITE = {"site-packages", "dist-packages"}
 COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
-# Linux follows as many links on the way to one file.
-_MAX_LINKS = 40
+_MAX_LINKS = 40  # Linux follows as many links on the way to one file.
 
 
 class ModuleNeeds(NamedTuple):
@@ -106,16 +105,6 @@ def read_module_needs(path: Path) -> ModuleNeeds:
     return ModuleNeeds(tuple(modules), tuple(files))
 
 
-def installed_from(top: str, project: Path) -> Path | None:
-    """Return the folder of the project from which an installed package is imported, such as src/; usually None."""
-    found = None if top in sys.stdlib_module_names else find_package_origin(top)
-    if found is None:
-        return None
-    home = Path(found.folders[0]).parent if found.folders else Path(found.file or "/").parent
-    inside = home.is_relative_to(project) and _SITE.isdisjoint(home.parts)
-    return home if inside else None
-
-
 def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
     """Return the cases that depend on a changed file, or whose baseline changed; paths are relative to the project.
 
@@ -133,7 +122,7 @@ def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
     patterns = _patterns(case, project)
     if patterns and any(matches_any(patterns, path) for path in changed):
         return True
-    return _has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
+    return has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
 
 
 def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
@@ -240,7 +229,7 @@ def _patterns(case: Case, project: Path) -> frozenset[str]:
     return frozenset(case.depends).union(inside, (f"{folder}{MSPROBE_FOLDER}/*" for folder in dumps))
 
 
-def _has_unknown_dependencies(case: Case, project: Path) -> bool:
+def has_unknown_dependencies(case: Case, project: Path) -> bool:
     """Return whether a case has a kind of subject that declares nothing."""
     return None in _declarations(case, project)
 
@@ -300,6 +289,17 @@ def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
 def _is_library(path: Path) -> bool:
     """Return whether a name belongs to a library of ELF: libop.so, libop.so.1."""
     return ".so" in path.name and ".so" in path.suffixes
+
+
+def module_dependencies(module: str, directory: str, project: Path) -> frozenset[str]:
+    """Return the files that an import in a suite's folder leads to, relative to the project, including missing ones."""
+    return _search(module, directory, project).files
+
+
+def forget_searches() -> None:
+    """Forget the results of searches, so that files count as they are now."""
+    for search in (read_module_needs, _declaration, _files_matching, _search, _find_module, _spellings):
+        search.cache_clear()
 
 
 class _Search(NamedTuple):
@@ -396,7 +396,7 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
     """
     # A project on a read-only disk works without an index.
     with suppress(OSError):
-        if any(_has_unknown_dependencies(case, project) for case in cases):
+        if any(has_unknown_dependencies(case, project) for case in cases):
             return
         trail = _follow_dependencies(project, suites, cases)
         conditions = index_conditions(project)

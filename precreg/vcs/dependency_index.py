@@ -33,6 +33,7 @@ INDEXED_VARIABLE = "PRECISION_THRESHOLDS"
 # The age in ns from which a timestamp is trusted. A younger one may belong to two contents, because the clocks of file
 # systems tick: every few milliseconds, or on FAT every two seconds. git calls such files racily clean.
 SETTLED_NS = 2_000_000_000
+_SITE = {"site-packages", "dist-packages"}
 # Names of changed files that belong to no case, in a message.
 MAX_UNCLAIMED = 10
 
@@ -121,6 +122,16 @@ def _find_on_path(top: str, _path: tuple[str, ...]) -> PackageOrigin | None:
     except (ImportError, ValueError):
         return None
     return None if spec is None else PackageOrigin(spec.origin, tuple(spec.submodule_search_locations or ()))
+
+
+def installed_from(top: str, project: Path) -> Path | None:
+    """Return the folder of the project from which an installed package is imported, such as src/; usually None."""
+    found = None if top in sys.stdlib_module_names else find_package_origin(top)
+    if found is None:
+        return None
+    home = Path(found.folders[0]).parent if found.folders else Path(found.file or "/").parent
+    inside = home.is_relative_to(project) and _SITE.isdisjoint(home.parts)
+    return home if inside else None
 
 
 def _holds(index: Mapping[str, Any], project: Path) -> bool:

@@ -32,6 +32,7 @@ from precreg.types import (
     NotRegressed,
     Orphan,
     Reason,
+    ReusedOutcomes,
     RtolBelowUlp,
     RunDiagnoses,
     RunFinding,
@@ -48,6 +49,7 @@ from precreg.types import (
     UncheckedBounds,
     UnclaimedFiles,
     UnclearOnFreshInputs,
+    UnkeptReason,
     UnknownCommit,
     UnlistedDtype,
     UnmatchedOutput,
@@ -386,15 +388,40 @@ def chinese_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"提交未知：{problem}"
         case UnwritableFolder(folder):
             return f"无法写入 {folder}/：此次运行没有可供恢复的日志，也不提出任何新基线"
-        case SameOracles(cases, fresh):
-            changed = f"{cases} 个用例的参考实现或 golden 自 base 以来可能有改动"
-            return f"{changed}；其结果在全部种子和 {fresh} 个新种子上逐位相同"
+        case SameOracles() | ReusedOutcomes():
+            return _unchanged(warning)
         case NarrowReference() | NarrowPart() | EmptyPasses():
             return _reference(warning)
         case MissingBenchmark() | UnmeasuredBenchmark() | ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
             return _files(warning)
         case _:
             assert_never(warning)
+
+
+_RAN_BECAUSE: dict[UnkeptReason, str] = {
+    "new": "是新用例或运行条件已变",
+    "changed": "有改动",
+    "changed_meanwhile": "的文件在运行期间被改动",
+    "failed": "执行失败",
+    "left_changes": "改变了所在进程",
+    "nondeterministic": "声明为不确定",
+    "timed": "测量时间",
+    "undeclared": "的种类未声明依赖",
+    "network": "使用网络",
+    "programs": "启动其他程序",
+    "deleted_library": "加载的库已被替换",
+    "unreadable": "使用文件的方式无法追踪",
+}
+
+
+def _unchanged(fact: SameOracles | ReusedOutcomes) -> str:
+    if isinstance(fact, SameOracles):
+        changed = f"{fact.cases} 个用例的参考实现或 golden 自 base 以来可能有改动"
+        return f"{changed}；其结果在全部种子和 {fact.fresh} 个新种子上逐位相同"
+    reused = f"{fact.cases} 个用例沿用了早先运行的结果（最早为 {fact.oldest}），因为其依赖均未改动"
+    number = sum(count for _, count in fact.ran)
+    reasons = "，".join(f"{count} 个{_RAN_BECAUSE[reason]}" for reason, count in fact.ran)
+    return f"{reused}；{number} 个重新运行{f'：{reasons}' if reasons else ''}"
 
 
 def _files(
