@@ -6,6 +6,7 @@ Every report is made from the record alone.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
@@ -47,6 +49,7 @@ from precreg.types import (
     GitState,
     Orphan,
     Reason,
+    ReusedOutcomes,
     RunDiagnoses,
     RunFinding,
     RunRecord,
@@ -54,6 +57,7 @@ from precreg.types import (
     Status,
     StoredText,
     Study,
+    UnkeptReason,
     Verdict,
     has_unclaimed_files,
     read_facts,
@@ -250,10 +254,21 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         findings=findings,
         strict=strict,
         diagnosed=_merged_diagnoses(records, results),
+        reused=_merged_reuse(record.reused for record in records),
         against_revision=_smallest(record.against_revision for record in records),
         pair_revision=_smallest(record.pair_revision for record in records),
         exit_code=_merged_exit_code(records, verdicts, findings, strict),
     )
+
+
+def _merged_reuse(found: Iterable[ReusedOutcomes | UnsetType]) -> ReusedOutcomes | UnsetType:
+    """Count the reused outcomes of all shards."""
+    counts = [each for each in found if each]
+    if not counts:
+        return UNSET
+    ran = sum((Counter(dict(each.ran)) for each in counts), Counter[UnkeptReason]())
+    oldest = min(each.oldest for each in counts)
+    return ReusedOutcomes(sum(each.cases for each in counts), oldest, tuple(sorted(ran.items())))
 
 
 def _merged_diagnoses(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> RunDiagnoses | None:

@@ -253,8 +253,9 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"the commit is not known: {problem}"
         case UnwritableFolder(folder):
             return f"{folder}/ cannot be written: the run has no journal to resume from, and proposes nothing"
-        case SameOracles() | ReusedOutcomes():
-            return _describe_unchanged(warning)
+        case SameOracles(cases, fresh):
+            changed = f"references or goldens of {cases} case{'s' * (cases != 1)} may have changed since the base"
+            return f"{changed}; their results have the same bits at all seeds and at {fresh} fresh ones"
         case NarrowReference() | NarrowPart() | EmptyPasses():
             return _describe_reference(warning)
         case ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
@@ -283,10 +284,8 @@ _RAN_BECAUSE: dict[UnkeptReason, str] = {
 }
 
 
-def _describe_unchanged(fact: SameOracles | ReusedOutcomes) -> str:
-    if isinstance(fact, SameOracles):
-        changed = f"references or goldens of {fact.cases} case{'s' * (fact.cases != 1)} may have changed since the base"
-        return f"{changed}; their results have the same bits at all seeds and at {fact.fresh} fresh ones"
+def describe_reuse(fact: ReusedOutcomes) -> str:
+    """Count the cases that reused an outcome, and the others by the reason why they ran."""
     reused = f"{fact.cases} case{'s' * (fact.cases != 1)} reused the outcome of an earlier run (since {fact.oldest})"
     number = sum(count for _, count in fact.ran)
     reasons = ", ".join(f"{count} {_RAN_BECAUSE[reason]}" for reason, count in fact.ran)

@@ -69,6 +69,8 @@ class Plan(Struct, frozen=True):
     accepted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # Gives outcomes of earlier runs, and keeps the new ones; None runs each case.
     reuse: OutcomeCache | None = None
+    # Pairs take figures of fresh seeds from earlier runs, and keep theirs.
+    use_caches: bool = True
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:

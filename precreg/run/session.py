@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from precreg.baseline import (
@@ -242,20 +243,21 @@ class Session:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
         request, environment = self.request, self.record.environment
         jobs = min(cases, self._jobs)
-        reuse = self._open_cache(jobs)
+        reuse, use_caches = self._open_cache(jobs), not request.no_cache
+        plan = Plan(request.project, environment, jobs, reuse=reuse, use_caches=use_caches)
         name = "journal.jsonl" if request.shard is None else "journal-{}-of-{}.jsonl".format(*request.shard)
         path = Path(os.path.relpath(request.project / WORKING_FOLDER / name))
         header = journal_header(request.project, environment, "" if request.base is None else request.base.commit)
         if request.resume:
             journal, done = resume_journal(path, header)
-            return Plan(request.project, environment, jobs, journal, done, reuse=reuse)
+            return replace(plan, journal=journal, done=done)
         try:
-            return Plan(request.project, environment, jobs, start_journal(path, header), reuse=reuse)
+            return replace(plan, journal=start_journal(path, header))
         except UserError as problem:
             if problem.slug != "not-writable" or request.needs_journal:
                 raise
             self._is_writable = False
-            return Plan(request.project, environment, jobs)
+            return plan
 
     def _open_cache(self, jobs: int) -> OutcomeCache | None:
         """Open the kept outcomes of earlier runs; None for a run that reuses none."""
@@ -313,12 +315,11 @@ class Session:
         notices: list[RunWarning] = [*self._decide_oracles(results)]
         if not self._is_writable:
             notices.append(UnwritableFolder(WORKING_FOLDER))
-        if self._cache is not None and (counts := self._cache.counts()) is not None:
-            notices.append(counts)
         notices += _shadowing(request.project, cases)
         duration_s = perf_counter() - self._began
         found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
-        begun = replace(self.record, findings=(*self.record.findings, *found), diagnosed=diagnosed)
+        reused = (None if self._cache is None else self._cache.counts()) or UNSET
+        begun = replace(self.record, findings=(*self.record.findings, *found), diagnosed=diagnosed, reused=reused)
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)

@@ -152,10 +152,12 @@ from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
 from .outcome import ReusedFrom as ReusedFrom
+from .outcome import ReusedOutcomes as ReusedOutcomes
 from .outcome import SeedFigures as SeedFigures
 from .outcome import SignificantDigits as SignificantDigits
 from .outcome import StateChange as StateChange
 from .outcome import StateKind as StateKind
+from .outcome import UnkeptReason as UnkeptReason
 from .outcome import unravel_index as unravel_index
 from .pair import AverageRatio as AverageRatio
 from .pair import BenchmarkDifference as BenchmarkDifference
@@ -390,7 +392,6 @@ from .warning import NarrowPart as NarrowPart
 from .warning import NarrowReference as NarrowReference
 from .warning import Orphan as Orphan
 from .warning import PooledLoss as PooledLoss
-from .warning import ReusedOutcomes as ReusedOutcomes
 from .warning import RtolBelowUlp as RtolBelowUlp
 from .warning import RunFinding as RunFinding
 from .warning import RunFindingFact as RunFindingFact
@@ -406,7 +407,6 @@ from .warning import ToleranceFact as ToleranceFact
 from .warning import ToleranceWarning as ToleranceWarning
 from .warning import UncheckedBounds as UncheckedBounds
 from .warning import UnclaimedFiles as UnclaimedFiles
-from .warning import UnkeptReason as UnkeptReason
 from .warning import UnknownCommit as UnknownCommit
 from .warning import UnlistedDtype as UnlistedDtype
 from .warning import UnmatchedOutput as UnmatchedOutput

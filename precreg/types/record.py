@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
 from precreg.types.diagnosis import Diagnosis, OpaqueSubject
 from precreg.types.metric import MetricDescription
-from precreg.types.outcome import Execution, Histogram, Outcome
+from precreg.types.outcome import Execution, Histogram, Outcome, ReusedOutcomes
 from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
 from precreg.types.verdict import EnvironmentDifference, Reason, Verdict
 from precreg.types.warning import Orphan, RunFinding, RunWarning, StoredText
@@ -471,3 +471,5 @@ class RunRecord(Struct, frozen=True):
     links: SourceLinks | UnsetType = UNSET
     # The error of a history that the run could not read; unset without one.
     history_problem: str | UnsetType = UNSET
+    # Unset if no case reused an outcome.
+    reused: ReusedOutcomes | UnsetType = UNSET

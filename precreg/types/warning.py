@@ -207,37 +207,7 @@ class EmptyPasses(Fact, frozen=True, tag="empty_passes"):
     cases: int
 
 
-# The reasons why a case ran although its outcome is kept for later runs. `new` has no outcome under these conditions,
-# and `changed` has one for other files. All others are kept for no run: precreg cannot see what the case depends on, or
-# a file changed while it ran.
-UnkeptReason = Literal[
-    "new",
-    "changed",
-    "changed_meanwhile",
-    "failed",
-    "left_changes",
-    "nondeterministic",
-    "timed",
-    "undeclared",
-    "network",
-    "programs",
-    "deleted_library",
-    "unreadable",
-]
-
-
-class ReusedOutcomes(Fact, frozen=True, tag="reused_outcomes"):
-    """The number of cases that reused an outcome of an earlier run, and the start of the oldest of these runs.
-
-    `ran` has the number of the other cases by reason.
-    """
-
-    cases: int
-    oldest: str
-    ran: tuple[tuple[UnkeptReason, int], ...] = ()
-
-
-_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles | ReusedOutcomes
+_ProjectWarning = UnknownCommit | UnwritableFolder | UnclaimedFiles | ShadowingFiles | SameOracles
 _ReferenceWarning = NarrowReference | NarrowPart | EmptyPasses
 RunWarning = ToleranceWarning | UnmetThreshold | _ProjectWarning | _ReferenceWarning | StoredText
 

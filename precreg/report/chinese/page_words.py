@@ -54,6 +54,7 @@ CHINESE: dict[str, str] = {
     "paired_with": "并排对比",
     "against": "对照",
     "causes": "原因",
+    "reused": "沿用",
     "started": "开始时间",
     "took": "耗时",
     "exit_code": "退出码",

@@ -388,8 +388,9 @@ def chinese_warning(warning: RunWarning | ComparisonWarning) -> str:
             return f"提交未知：{problem}"
         case UnwritableFolder(folder):
             return f"无法写入 {folder}/：此次运行没有可供恢复的日志，也不提出任何新基线"
-        case SameOracles() | ReusedOutcomes():
-            return _unchanged(warning)
+        case SameOracles(cases, fresh):
+            changed = f"{cases} 个用例的参考实现或 golden 自 base 以来可能有改动"
+            return f"{changed}；其结果在全部种子和 {fresh} 个新种子上逐位相同"
         case NarrowReference() | NarrowPart() | EmptyPasses():
             return _reference(warning)
         case MissingBenchmark() | UnmeasuredBenchmark() | ShadowingFiles() | UnclaimedFiles() | SkippedFiles():
@@ -414,10 +415,8 @@ _RAN_BECAUSE: dict[UnkeptReason, str] = {
 }
 
 
-def _unchanged(fact: SameOracles | ReusedOutcomes) -> str:
-    if isinstance(fact, SameOracles):
-        changed = f"{fact.cases} 个用例的参考实现或 golden 自 base 以来可能有改动"
-        return f"{changed}；其结果在全部种子和 {fact.fresh} 个新种子上逐位相同"
+def chinese_reuse(fact: ReusedOutcomes) -> str:
+    """Count in Chinese the cases that reused an outcome, and the others by the reason why they ran."""
     reused = f"{fact.cases} 个用例沿用了早先运行的结果（最早为 {fact.oldest}），因为其依赖均未改动"
     number = sum(count for _, count in fact.ran)
     reasons = "，".join(f"{count} 个{_RAN_BECAUSE[reason]}" for reason, count in fact.ran)

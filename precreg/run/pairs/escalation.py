@@ -193,7 +193,7 @@ class Escalation:
         self._cases = self._done = 0
         self._plan, self._version, self._budget, self._alpha = plan, version, budget, alpha
         self._jobs = max(1, plan.jobs)
-        self._cache = PairCache(plan.project)
+        self._cache = PairCache(plan.project, is_used=plan.use_caches)
         self._accepted = WorkerPool(SeedTask(version.project, leave_outputs, version.trees), self._jobs)
         self._present = WorkerPool(SeedTask(plan.project, measure_versions), self._jobs)
         self._deadline = monotonic() + budget.run_seconds

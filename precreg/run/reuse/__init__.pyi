@@ -1,5 +1,4 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
-from .file_state import FileStates as FileStates
 from .observation import OtherProcess as OtherProcess
 from .observation import present_observation as present_observation
 from .outcomes import OutcomeCache as OutcomeCache

@@ -34,7 +34,7 @@ _PLAIN_LIBRARIES = ("numpy", "ml_dtypes", "msgspec", "yaml")
 _Origin = Literal["project", "library", "plain"]
 
 
-class Observed(Struct, frozen=True, array_like=True):
+class CaseUses(Struct, frozen=True, array_like=True):
     """The observations of one case in one process.
 
     `opened` has pairs: a file of the project whose code opened something, or an empty text, and the item. `shared` are
@@ -50,7 +50,7 @@ class Observed(Struct, frozen=True, array_like=True):
     tops: list[str]
 
 
-class Observation:
+class ProcessUses:
     """Note the files that this process uses, from now to its end."""
 
     # Python has no way to remove an audit hook, so this belongs into a process that ends with its work.
@@ -65,18 +65,25 @@ class Observation:
         self._shared: dict[str, None] = {}
         self._written: set[str] = set()
         self._names: set[str] = set()
+        self._loaded_elsewhere: set[str] = set()
+        self._tops_elsewhere: set[str] = set()
+        self._new_files: set[str] = set()
+        self._new_tops: set[str] = set()
         self._known_modules: set[str] = set()
         self._known_files: set[str] = set()
         self._known_tops: set[str] = set()
         self._count = -1
         sys.addaudithook(self._note)
 
-    def end_case(self) -> Observed:
+    def end_case(self) -> CaseUses:
         """Return the observations since the last call, and forget those of the case."""
-        loaded, tops = self._new_modules()
         opened = [(code, item) for code, item in [*self._opened] if self._can_change(item)]
         shared = [item for item in [*self._shared] if self._can_change(item)]
-        found = Observed(os.getpid(), opened, shared, loaded, tops)
+        self._look_at_modules()
+        # The libraries that a library of the project links come with the list of mapped files.
+        opened += [pair for pair in self._opened if pair not in {*opened} and self._can_change(pair[1])]
+        loaded, tops = sorted(self._new_files), sorted(self._new_tops)
+        found = CaseUses(os.getpid(), opened, shared, loaded, tops)
         self._opened.clear()
         self._shared.clear()
         self._written.clear()
@@ -85,8 +92,8 @@ class Observation:
     def add_from_other_process(self, items: Iterable[str], loaded: Iterable[str], tops: Iterable[str]) -> None:
         """Add what another process observed that computed for the present case."""
         self._opened.update(dict.fromkeys(("", item) for item in items))
-        self._names.update(f"{MODULE_MARK}{top}" for top in tops)
-        self._shared.update(dict.fromkeys(loaded))
+        self._loaded_elsewhere.update(loaded)
+        self._tops_elsewhere.update(tops)
 
     def is_of_project(self, path: str) -> bool:
         """Return whether a path lies in the project, and not in a package that is installed there."""
@@ -98,6 +105,8 @@ class Observation:
         if not item.startswith(MODULE_MARK):
             return True
         module = sys.modules.get(item[1:].partition(".")[0])
+        if module is None:
+            return item[1:] not in self._names
         places = (getattr(module, "__file__", None), *getattr(module, "__path__", ()))
         return any(isinstance(place, str) and self.is_of_project(f"{os.path.abspath(place)}/") for place in places)
 
@@ -116,6 +125,9 @@ class Observation:
         code, by_library, by_program = self._origin()
         if item.startswith(PROGRAM_MARK) and (code or by_library or not by_program):
             item = PROGRAMS
+        if item.startswith(MODULE_MARK) and (by_library or not code):
+            # Libraries try many names, and an import in the project would find few of them.
+            self._names.add(item[1:])
         self._opened[code, item] = None
         # A reason belongs to the code that gives it. A file that a library opened may be in its cache.
         if not item.startswith(REASON_MARK) and (by_library or (not code and not self.is_of_project(item))):
@@ -149,28 +161,27 @@ class Observation:
         self._origins[file] = origin
         return origin
 
-    def _new_modules(self) -> tuple[list[str], list[str]]:
-        """Return new loaded files outside the project, and new names of modules outside it or without a file."""
-        if len(sys.modules) == self._count and not self._names:
-            return [], []
-        self._count = len(sys.modules)
-        files, tops = set[str](), {name[1:].partition(".")[0] for name in self._names if name[1:] not in sys.modules}
+    def _look_at_modules(self) -> None:
+        """Note new loaded files outside the project, and new names of modules outside it or missing."""
+        files, tops = self._loaded_elsewhere, self._tops_elsewhere
+        tops |= {name.partition(".")[0] for name in self._names if name not in sys.modules}
         self._names.clear()
-        for name, module in [*sys.modules.items()]:
-            if name not in self._known_modules:
+        if len(sys.modules) != self._count:
+            self._count = len(sys.modules)
+            for name in sys.modules.keys() - self._known_modules:
                 self._known_modules.add(name)
-                file = getattr(module, "__file__", None)
-                if isinstance(file, str) and self.is_of_project(os.path.abspath(file)):
-                    continue
-                tops.add(name.partition(".")[0])
-                if isinstance(file, str):
-                    files.add(os.path.abspath(file))
-        files |= self._mapped_libraries()
-        new_files = {file for file in files if not file.startswith(self._own)} - self._known_files
-        new_tops = tops - self._known_tops
-        self._known_files |= new_files
-        self._known_tops |= new_tops
-        return sorted(new_files), sorted(new_tops)
+                file = getattr(sys.modules.get(name), "__file__", None)
+                path = os.path.abspath(file) if isinstance(file, str) else ""
+                if not self.is_of_project(path):
+                    tops.add(name.partition(".")[0])
+                    files.add(path)
+            files |= self._mapped_libraries()
+        self._new_files = {file for file in files if file and not file.startswith(self._own)} - self._known_files
+        self._new_tops = tops - self._known_tops
+        self._known_files |= self._new_files
+        self._known_tops |= self._new_tops
+        files.clear()
+        tops.clear()
 
     def _mapped_libraries(self) -> set[str]:
         """Return the libraries outside the project that this process has mapped; add those inside to their openers."""
@@ -220,10 +231,8 @@ class Observation:
 
     def _imported_items(self, arguments: tuple[Any, ...]) -> Iterator[str]:
         name, file = arguments[0], arguments[1]
-        if isinstance(name, str):
-            self._names.add(f"{MODULE_MARK}{name}")
-            if name.partition(".")[0] not in sys.stdlib_module_names:
-                yield f"{MODULE_MARK}{name}"
+        if isinstance(name, str) and name.partition(".")[0] not in sys.stdlib_module_names:
+            yield f"{MODULE_MARK}{name}"
         # The file of a compiled module; of other modules it is None, and `open` shows them.
         yield from self._path_item(file)
 
@@ -259,24 +268,24 @@ class Observation:
         yield NETWORK
 
 
-_Reader = Callable[[Observation, tuple[Any, ...]], Iterator[str]]
+_Reader = Callable[[ProcessUses, tuple[Any, ...]], Iterator[str]]
 _READERS: dict[str, _Reader] = {
-    "open": Observation._opened_items,
-    "import": Observation._imported_items,
-    "ctypes.dlopen": Observation._library_items,
-    "glob.glob": Observation._pattern_items,
-    "os.listdir": Observation._listed_items,
-    "os.mkdir": Observation._made_items,
-    "os.scandir": Observation._listed_items,
-    "sqlite3.connect": Observation._first_item,
-    "subprocess.Popen": Observation._started_items,
+    "open": ProcessUses._opened_items,
+    "import": ProcessUses._imported_items,
+    "ctypes.dlopen": ProcessUses._library_items,
+    "glob.glob": ProcessUses._pattern_items,
+    "os.listdir": ProcessUses._listed_items,
+    "os.mkdir": ProcessUses._made_items,
+    "os.scandir": ProcessUses._listed_items,
+    "sqlite3.connect": ProcessUses._first_item,
+    "subprocess.Popen": ProcessUses._started_items,
     **dict.fromkeys(
         ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"),
-        Observation._program_reason,
+        ProcessUses._program_reason,
     ),
     **dict.fromkeys(
         ("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"),
-        Observation._network_reason,
+        ProcessUses._network_reason,
     ),
 }
 
@@ -308,7 +317,7 @@ def _source_of(path: str) -> str:
 # The project whose oracles are observed, too; None for a run that reuses nothing. A worker sets it before it forks the
 # process of its oracles.
 _observed_project: str | None = None
-_present: Observation | None = None
+_present: ProcessUses | None = None
 
 
 def observe_project(project: str) -> None:
@@ -317,15 +326,15 @@ def observe_project(project: str) -> None:
     _observed_project = project
 
 
-def begin_observation() -> Observation | None:
+def begin_observation() -> ProcessUses | None:
     """Observe this process from now on; do nothing, and return None, for a run that reuses nothing."""
     global _present
     if _observed_project is not None:
-        _present = Observation(_observed_project)
+        _present = ProcessUses(_observed_project)
     return _present
 
 
-def present_observation() -> Observation | None:
+def present_observation() -> ProcessUses | None:
     """Return the observation of this process; None without one."""
     return _present
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from precreg.run.reuse.conditions import never_reused, run_conditions, unkept_outcome
 from precreg.run.reuse.file_state import MISSING, FileStates, changed_since, digest_of
-from precreg.run.reuse.observation import MODULE_MARK, PROGRAM_MARK, REASON_MARK, Observed
+from precreg.run.reuse.observation import MODULE_MARK, PROGRAM_MARK, REASON_MARK, CaseUses
 from precreg.run.reuse.sources import CaseSources
 from precreg.run.reuse.store import KeptOutcome, OutcomeStore, PathSet
 from precreg.run.reuse.task import ObservedOutcome
@@ -45,7 +45,7 @@ _CLOCK_TOLERANCE_NS = 1_000_000_000
 # Stands for all files of a project that are neither modules nor suites.
 _ALL_DATA = "all data"
 # Native code opens files that no hook of Python sees. These libraries only compute.
-_ONLY_COMPUTES = ("numpy", "ml_dtypes", "msgspec", "yaml", "_yaml", "scipy", "precreg")
+_ONLY_COMPUTES = ("numpy", "ml_dtypes", "msgspec", "yaml", "_yaml", "xxhash", "scipy", "precreg")
 _SYSTEM = ("/usr/", "/bin/", "/lib/", "/lib64/", "/sbin/")
 
 
@@ -59,7 +59,7 @@ class _Process:
         self.tops: set[str] = set()
         self.modules: set[str] = set()
 
-    def add(self, observed: Observed) -> None:
+    def add(self, observed: CaseUses) -> None:
         for code, item in observed.opened:
             if code:
                 self.by_code[code].add(item)
@@ -102,7 +102,7 @@ class OutcomeCache:
         self._pending: list[_Pending] = []
         self._oldest = ""
         self._reused = 0
-        self._fates: dict[str, UnkeptReason] = {}
+        self.fates: dict[str, UnkeptReason] = {}
 
     def find(self, case: Case, accepted: Sequence[str] | None) -> Outcome | None:
         """Return the outcome of an earlier run for a case; None if the case has to run.
@@ -110,13 +110,13 @@ class OutcomeCache:
         `accepted` are the accepted digests of its outputs. With None comparisons have no maps of errors.
         """
         if (reason := never_reused(case, self._project)) is not None:
-            self._fates[case.id] = reason
+            self.fates[case.id] = reason
             return None
         key, files = self._key(case), self._sources.digest(case)
         self._files[case.id] = key, files
-        self._fates[case.id] = "new"
+        self.fates[case.id] = "new"
         for kept in self._store.find(key):
-            self._fates[case.id] = "changed"
+            self.fates[case.id] = "changed"
             if kept.files == files and self._holds(case, kept):
                 outcome = _with_maps_of(kept.outcome, accepted)
                 if outcome is not None:
@@ -136,7 +136,7 @@ class OutcomeCache:
             if observed is not None:
                 self._processes[observed.process].add(observed)
             else:
-                self._fates[case.id] = "failed"
+                self.fates[case.id] = "failed"
             return outcome
         process = self._processes[observed.process]
         process.add(observed)
@@ -145,7 +145,7 @@ class OutcomeCache:
         if reason is None and not self._are_known_programs(items):
             reason = "programs"
         if reason is not None:
-            self._fates[case.id] = reason
+            self.fates[case.id] = reason
             return outcome
         key, files = self._files[case.id]
         loaded, tops = frozenset(process.loaded), frozenset(process.tops)
@@ -163,7 +163,7 @@ class OutcomeCache:
         """Return how many cases reused an outcome, and why the others ran; None if none did."""
         if not self._reused:
             return None
-        ran = Counter(self._fates.values())
+        ran = Counter(self.fates.values())
         return ReusedOutcomes(self._reused, self._oldest, tuple(sorted(ran.items())))
 
     def _key(self, case: Case) -> str:
@@ -183,7 +183,7 @@ class OutcomeCache:
         return digest_of(self._conditions, msgpack.encode(computed))
 
     def _mark(self, outcome: Outcome, kept: KeptOutcome) -> Outcome:
-        del self._fates[outcome.case]
+        del self.fates[outcome.case]
         self._reused += 1
         self._oldest = min(self._oldest or kept.started, kept.started)
         return replace(outcome, reused=ReusedFrom(kept.started, kept.commit))
@@ -220,7 +220,7 @@ class OutcomeCache:
         used = ((each.rtol.limit, each.atol.limit, sorted(each.regions.items())) for each in resolved)
         return digest_of(repr([*outputs]), repr([*used]))
 
-    def _items(self, case: Case, observed: Observed, process: _Process) -> frozenset[str]:
+    def _items(self, case: Case, observed: CaseUses, process: _Process) -> frozenset[str]:
         """Return all that a case used: its own observations, and those of earlier cases through the same code."""
         found = {*process.shared, *(item for _, item in observed.opened)}
         found.update(code for code, _ in observed.opened if code)
@@ -242,7 +242,8 @@ class OutcomeCache:
                 # Any module in memory may be in use.
                 found |= process.modules
                 waiting += process.modules
-        if any(map(_may_open_files, (*process.loaded, *(item for item in done if ".so" in item)))):
+        libraries = (item for item in done if ".so" in item and self._sources.states.state(item) != MISSING)
+        if any(map(_may_open_files, (*process.loaded, *libraries))):
             found.add(_ALL_DATA)
         return frozenset(item for item in found if not item.startswith(MODULE_MARK))
 
@@ -262,7 +263,7 @@ class OutcomeCache:
         for each in pending:
             seen, loaded = check.path_set(each.items), check.path_set(each.loaded, each.tops)
             if seen is None or loaded is None or not check.is_settled(each.case, each.files):
-                self._fates[each.case.id] = "changed_meanwhile"
+                self.fates[each.case.id] = "changed_meanwhile"
                 continue
             names = self._store.set_name(seen), self._store.set_name(loaded)
             sets |= {names[0]: seen, names[1]: loaded}

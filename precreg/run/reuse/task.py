@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, msgpack
 
-from precreg.run.reuse.observation import Observed, begin_observation, observe_project, present_observation
+from precreg.run.reuse.observation import CaseUses, begin_observation, observe_project, present_observation
 from precreg.run.workers import CaseTask
 from precreg.types import Case, Failure, Outcome
 
@@ -20,7 +20,7 @@ class ObservedOutcome(Struct, frozen=True, array_like=True):
     """The outcome of a case; `observed` is None if its worker could not report."""
 
     outcome: Outcome
-    observed: Observed | None = None
+    observed: CaseUses | None = None
 
 
 class ObservedTask(NamedTuple):
