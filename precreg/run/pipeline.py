@@ -95,6 +95,9 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
+    if not cases:
+        # No worker starts where earlier runs have all outcomes.
+        return iter(())
     task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner, accepted=plan.accepted)
     prepare_cases(cases, plan.project)
     if plan.jobs == IN_PROCESS:

@@ -260,6 +260,7 @@ PHRASES_ZH: Mapping[str, str] = {
     "definition": "定义",
     "digits": "有效位数",
     "subject's time": "被测对象耗时",
+    "reused from the run of": "沿用自此次运行",
     "file": "文件",
     "environment": "环境",
     "accepted": "接受",

@@ -45,7 +45,9 @@ class CaseSources:
         key = self._key(case)
         if key not in self._paths:
             named = case_dependencies(case, self._project) - {case.source.file, TOLERANCES_FILE}
-            self._paths[key] = frozenset(f"{self._project}/{path}" for path in named)
+            # A program may read any file of the project, and import any module.
+            every = self.every_file() if _runs_program(case) else ()
+            self._paths[key] = frozenset((*(f"{self._project}/{path}" for path in named), *every))
         return self._paths[key]
 
     def digest(self, case: Case) -> str:
@@ -53,12 +55,10 @@ class CaseSources:
         key = self._key(case)
         if key not in self._digests:
             paths = self.paths(case)
-            # A program may read any file of the project, and import any module.
-            every = self.every_file() if _runs_program(case) else ()
             beside = {os.path.dirname(path) for path in paths if os.path.isfile(path)}
             folders = sorted({*beside, str(self._project / case.directory)})
             names = (self.states.data_names(folder) for folder in folders if folder.startswith(str(self._project)))
-            self._digests[key] = digest_of(self.states.digest({*paths, *every}), *names, *self._built(case))
+            self._digests[key] = digest_of(self.states.digest(paths), *names, *self._built(case))
         return self._digests[key]
 
     def every_file(self) -> list[str]:
