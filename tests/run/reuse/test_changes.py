@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.command import git, repository
 from tests.run.reuse.projects import KERNEL, Runs, runs, suite, write
 
 __all__ = ["runs"]
@@ -247,7 +248,9 @@ def test_recorded_outputs(runs):
 
     unit = runs.project / "suites/unit"
     recorded = suite("a").replace("a:g", "{files: {out: expected.npy}}").replace("reference", "golden")
-    recorded = recorded.replace("{shape: [8], dtype: float32, normal: {}}", "{shape: [8], dtype: float32, file: {path: x.npy}}")
+    recorded = recorded.replace(
+        "{shape: [8], dtype: float32, normal: {}}", "{shape: [8], dtype: float32, file: {path: x.npy}}"
+    )
     np.save(unit / "x.npy", np.arange(8, dtype=np.float32))
     np.save(unit / "expected.npy", np.arange(8, dtype=np.float32) * 2)
     fill(runs, {"suites/unit/a.yaml": recorded})
@@ -398,6 +401,44 @@ def test_another_library_outside_the_project(runs, monkeypatch, tmp_path):
     assert "a" not in runs()
 
 
+ANALYZER = """\
+import numpy as np
+
+from precreg import Metric, analyzer
+
+
+@analyzer(Metric("largest_sum", "value", "|sum a - sum r|", "lower", "ours"))
+def rows(actual, reference):
+    return {{"largest_sum": {factor} * np.abs(actual.sum() - reference.sum())}}
+"""
+
+
+def test_an_analyzer_that_is_installed(runs, monkeypatch, tmp_path):
+    site = tmp_path / "site"
+    info = "ours_1.dist-info"
+    points = "[precreg.analyzers]\nrows_of_a_test = our_rows_of_a_test:rows\n"
+    write(site, {f"{info}/METADATA": "Metadata-Version: 2.1\nName: ours\nVersion: 1\n"})
+    write(site, {f"{info}/entry_points.txt": points, "our_rows_of_a_test.py": ANALYZER.format(factor=1)})
+    monkeypatch.syspath_prepend(str(site))
+    fill(runs, {"suites/unit/a.yaml": suite("a", analyzers="[rows_of_a_test]")})
+    write(site, {"our_rows_of_a_test.py": ANALYZER.format(factor=2)})
+    assert "a" not in runs()
+
+
+def test_another_commit_is_checked_out_and_the_first_again(runs):
+    fill(runs, {A: HELPED, "suites/unit/helper.py": TWO})
+    repository(runs.project)
+    write(runs.project, {"suites/unit/helper.py": THREE})
+    git(runs.project, "commit", "-qam", "three")
+    assert runs() == {"b"}
+    git(runs.project, "checkout", "-q", "HEAD~1")
+    assert runs() == {"a", "b"}
+    assert runs.results["unit/a/default"].outcome.reused.started == "2026-01-01T00:00:01"
+    git(runs.project, "checkout", "-q", "main")
+    assert runs() == {"a", "b"}
+    assert runs.results["unit/a/default"].outcome.reused.started == "2026-01-01T00:00:03"
+
+
 def test_another_user(runs, monkeypatch):
     fill(runs, {})
     monkeypatch.setattr("os.getuid", lambda: 12345)
@@ -416,7 +457,7 @@ def test_a_clock_that_was_set_back(runs, monkeypatch):
 def test_a_file_that_changes_while_its_case_runs(runs):
     """The outcome may belong to either content, so no later run takes it."""
     edits = f"{READS}\n\n(HERE / 'factor').write_text((HERE / 'factor').read_text())\n"
-    write(runs.project, {A: edits, FACTOR: "2"})
+    write(runs.project, {A: edits, "suites/unit/factor": "2"})
     runs()
     for _ in range(2):
         assert runs() == {"b"}
