@@ -1,4 +1,4 @@
-"""What does a run cost if nothing changed, and what does it cost to observe the cases of a first run?
+"""How much does a run cost if nothing changed, and how much the observation of the cases of a first run?
 
 `python benchmarks/reuse.py [--project DIR] [ROUNDS]` runs the suites of a copy of a project, the shipped ones by
 default: without the cache, with an empty cache, and again. The three take turns, and the table has processor seconds

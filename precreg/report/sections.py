@@ -273,14 +273,14 @@ _RAN_BECAUSE: dict[UnkeptReason, str] = {
     "changed": "changed",
     "changed_meanwhile": "with files that changed during the run",
     "failed": "failed",
-    "left_changes": "left changes in their process",
+    "left_changes": "with changes left in the process",
     "nondeterministic": "declared nondeterministic",
-    "timed": "measure time",
+    "timed": "with a measurement of time",
     "undeclared": "of a kind without declared dependencies",
-    "network": "use the network",
-    "programs": "start programs",
-    "deleted_library": "loaded a library that was replaced",
-    "unreadable": "used files in ways that precreg cannot follow",
+    "network": "with use of the network",
+    "programs": "with a start of other programs",
+    "deleted_library": "with a library that was replaced",
+    "unreadable": "with paths that precreg cannot follow",
 }
 
 

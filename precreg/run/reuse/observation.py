@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-# What an item of an observation is, by its first characters: a path, a folder whose names were read (it ends in a
-# slash), the name of a module, or a reason why no outcome of the case is ever reused.
+# The first characters of an item show its kind: a path, a folder whose names were read (it ends in a slash), the name
+# of a module, or a reason why no outcome of the case is ever reused.
 FOLDER_END = "/"
 MODULE_MARK, REASON_MARK = "?", "!"
 NETWORK, PROGRAMS, DELETED_LIBRARY, UNREADABLE = "!network", "!programs", "!deleted_library", "!unreadable"
