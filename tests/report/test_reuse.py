@@ -18,8 +18,8 @@ COUNTS = ReusedOutcomes(118, "2026-11-29T09:14:02+00:00", (("changed", 5), ("net
 
 def test_the_sentence_has_all_numbers():
     assert describe_reuse(COUNTS) == (
-        "118 cases reused the outcome of an earlier run (since 2026-11-29T09:14:02+00:00), because nothing that they depend"
-        " on changed; 6 ran: 5 changed, 1 with use of the network"
+        "118 cases reused the outcome of an earlier run (since 2026-11-29T09:14:02+00:00), because nothing that they"
+        " depend on changed; 6 ran: 5 changed, 1 with use of the network"
     )
     assert describe_reuse(ReusedOutcomes(1, "2026")).startswith("1 case reused")
 
