@@ -273,6 +273,7 @@ _RAN_BECAUSE: dict[UnkeptReason, str] = {
     "changed": "changed",
     "changed_meanwhile": "with files that changed during the run",
     "failed": "failed",
+    "unavailable": "without a requirement",
     "left_changes": "with changes left in the process",
     "nondeterministic": "declared nondeterministic",
     "timed": "with a measurement of time",

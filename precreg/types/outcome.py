@@ -269,6 +269,7 @@ UnkeptReason = Literal[
     "changed",
     "changed_meanwhile",
     "failed",
+    "unavailable",
     "left_changes",
     "nondeterministic",
     "timed",

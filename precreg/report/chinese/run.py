@@ -404,6 +404,7 @@ _RAN_BECAUSE: dict[UnkeptReason, str] = {
     "changed": "有改动",
     "changed_meanwhile": "的文件在运行期间被改动",
     "failed": "执行失败",
+    "unavailable": "缺少所需条件",
     "left_changes": "改变了所在进程",
     "nondeterministic": "声明为不确定",
     "timed": "测量时间",

@@ -17,7 +17,7 @@ import precreg
 from precreg import __version__
 from precreg.environment import count_processors
 from precreg.run.reuse.file_state import digest_of, file_signature_text
-from precreg.types import Case, Environment, Outcome, UnkeptReason
+from precreg.types import Case, Environment, Outcome, Reason, UnkeptReason
 from precreg.vcs import has_unknown_dependencies
 
 # Variables that a terminal, a session or a call of git has for itself. All others count: precreg cannot see which of
@@ -114,8 +114,8 @@ def never_reused(case: Case, project: Path) -> UnkeptReason | None:
 
 def unkept_outcome(outcome: Outcome, reasons: Iterable[str]) -> UnkeptReason | None:
     """Return the reason why an outcome is not kept; `reasons` are those that its process observed."""
-    if outcome.execution.failure is not None:
-        return "failed"
+    if (failure := outcome.execution.failure) is not None:
+        return "unavailable" if failure.reason is Reason.UNAVAILABLE else "failed"
     if outcome.execution.left:
         return "left_changes"
     found = set(reasons)

@@ -353,9 +353,13 @@ def _with_maps_of(outcome: Outcome, accepted: Sequence[str] | None) -> Outcome |
 
 def _time_of_files(project: Path) -> int:
     """Return the present time by the clock of the project's file system, as files get it. Raises OSError."""
-    from tempfile import TemporaryFile
-
     folder = project / WORKING_FOLDER
     make_scratch_folder(folder)
-    with TemporaryFile(dir=folder) as stream:
-        return os.fstat(stream.fileno()).st_ctime_ns
+    # The name of a temporary file of `open_replacement`: a later run removes it after a kill.
+    path = folder / f".clock.{os.getpid()}.tmp"
+    path.unlink(missing_ok=True)
+    try:
+        path.write_bytes(b"")
+        return path.stat().st_ctime_ns
+    finally:
+        path.unlink(missing_ok=True)
