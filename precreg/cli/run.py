@@ -62,6 +62,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: float | N
 @click.option("--jobs", "-j", type=click.IntRange(0), help="Worker processes; 0 runs unprotected in this process.")
 @dask_options
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
+@click.option("--no-cache", is_flag=True, help="Run each case, also those that no change since an earlier run touches.")
 @click.option(
     "--last-failed", "--lf", is_flag=True, help="Only cases that failed or had an error in the last run's record.json."
 )

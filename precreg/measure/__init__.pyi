@@ -26,6 +26,7 @@ from .groups import read_group_sums as read_group_sums
 from .heatmap import HeatMap as HeatMap
 from .heatmap import add_error_maps as add_error_maps
 from .heatmap import heat_map as heat_map
+from .heatmap import needs_error_map as needs_error_map
 from .metrics import ANALYZER_NAME_PATTERN as ANALYZER_NAME_PATTERN
 from .metrics import COUNT_DESCRIPTIONS as COUNT_DESCRIPTIONS
 from .metrics import METRICS as METRICS

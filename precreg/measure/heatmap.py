@@ -139,10 +139,15 @@ def add_error_maps(
         return list(comparisons)
     return [
         replace(each, error_map=record_map(heat_map(actual[each.output], reference[each.output], MAX_RECORD_CELLS)))
-        if _may_need_map(each) and (digests[each.output] not in accepted if accepted else _is_beyond(each))
+        if needs_error_map(each, digests[each.output], accepted)
         else each
         for each in comparisons
     ]
+
+
+def needs_error_map(comparison: Comparison, digest: str, accepted: Sequence[str]) -> bool:
+    """Return whether an output may fail or improve, so that its comparison gets a map; `digest` is the output's."""
+    return _may_need_map(comparison) and (digest not in accepted if accepted else _is_beyond(comparison))
 
 
 def _may_need_map(comparison: Comparison) -> bool:

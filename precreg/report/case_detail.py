@@ -219,6 +219,8 @@ def _facts(result: CaseResult) -> Iterator[list[str]]:
     yield ["definition", result.definition]
     yield from (["digits", line.removeprefix("digits").strip()] for line in describe_digits(result))
     yield ["subject's time", format_duration(result.outcome.execution.duration_s)]
+    if reused := result.outcome.reused:
+        yield ["reused from the run of", " at ".join(filter(None, (reused.started, reused.commit[:8])))]
     yield from ([name, fact] for name, fact in result.outcome.execution.facts.items())
     yield from ([f"{result.role}'s {name}", fact] for name, fact in result.outcome.execution.oracle_facts.items())
 

@@ -32,6 +32,7 @@ from precreg.report.chinese import (
     chinese_orphan,
     chinese_process_count,
     chinese_provenance,
+    chinese_reuse,
     chinese_run_diagnoses,
     chinese_run_finding,
     chinese_selection,
@@ -70,6 +71,7 @@ from precreg.report.sections import (
     describe_accelerators,
     describe_finding_counts,
     describe_orphan,
+    describe_reuse,
     describe_warning,
     finding_standing,
     format_finding_factor,
@@ -155,7 +157,7 @@ def _page(record: RunRecord, language: Language) -> dict[str, Any]:
 def _head(record: RunRecord, failures: Sequence[ResultGroup], words: PageWords) -> dict[str, Any]:
     """Return the story of the run, and the facts below it."""
     english, chinese = describe_run_story(record, failures), chinese_story(record, failures)
-    done = record.diagnosed
+    done, reused = record.diagnosed, record.reused
     return {
         "story": {"case": english.case, "parts": [*map(words.sentence, english[::2], chinese[::2])]},
         "title_counts": describe_status_counts(record),
@@ -167,6 +169,7 @@ def _head(record: RunRecord, failures: Sequence[ResultGroup], words: PageWords) 
         "against": words.sentence(*(name(record.against, record.against_revision) for name in _COMMITS)),
         "paired_with": words.sentence(*(name(record.pair, record.pair_revision) for name in _COMMITS)),
         "selected": words.sentence(describe_run_selection(record), chinese_selection(record.selection)),
+        "reused": reused and words.sentence(describe_reuse(reused), chinese_reuse(reused)),
         "diagnosed": done and words.sentence(describe_run_diagnoses(done), chinese_run_diagnoses(done)),
         "accelerators": [*map(words.sentence, describe_accelerators(record), chinese_accelerators(record))],
     }

@@ -26,6 +26,7 @@ _ENGLISH: dict[str, str] = {
     "paired_with": "paired with",
     "against": "against",
     "causes": "causes",
+    "reused": "reused",
     "started": "started",
     "took": "took",
     "exit_code": "exit code",

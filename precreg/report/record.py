@@ -6,6 +6,7 @@ Every report is made from the record alone.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -49,6 +50,7 @@ from precreg.types import (
     GitState,
     Orphan,
     Reason,
+    ReusedOutcomes,
     RunDiagnoses,
     RunFinding,
     RunRecord,
@@ -56,6 +58,7 @@ from precreg.types import (
     Status,
     StoredText,
     Study,
+    UnkeptReason,
     Verdict,
     has_unclaimed_files,
     read_facts,
@@ -253,6 +256,7 @@ def merge_run_records(records: Sequence[RunRecord]) -> RunRecord:
         findings=findings,
         strict=strict,
         diagnosed=_merged_diagnoses(records, results),
+        reused=_merged_reuse(record.reused for record in records),
         against_revision=_smallest(record.against_revision for record in records),
         pair_revision=_smallest(record.pair_revision for record in records),
         exit_code=_merged_exit_code(records, verdicts, findings, strict),
@@ -277,6 +281,16 @@ def _at_worker(result: CaseResult, indices: Sequence[int]) -> CaseResult:
     if isinstance(worker, UnsetType) or worker >= len(indices):
         return result
     return replace(result, outcome=replace(result.outcome, worker=indices[worker]))
+
+
+def _merged_reuse(found: Iterable[ReusedOutcomes | UnsetType]) -> ReusedOutcomes | UnsetType:
+    """Count the reused outcomes of all shards."""
+    counts = [each for each in found if each]
+    if not counts:
+        return UNSET
+    ran = sum((Counter(dict(each.ran)) for each in counts), Counter[UnkeptReason]())
+    oldest = min(each.oldest for each in counts)
+    return ReusedOutcomes(sum(each.cases for each in counts), oldest, tuple(sorted(ran.items())))
 
 
 def _merged_diagnoses(records: Sequence[RunRecord], results: Sequence[CaseResult]) -> RunDiagnoses | None:

@@ -43,6 +43,7 @@ from precreg.types import (
     Orphan,
     OtherWorkers,
     RefusedWorker,
+    ReusedOutcomes,
     RoundingLost,
     RtolBelowUlp,
     RunFinding,
@@ -57,6 +58,7 @@ from precreg.types import (
     ToleranceWarning,
     UncheckedBounds,
     UnclaimedFiles,
+    UnkeptReason,
     UnknownCommit,
     UnlistedDtype,
     UnmatchedOutput,
@@ -267,6 +269,32 @@ def describe_warning(warning: RunWarning | ComparisonWarning) -> str:
         # mypy then reports a new kind of warning that has no sentence yet.
         case _:
             assert_never(warning)
+
+
+# Beside a number of cases.
+_RAN_BECAUSE: dict[UnkeptReason, str] = {
+    "new": "new, or under new conditions",
+    "changed": "changed",
+    "changed_meanwhile": "with files that changed during the run",
+    "failed": "failed",
+    "unavailable": "without a requirement",
+    "left_changes": "with changes left in the process",
+    "nondeterministic": "declared nondeterministic",
+    "timed": "with a measurement of time",
+    "undeclared": "of a kind without declared dependencies",
+    "network": "with use of the network",
+    "programs": "with a start of other programs",
+    "deleted_library": "with a library that was replaced",
+    "unreadable": "with paths that precreg cannot follow",
+}
+
+
+def describe_reuse(fact: ReusedOutcomes) -> str:
+    """Count the cases that reused an outcome, and the others by the reason why they ran."""
+    reused = f"{fact.cases} case{'s' * (fact.cases != 1)} reused the outcome of an earlier run (since {fact.oldest})"
+    number = sum(count for _, count in fact.ran)
+    reasons = ", ".join(f"{count} {_RAN_BECAUSE[reason]}" for reason, count in fact.ran)
+    return f"{reused}, because nothing that they depend on changed; {number} ran{f': {reasons}' if reasons else ''}"
 
 
 def describe_cluster_warning(warning: ClusterWarning) -> str:

@@ -33,6 +33,7 @@ from precreg.report.sections import (
     describe_accelerators,
     describe_finding_counts,
     describe_orphan,
+    describe_reuse,
     describe_warning,
     finding_standing,
     format_finding_factor,
@@ -90,6 +91,8 @@ def render_run_markdown(record: RunRecord) -> str:
         parts.append(f"Known bad, and passed by their baselines: {_ids(bad)}.")
     if record.orphans:
         parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
+    if record.reused:
+        parts.append(f"{describe_reuse(record.reused)}.")
     parts += _markdown_processes(record)
     if record.warnings:
         texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])

@@ -49,6 +49,7 @@ from precreg.report.sections import (
     describe_accelerators,
     describe_finding_counts,
     describe_orphan,
+    describe_reuse,
     describe_warning,
     explain_run_finding,
     finding_standing,
@@ -390,6 +391,8 @@ def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[
         lines.append(f"pair      ... and {len(paired) - MAX_PAIRED_LINES} more in the report")
     if record.diagnosed is not None:
         lines.append(f"causes    {describe_run_diagnoses(record.diagnosed)}")
+    if record.reused:
+        lines.append(f"reused    {describe_reuse(record.reused)}")
     if record.findings:
         lines.append(f"findings  {describe_finding_counts(record.findings)}")
     if record.orphans:

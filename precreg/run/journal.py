@@ -54,7 +54,7 @@ def sources_digest(project: Path) -> str:
     environments do not, nor do build folders outside suites/.
     """
     digest = hashlib.sha256()
-    for path in sorted(project_sources(project)):
+    for path in project_sources(project):
         content = _read_state(path)
         # Paths and lengths separate the files: moving bytes from one file to the next changes the digest.
         digest.update(os.fsencode(path.relative_to(project)) + f"\0{len(content)}\0".encode())
@@ -73,8 +73,12 @@ def _read_state(path: Path) -> bytes:
         return str(problem).encode()
 
 
-def project_sources(project: Path) -> Iterator[Path]:
-    """Yield the files of the digest: modules and arrays of the project, and every file below suites/."""
+def project_sources(project: Path) -> list[Path]:
+    """Return the project's modules and arrays, and every file below suites/, sorted."""
+    return sorted(_source_files(project))
+
+
+def _source_files(project: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(project):
         in_suites = Path(folder).is_relative_to(project / "suites")
         left_out, endings = (frozenset(), "") if in_suites else (_BUILT_FOLDERS, _SOURCE_SUFFIXES)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from precreg.run.computation import Arrays
 from precreg.run.oracle_process import OracleCall, OracleProcess
 from precreg.run.promotion import promote_inputs, promotion_explained, working_precision
+from precreg.run.reuse import present_observation
 from precreg.subject import (
     Activity,
     Call,
@@ -94,6 +95,9 @@ def run_oracle(
     enter_stage(activity, seeds[0])
     reply = _process.call(call, inputs)
     note_changes(reply.left)
+    observation = present_observation()
+    if observation is not None and reply.observed is not None:
+        observation.add_from_other_process(*reply.observed)
     if reply.failure is not None:
         raise CaseFailed(reply.failure)
     return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened, reply.facts)

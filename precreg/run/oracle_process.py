@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.run.computation import Arrays
+from precreg.run.reuse import OtherProcess
 from precreg.run.workers import MAX_MESSAGE_BYTES, detach, die_with_parent
 from precreg.subject import (
     Activity,
@@ -91,6 +92,10 @@ class OracleCall(NamedTuple):
         return import_keys(self.oracle, self.directory)
 
 
+# Items, loaded files, and names of modules, as `OtherProcess.new_items` returns them.
+Observations = tuple[list[str], list[str], list[str]]
+
+
 class OracleReply(NamedTuple):
     """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far.
 
@@ -102,6 +107,8 @@ class OracleReply(NamedTuple):
     left: tuple[StateChange, ...] = ()
     failure: Failure | None = None
     facts: Mapping[str, str] = {}
+    # All that the child observed so far: items, loaded files and names of modules.
+    observed: Observations | None = None
 
 
 # Computes the outputs of a call for the inputs of the seed at a place.
@@ -123,6 +130,7 @@ class OracleProcess:
         self._control, theirs = socket.socketpair()
         self._children: OrderedDict[tuple[str, str, Path, Path], _Child] = OrderedDict()
         self._opened: dict[tuple[str, str, Path, Path], frozenset[str]] = {}
+        self._observed: dict[tuple[str, str, Path, Path], Observations] = {}
         # The computations whose child has answered a call.
         self._answered: set[tuple[str, str, Path, Path]] = set()
         self._is_lost = False
@@ -167,13 +175,17 @@ class OracleProcess:
             child = self._child(key)
             try:
                 _send(child.socket, call, inputs)
-                (failure, opened, left, is_spoiled, facts), outputs = _receive(child.socket)
+                (failure, opened, left, is_spoiled, facts, observed), outputs = _receive(child.socket)
             # User code in the child can write anything, and then decoding raises anything.
             except Exception as error:
                 return self._call_again(call, inputs, self._describe_loss(key, child, error))
             if opened is not None:
                 self._opened[key] = opened
-            reply = OracleReply(outputs, self._opened.get(key, frozenset()), left, failure, facts)
+            if observed is not None:
+                self._observed[key] = observed
+            reply = OracleReply(
+                outputs, self._opened.get(key, frozenset()), left, failure, facts, self._observed.get(key)
+            )
             self._answered.add(key)
             if is_spoiled:
                 self._end(key)
@@ -208,6 +220,7 @@ class OracleProcess:
         """End a child and return its wait status."""
         child = self._children.pop(key)
         self._opened.pop(key, None)
+        self._observed.pop(key, None)
         child.socket.close()
         self._control.sendall(_NUMBER.pack(child.pid))
         return self._answer()
@@ -296,6 +309,7 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
     """Compute each call that comes, until the worker closes the socket."""
     gc.freeze()
     opened, sent, watch = OpenedFiles(), -1, watch_worker()
+    observation = OtherProcess()
     while True:
         call, inputs = _receive(connection)
         watch.begin_case(call.import_keys)
@@ -313,7 +327,7 @@ def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
         new = len(opened) != sent
         sent = len(opened)
         facts = gather_facts(computed)
-        message = (failure, opened.paths() if new else None, left, watch.is_spoiled, facts)
+        message = (failure, opened.paths() if new else None, left, watch.is_spoiled, facts, observation.new_items())
         _send(connection, message, [outputs.arrays for outputs in computed])
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
 from precreg.environment import detect_environment
 from precreg.run.journal import Journal
+from precreg.run.reuse import OutcomeCache
 from precreg.run.workers import CaseRunner, CaseTask, LocalPlace, RunPlace, run_in_process
 from precreg.subject import kind_named, prepare_computation
 from precreg.tolerance import resolve_tolerance, tolerance_warnings, unmatched_outputs, unmet_thresholds
@@ -68,6 +69,10 @@ class Plan(Struct, frozen=True):
     accepted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # The workers of a cluster, in the place of `jobs`; None without one.
     cluster: RunPlace | None = None
+    # Gives outcomes of earlier runs, and keeps the new ones; None runs each case.
+    reuse: OutcomeCache | None = None
+    # Pairs take figures of fresh seeds from earlier runs, and keep theirs.
+    use_caches: bool = True
 
     @property
     def place(self) -> RunPlace:
@@ -75,20 +80,25 @@ class Plan(Struct, frozen=True):
         return LocalPlace(self.jobs) if self.cluster is None else self.cluster
 
     def close(self) -> None:
-        """Close the journal."""
+        """Close the journal, and the outcomes of earlier runs."""
         if self.journal is not None:
             self.journal.close()
+        if self.reuse is not None:
+            self.reuse.close()
 
 
 def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
-    """Yield one outcome per case: the outcomes of an interrupted run first, then the others as they come.
+    """Yield one outcome per case: those of an interrupted run and of earlier runs first, the others as they come.
 
     Raises UserError (no-workers, not-writable).
     """
     remaining = []
     for case in cases:
+        # Verdicts are computed anew for all of them.
         outcome = plan.done.get(case.id)
-        if outcome is not None and outcome.definition == case.definition:
+        if outcome is None or outcome.definition != case.definition:
+            outcome = None if plan.reuse is None else plan.reuse.find(case, plan.accepted.get(case.id))
+        if outcome is not None:
             yield outcome
         else:
             remaining.append(case)
@@ -99,12 +109,19 @@ def run_cases(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
 
 
 def _run(cases: Sequence[Case], plan: Plan) -> Iterator[Outcome]:
+    if not cases:
+        # No worker starts where earlier runs have all outcomes.
+        return iter(())
     task = CaseTask(plan.project, plan.environment.chain, runner=plan.runner, accepted=plan.accepted)
     if plan.place.builds_here:
         prepare_cases(cases, plan.project)
     if plan.place.jobs == IN_PROCESS:
         return run_in_process(cases, task)
-    return plan.place.run(cases, task)
+    if plan.reuse is None:
+        return plan.place.run(cases, task)
+    from precreg.run.reuse import ObservedTask
+
+    return plan.reuse.keep_all(cases, plan.place.run(cases, ObservedTask(task)))
 
 
 def prepare_cases(cases: Iterable[Case], project: Path) -> None:

@@ -54,6 +54,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     resume: bool = False
     # The cluster that runs the cases in place of `jobs`; None without one.
     cluster: ClusterRequest | None = None
+    # Neither outcomes nor figures of earlier runs are reused, and none are kept.
+    no_cache: bool = False
     # The folder of the reports, relative to the current folder.
     output: Path = Path("reports")
     # With a folder of its own for reports, a run also works in a project that cannot be written.

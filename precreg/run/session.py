@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from precreg.baseline import (
@@ -48,6 +49,7 @@ from precreg.run.pairs import (
 from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge
 from precreg.run.record import begin_record, finish_record
 from precreg.run.request import PAIR_AUTO, Progress, RunOutputs, RunRequest, Summarize
+from precreg.run.reuse import OutcomeCache
 from precreg.run.scope import RequestScope, read_scope
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
@@ -101,10 +103,12 @@ def run_session(
     began = perf_counter()
     limit_blas_threads()
     gc.set_threshold(GARBAGE_THRESHOLD)
-    if request.jobs != IN_PROCESS and request.cluster is None:
+    has_outcomes = _reuses(request) and (request.project / OUTCOMES_FILE).is_file()
+    if request.jobs != IN_PROCESS and request.cluster is None and not has_outcomes:
         from precreg.run.workers import start_fork_server
 
-        start_fork_server()  # first, because it starts while the suites are read
+        # First, because it starts while the suites are read. With outcomes of earlier runs there may be nothing to run.
+        start_fork_server()
     read, left_out = read_scope(request) if every is None else RequestScope(every, 0)
     every = add_vanished_rows(read, request.project, request.environment)
     session = Session(request, outputs, every=every, began=began)
@@ -157,6 +161,7 @@ class Session:
         self._is_writable = True
         self._announce: Announce | None = None
         self._cluster: ClusterPlace | None = None
+        self._cache: OutcomeCache | None = None
 
     @cached_property
     def criteria(self) -> AcceptanceCriteria:
@@ -247,19 +252,21 @@ class Session:
         """Choose the number of workers, by default one for each processor, and open the journal of this shard."""
         request, environment = self.request, self.record.environment
         jobs = min(cases, self._jobs)
+        reuse, use_caches = self._open_cache(jobs), not request.no_cache
+        plan = Plan(request.project, environment, jobs, reuse=reuse, use_caches=use_caches)
         name = "journal.jsonl" if request.shard is None else "journal-{}-of-{}.jsonl".format(*request.shard)
         path = Path(os.path.relpath(request.project / WORKING_FOLDER / name))
         header = journal_header(request.project, environment, "" if request.base is None else request.base.commit)
         if request.resume:
             journal, done = resume_journal(path, header)
-            return self._with_cluster(Plan(request.project, environment, jobs, journal, done))
+            return self._with_cluster(replace(plan, journal=journal, done=done))
         try:
-            return self._with_cluster(Plan(request.project, environment, jobs, start_journal(path, header)))
+            return self._with_cluster(replace(plan, journal=start_journal(path, header)))
         except UserError as problem:
             if problem.slug != "not-writable" or request.needs_journal:
                 raise
             self._is_writable = False
-            return self._with_cluster(Plan(request.project, environment, jobs))
+            return self._with_cluster(plan)
 
     def _with_cluster(self, plan: Plan) -> Plan:
         """Return a plan with the cluster, whose workers the journal and the record name."""
@@ -271,6 +278,23 @@ class Session:
             return plan
         self._cluster.keep_table(known, (lambda _: None) if journal is None else journal.append)
         return replace(plan, cluster=self._cluster)
+
+    def _open_cache(self, jobs: int) -> OutcomeCache | None:
+        """Open the kept outcomes of earlier runs; None for a run that reuses none."""
+        if jobs == IN_PROCESS or not _reuses(self.request):
+            return None
+        git = self.record.git
+        try:
+            self._cache = OutcomeCache(
+                self.request.project,
+                self.record.environment,
+                started=self.record.started,
+                commit="" if git is None else git.commit,
+            )
+        except OSError:
+            # The project cannot be written: the run reuses nothing, and says so where it keeps no journal.
+            return None
+        return self._cache
 
     def _decide_oracles(self, results: Sequence[CaseResult]) -> Iterator[RunWarning]:
         """Add the findings of the criteria to the record; results decide which references changed.
@@ -317,7 +341,8 @@ class Session:
             self.record = replace(self.record, workers=self._cluster.table)
         duration_s = perf_counter() - self._began
         found = (*losses_elsewhere(request.project, cases, results, self.record), *self.criteria.unconfirmed(results))
-        begun = replace(self.record, findings=(*self.record.findings, *found), diagnosed=diagnosed)
+        reused = (None if self._cache is None else self._cache.counts()) or UNSET
+        begun = replace(self.record, findings=(*self.record.findings, *found), diagnosed=diagnosed, reused=reused)
         record = finish_record(begun, cases, results, project=request.project, duration_s=duration_s, noticed=notices)
         if complete:
             record = add_orphans(record, cases, self._baselines)
@@ -355,6 +380,13 @@ class Session:
     @property
     def _jobs(self) -> int:
         return count_processors() if self.request.jobs is None else self.request.jobs
+
+
+def _reuses(request: RunRequest) -> bool:
+    """Return whether a request allows outcomes of earlier runs: not in CI, on a cluster, or beside another version."""
+    # What a case used is observed in workers of this machine.
+    is_local = not request.ci and request.cluster is None
+    return is_local and not request.no_cache and request.pair in (None, PAIR_AUTO)
 
 
 def _chosen(named: NamedCommit) -> ChosenRevision:

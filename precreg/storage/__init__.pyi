@@ -59,6 +59,7 @@ from .files import path_beside_suite as path_beside_suite
 from .files import pattern_matches as pattern_matches
 from .files import pause_gc as pause_gc
 from .files import read_regular_file as read_regular_file
+from .files import read_small_file as read_small_file
 from .files import remove_abandoned_files as remove_abandoned_files
 from .files import replace_file as replace_file
 from .files import report_write_errors as report_write_errors

@@ -10,6 +10,7 @@ from .call import name_outputs as name_outputs
 from .call import output_leaves as output_leaves
 from .child_processes import child_ids as child_ids
 from .child_processes import describe_exit as describe_exit
+from .command.build import built_folder as built_folder
 from .command.build import forget_failed_builds as forget_failed_builds
 from .health import ANALYZER_IMPORT as ANALYZER_IMPORT
 from .health import KIND_IMPORT as KIND_IMPORT

@@ -40,8 +40,8 @@ _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d
 # The packages that precreg imports, extras included. They may be in sys.modules before a suite's module is
 # imported, and Python would then take the package in place of a module with the same name.
 _INSTALLED = (
-    "click distributed fsspec git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes mpmath msgspec numpy onnx "
-    "onnxruntime packaging pyarrow pytest rich sqlalchemy torch xxhash yaml"
+    "click distributed fsspec git jinja2 junit_xml lazy_loader markupsafe matplotlib ml_dtypes mpmath msgspec numpy "
+    "onnx onnxruntime packaging pyarrow pytest rich sqlalchemy torch xxhash yaml"
 )
 INSTALLED_MODULES = frozenset(_INSTALLED.split()) | {"precreg"}
 

@@ -156,10 +156,13 @@ from .outcome import Failure as Failure
 from .outcome import Histogram as Histogram
 from .outcome import Outcome as Outcome
 from .outcome import Positions as Positions
+from .outcome import ReusedFrom as ReusedFrom
+from .outcome import ReusedOutcomes as ReusedOutcomes
 from .outcome import SeedFigures as SeedFigures
 from .outcome import SignificantDigits as SignificantDigits
 from .outcome import StateChange as StateChange
 from .outcome import StateKind as StateKind
+from .outcome import UnkeptReason as UnkeptReason
 from .outcome import unravel_index as unravel_index
 from .pair import AverageRatio as AverageRatio
 from .pair import BenchmarkDifference as BenchmarkDifference

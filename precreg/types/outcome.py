@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from precreg.types.case import Noise, Scalar, Stochastic
+from precreg.types.case import Fact, Noise, Scalar, Stochastic
 from precreg.types.metric import MetricDescription
 from precreg.types.recorded import RecordedFigures
 from precreg.types.verdict import Reason, RepeatDifference
@@ -254,6 +254,44 @@ class SeedFigures(Struct, frozen=True):
     correctly_rounded: int = 0
 
 
+class ReusedFrom(Struct, frozen=True):
+    """The run that computed an outcome: the time of its start in UTC, and its commit, empty outside git."""
+
+    started: str
+    commit: str = ""
+
+
+# The reasons why a case ran although its outcome is kept for later runs. `new` has no outcome under these conditions,
+# and `changed` has one for other files. All others are kept for no run: precreg cannot see what the case depends on, or
+# a file changed while it ran.
+UnkeptReason = Literal[
+    "new",
+    "changed",
+    "changed_meanwhile",
+    "failed",
+    "unavailable",
+    "left_changes",
+    "nondeterministic",
+    "timed",
+    "undeclared",
+    "network",
+    "programs",
+    "deleted_library",
+    "unreadable",
+]
+
+
+class ReusedOutcomes(Fact, frozen=True, tag="reused_outcomes"):
+    """The number of cases that reused an outcome of an earlier run, and the start of the oldest of these runs.
+
+    `ran` has the number of the other cases by reason.
+    """
+
+    cases: int
+    oldest: str
+    ran: tuple[tuple[UnkeptReason, int], ...] = ()
+
+
 class Outcome(Struct, frozen=True):
     """The result of running and measuring one case. The journal stores outcomes; a resumed run judges them again."""
 
@@ -267,6 +305,8 @@ class Outcome(Struct, frozen=True):
     noise: Noise | None = None
     # The index of the worker in the record's table of workers; unset without a cluster.
     worker: int | UnsetType = UNSET
+    # Set if an earlier run computed the outcome, and nothing that it depends on has changed since.
+    reused: ReusedFrom | UnsetType = UNSET
 
     @property
     def described(self) -> tuple[MetricDescription, ...]:

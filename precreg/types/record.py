@@ -14,7 +14,7 @@ from precreg.types.case import Fact, Location, Role, Study, Tier, Tolerance
 from precreg.types.cluster import ClusterWorker
 from precreg.types.diagnosis import Diagnosis, OpaqueSubject
 from precreg.types.metric import MetricDescription
-from precreg.types.outcome import Execution, Histogram, Outcome
+from precreg.types.outcome import Execution, Histogram, Outcome, ReusedOutcomes
 from precreg.types.pair import PairedFigure, PairEnd, RoundingShare
 from precreg.types.verdict import EnvironmentDifference, Reason, Verdict
 from precreg.types.warning import Orphan, RunFinding, RunWarning, StoredText
@@ -479,3 +479,5 @@ class RunRecord(Struct, frozen=True):
     history_problem: str | UnsetType = UNSET
     # The workers of a cluster that ran cases, by the index of each outcome; unset without a cluster.
     workers: tuple[ClusterWorker, ...] | UnsetType = UNSET
+    # Unset if no case reused an outcome.
+    reused: ReusedOutcomes | UnsetType = UNSET

@@ -10,7 +10,10 @@ from .command import run_git as run_git
 from .command import run_git_bytes as run_git_bytes
 from .dependency import affected_cases as affected_cases
 from .dependency import case_dependencies as case_dependencies
+from .dependency import forget_searches as forget_searches
+from .dependency import has_unknown_dependencies as has_unknown_dependencies
 from .dependency import load_cases_and_index as load_cases_and_index
+from .dependency import module_dependencies as module_dependencies
 from .dependency import paths_in as paths_in
 from .dependency import unclaimed_files as unclaimed_files
 from .dependency_index import INDEX_FILE as INDEX_FILE

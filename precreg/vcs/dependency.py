@@ -74,11 +74,11 @@ from precreg.vcs.dependency_index import (
     can_affect_cases,
     can_be_claimed,
     index_conditions,
+    installed_from,
     kind_providers,
     matches_any,
 )
 
-_SITE = {"site-packages", "dist-packages"}
 COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
 
 
@@ -103,16 +103,6 @@ def read_module_needs(path: Path) -> ModuleNeeds:
         files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
         files += (file.as_posix() for file in libraries_loaded(node))
     return ModuleNeeds(tuple(modules), tuple(files))
-
-
-def installed_from(top: str, project: Path) -> Path | None:
-    """Return the folder of the project from which an installed package is imported, such as src/; usually None."""
-    found = None if top in sys.stdlib_module_names else find_package_origin(top)
-    if found is None:
-        return None
-    home = Path(found.folders[0]).parent if found.folders else Path(found.file or "/").parent
-    inside = home.is_relative_to(project) and _SITE.isdisjoint(home.parts)
-    return home if inside else None
 
 
 def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
@@ -150,7 +140,7 @@ def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
     patterns = _patterns(case, project)
     if patterns and any(matches_any(patterns, path) for path in changed):
         return True
-    return _has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
+    return has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
 
 
 def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
@@ -258,7 +248,7 @@ def _patterns(case: Case, project: Path) -> frozenset[str]:
     return frozenset(case.depends).union(inside, (f"{folder}{MSPROBE_FOLDER}/*" for folder in dumps))
 
 
-def _has_unknown_dependencies(case: Case, project: Path) -> bool:
+def has_unknown_dependencies(case: Case, project: Path) -> bool:
     """Return whether a case has a kind of subject that declares nothing."""
     return None in _declarations(case, project)
 
@@ -320,6 +310,17 @@ def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
 def _is_library(path: Path) -> bool:
     """Return whether a name belongs to a library of ELF: libop.so, libop.so.1."""
     return ".so" in path.name and ".so" in path.suffixes
+
+
+def module_dependencies(module: str, directory: str, project: Path) -> frozenset[str]:
+    """Return the files that an import in a suite's folder leads to, relative to the project, including missing ones."""
+    return _search(module, directory, project).files
+
+
+def forget_searches() -> None:
+    """Forget the results of searches, so that files count as they are now."""
+    for search in (read_module_needs, _declaration, _files_matching, _search, _find_module, _spellings):
+        search.cache_clear()
 
 
 class _Search(NamedTuple):
@@ -417,7 +418,7 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
     cases = _distinct(cases)
     # A project on a read-only disk works without an index.
     with suppress(OSError):
-        if any(_has_unknown_dependencies(case, project) for case in cases):
+        if any(has_unknown_dependencies(case, project) for case in cases):
             return
         trail = _follow_dependencies(project, suites, cases)
         conditions = index_conditions(project)

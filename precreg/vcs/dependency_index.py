@@ -17,6 +17,7 @@ from typing import Any
 from precreg import __version__
 from precreg.storage import (
     WORKING_FOLDER,
+    find_package_origin,
     has_signature,
     have_same_origins,
     pattern_matches,
@@ -34,6 +35,7 @@ INDEX_SCHEMA = 2
 LIBRARY_VARIABLE = "LD_LIBRARY_PATH"
 # The same text as in tolerance/layers.py, whose import would take too long here. A test compares the two.
 INDEXED_VARIABLE = "PRECISION_THRESHOLDS"
+_SITE = {"site-packages", "dist-packages"}
 # Names of changed files that belong to no case, in a message.
 MAX_UNCLAIMED = 10
 
@@ -83,6 +85,16 @@ def index_conditions(project: Path) -> dict[str, Any]:
         "libraries": os.environ.get(LIBRARY_VARIABLE, ""),
         "suites": sorted(str(path.relative_to(project)) for path in yaml_files(project)),
     }
+
+
+def installed_from(top: str, project: Path) -> Path | None:
+    """Return the folder of the project from which an installed package is imported, such as src/; usually None."""
+    found = None if top in sys.stdlib_module_names else find_package_origin(top)
+    if found is None:
+        return None
+    home = Path(found.folders[0]).parent if found.folders else Path(found.file or "/").parent
+    inside = home.is_relative_to(project) and _SITE.isdisjoint(home.parts)
+    return home if inside else None
 
 
 def _holds(index: Mapping[str, Any], project: Path) -> bool:

@@ -19,6 +19,7 @@ from .run import chinese_finding_counts as chinese_finding_counts
 from .run import chinese_loss_size as chinese_loss_size
 from .run import chinese_orphan as chinese_orphan
 from .run import chinese_process_count as chinese_process_count
+from .run import chinese_reuse as chinese_reuse
 from .run import chinese_run_diagnoses as chinese_run_diagnoses
 from .run import chinese_selection as chinese_selection
 from .run import chinese_short_message as chinese_short_message

@@ -36,6 +36,7 @@ from precreg.types import (
     OtherWorkers,
     Reason,
     RefusedWorker,
+    ReusedOutcomes,
     RtolBelowUlp,
     RunDiagnoses,
     RunFinding,
@@ -52,6 +53,7 @@ from precreg.types import (
     UncheckedBounds,
     UnclaimedFiles,
     UnclearOnFreshInputs,
+    UnkeptReason,
     UnknownCommit,
     UnlistedDtype,
     UnmatchedOutput,
@@ -416,6 +418,31 @@ def _cluster(warning: ClusterWarning) -> str:
         case OtherWorkers(cases, worker, facts, workers):
             others = f"及另外 {workers - 1} 个" if workers > 1 else ""
             return f"{cases} 个用例在另一环境的 worker 上运行：{worker}{others}：{', '.join(facts)}"
+
+
+_RAN_BECAUSE: dict[UnkeptReason, str] = {
+    "new": "是新用例或运行条件已变",
+    "changed": "有改动",
+    "changed_meanwhile": "的文件在运行期间被改动",
+    "failed": "执行失败",
+    "unavailable": "缺少所需条件",
+    "left_changes": "改变了所在进程",
+    "nondeterministic": "声明为不确定",
+    "timed": "测量时间",
+    "undeclared": "的种类未声明依赖",
+    "network": "使用网络",
+    "programs": "启动其他程序",
+    "deleted_library": "加载的库已被替换",
+    "unreadable": "使用文件的方式无法追踪",
+}
+
+
+def chinese_reuse(fact: ReusedOutcomes) -> str:
+    """Count in Chinese the cases that reused an outcome, and the others by the reason why they ran."""
+    reused = f"{fact.cases} 个用例沿用了早先运行的结果（最早为 {fact.oldest}），因为其依赖均未改动"
+    number = sum(count for _, count in fact.ran)
+    reasons = "，".join(f"{count} 个{_RAN_BECAUSE[reason]}" for reason, count in fact.ran)
+    return f"{reused}；{number} 个重新运行{f'：{reasons}' if reasons else ''}"
 
 
 def _files(

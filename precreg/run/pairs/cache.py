@@ -39,11 +39,14 @@ class DrawnSeeds(Struct, frozen=True):
 class PairCache:
     """The drawn seeds of one project by key, as files of its working folder."""
 
-    def __init__(self, project: Path) -> None:
-        self._folder = project / PAIRS_FOLDER
+    def __init__(self, project: Path, *, is_used: bool = True) -> None:
+        """Open nothing; without `is_used` the cache stays empty."""
+        self._folder, self._is_used = project / PAIRS_FOLDER, is_used
 
     def load(self, key: str) -> DrawnSeeds | None:
         """Return the seeds of a key; None if there are none, or if their file is damaged."""
+        if not self._is_used:
+            return None
         try:
             return msgpack.decode(read_regular_file(self._folder / key), type=DrawnSeeds)
         except (OSError, ValueError, RecursionError):
@@ -51,6 +54,8 @@ class PairCache:
 
     def store(self, key: str, drawn: DrawnSeeds) -> None:
         """Keep the seeds of a key; do nothing where the project cannot be written."""
+        if not self._is_used:
+            return
         with suppress(OSError, UserError):
             make_scratch_folder(self._folder)
             self._remove_oldest()

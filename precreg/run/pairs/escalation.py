@@ -194,7 +194,7 @@ class Escalation:
         self._cases = self._done = 0
         self._plan, self._version, self._budget, self._alpha = plan, version, budget, alpha
         self._jobs = max(1, plan.place.jobs)
-        self._cache = PairCache(plan.project)
+        self._cache = PairCache(plan.project, is_used=plan.use_caches)
         self._closed_last = ExitStack()
         self._folder = self._closed_last.enter_context(temporary_folder())
         accepted = SeedTask(version.project, leave_outputs, version.trees)

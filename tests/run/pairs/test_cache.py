@@ -27,6 +27,13 @@ def test_figures_are_kept_as_they_are(tmp_path):
     assert cache.load(KEY) is None
 
 
+def test_a_cache_that_is_not_used_keeps_and_gives_nothing(tmp_path):
+    PairCache(tmp_path, is_used=False).store(KEY, DRAWN)
+    assert not (tmp_path / PAIRS_FOLDER).exists()
+    PairCache(tmp_path).store(KEY, DRAWN)
+    assert PairCache(tmp_path, is_used=False).load(KEY) is None
+
+
 def test_the_oldest_entries_make_room(tmp_path, monkeypatch):
     monkeypatch.setattr("precreg.run.pairs.cache.MAX_ENTRIES", 3)
     cache = PairCache(tmp_path)

@@ -1,0 +1,250 @@
+"""Where are outcomes kept for later runs, and which of them are removed?
+
+A SQLite file in the working folder of a project. It is a cache: a file that is damaged, of another version or of
+another user counts as empty, and no problem of it stops a run. When the file grows beyond MAX_BYTES, the outcomes go
+first that no run has used for the longest time.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, msgpack
+
+from precreg.run.reuse.file_state import digest_of
+from precreg.storage import WORKING_FOLDER, make_scratch_folder
+from precreg.types import Outcome
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+OUTCOMES_FILE = f"{WORKING_FOLDER}/outcomes.sqlite"
+# Raise it when keys, entries or the observations behind them get another meaning.
+STORE_SCHEMA = 1
+# 100,000 cases of one output and five seeds take some 300 MB.
+MAX_BYTES = 1 << 29
+# The share of MAX_BYTES that is left after a removal, so that not each run removes some.
+_KEPT_SHARE = 0.8
+# Outcomes of one case for other states of its files, so that switching branches and back finds them.
+MAX_VARIANTS = 4
+# A use is noted by the day, because writing it for each case would cost more than reading the outcome.
+_DAY_S = 86400
+# Another process may write its outcomes meanwhile.
+_WAIT_S = 5.0
+
+_TABLES = (
+    "CREATE TABLE outcomes (key TEXT NOT NULL, variant TEXT NOT NULL, used INTEGER NOT NULL, digest TEXT NOT NULL,"
+    " content BLOB NOT NULL, PRIMARY KEY (key, variant)) WITHOUT ROWID",
+    "CREATE TABLE sets (name TEXT NOT NULL PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID",
+)
+
+_T = TypeVar("_T")
+
+
+class KeptOutcome(Struct, frozen=True, array_like=True):
+    """The outcome of a case, and all that it depended on beside the key.
+
+    `files` is the digest of the files that the definition and the imports name. `seen` and `loaded` name sets of paths
+    with their states: those that the code opened, and the modules and libraries outside the project. `shadows` is a
+    digest of the names in folders that imports search. `constants` is a digest of the tolerances that the measurement
+    used. `started` and `commit` are those of the run that computed.
+    """
+
+    files: str
+    seen: str
+    loaded: str
+    shadows: str
+    constants: str
+    started: str
+    commit: str
+    outcome: Outcome
+
+
+class PathSet(Struct, frozen=True, array_like=True):
+    """Paths with their states, and names of modules that must not be shadowed."""
+
+    states: dict[str, str]
+    tops: list[str] = []
+
+
+class OutcomeStore:
+    """The kept outcomes of one project. Every problem of its file makes it empty."""
+
+    def __init__(self, project: Path) -> None:
+        """Open nothing yet."""
+        self._path = project / OUTCOMES_FILE
+        self._connection: Connection | None = None
+        self._encoder = msgpack.Encoder()
+        self._outcomes, self._sets = msgpack.Decoder(KeptOutcome), msgpack.Decoder(PathSet)
+        self._used: list[tuple[int, str, str]] = []
+        self._today = int(time()) // _DAY_S
+
+    def exists(self) -> bool:
+        """Return whether an earlier run may have kept something."""
+        return self._path.is_file()
+
+    def find(self, key: str) -> Iterator[KeptOutcome]:
+        """Yield the outcomes of a key, the last used first."""
+        query = "SELECT variant, used, digest, content FROM outcomes WHERE key = ? ORDER BY used DESC"
+        rows: list[Any] = self._guarded(lambda database: database.execute(query, (key,)).fetchall(), [])
+        for row in rows:
+            # A damaged file may have a value of any type in any place.
+            with suppress(ValueError, TypeError, RecursionError, zlib.error):
+                variant, used, digest, content = row
+                if digest_of(key, variant, content) == digest:
+                    kept = self._outcomes.decode(zlib.decompress(content))
+                    if used != self._today:
+                        self._used.append((self._today, key, variant))
+                    yield kept
+
+    def find_set(self, name: str) -> PathSet | None:
+        """Return the set of a name; None if it is missing or damaged."""
+        query = "SELECT content FROM sets WHERE name = ?"
+        row = self._guarded(lambda database: database.execute(query, (name,)).fetchone(), None)
+        with suppress(ValueError, TypeError, RecursionError, zlib.error):
+            if row is not None and digest_of(row[0]) == name:
+                return self._sets.decode(zlib.decompress(row[0]))
+        return None
+
+    def add(self, outcomes: list[tuple[str, KeptOutcome]], sets: list[PathSet]) -> None:
+        """Keep outcomes by key, and their sets; keep none where the file cannot be written."""
+        rows = [self._row(key, kept) for key, kept in outcomes]
+        packed = [self._pack(each) for each in sets]
+        self._guarded(lambda database: self._write(database, rows, packed), None)
+
+    def set_name(self, content: PathSet) -> str:
+        """Return the name of a set, which is a digest of its content."""
+        return digest_of(self._pack(content))
+
+    def close(self) -> None:
+        """Note the uses of this run, make room, and close the file."""
+        self._guarded(self._finish, None)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _pack(self, content: Struct) -> bytes:
+        return zlib.compress(self._encoder.encode(content), 1)
+
+    def _row(self, key: str, kept: KeptOutcome) -> tuple[Any, ...]:
+        content = self._pack(kept)
+        variant = digest_of(kept.files, kept.seen, kept.loaded, kept.shadows, kept.constants)
+        return key, variant, self._today, digest_of(key, variant, content), content
+
+    def _write(self, database: Connection, rows: list[tuple[Any, ...]], packed: list[bytes]) -> None:
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany(
+                "INSERT OR IGNORE INTO sets VALUES (?, ?)", [(digest_of(each), each) for each in packed]
+            )
+            database.executemany("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)", rows)
+            surplus = (
+                "DELETE FROM outcomes WHERE key = ?1 AND variant != ?2 AND variant NOT IN"
+                " (SELECT variant FROM outcomes WHERE key = ?1 AND variant != ?2 ORDER BY used DESC LIMIT ?3)"
+            )
+            database.executemany(surplus, [(row[0], row[1], MAX_VARIANTS - 1) for row in rows])
+
+    def _finish(self, database: Connection) -> None:
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("UPDATE outcomes SET used = ? WHERE key = ? AND variant = ?", self._used)
+            self._used.clear()
+            size = _size(database)
+            if size > MAX_BYTES:
+                self._remove_oldest(database, size)
+
+    def _remove_oldest(self, database: Connection, size: int) -> None:
+        """Remove the outcomes that no run has used for the longest time, and the sets that no other outcome has."""
+        left, surplus = size - int(MAX_BYTES * _KEPT_SHARE), []
+        for key, variant, length in database.execute(
+            "SELECT key, variant, length(content) FROM outcomes ORDER BY used"
+        ):
+            if left <= 0:
+                break
+            left -= length
+            surplus.append((key, variant))
+        database.executemany("DELETE FROM outcomes WHERE key = ? AND variant = ?", surplus)
+        named = set[str]()
+        for (content,) in database.execute("SELECT content FROM outcomes"):
+            with suppress(ValueError, TypeError, RecursionError, zlib.error):
+                kept = self._outcomes.decode(zlib.decompress(content))
+                named |= {kept.seen, kept.loaded}
+        unused = [(name,) for (name,) in database.execute("SELECT name FROM sets") if name not in named]
+        database.executemany("DELETE FROM sets WHERE name = ?", unused)
+
+    def _guarded(self, use: Callable[[Connection], _T], otherwise: _T) -> _T:
+        """Use the database. A damaged file is removed, and any other problem leaves the run without it."""
+        from sqlite3 import DatabaseError, Error, OperationalError
+
+        try:
+            return use(self._open())
+        except OperationalError:
+            # It is locked for long, or the disk is full: others may use the file.
+            return otherwise
+        except DatabaseError:
+            self._remove()
+            return otherwise
+        except (Error, OSError, OverflowError, ValueError):
+            return otherwise
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            import sqlite3
+
+            make_scratch_folder(self._path.parent)
+            self._require_own()
+            connection = sqlite3.connect(self._path, timeout=_WAIT_S, isolation_level=None)
+            try:
+                connection.execute("PRAGMA trusted_schema = OFF")
+                # A power cut may damage the file, which then counts as empty.
+                connection.execute("PRAGMA synchronous = OFF")
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _require_own(self) -> None:
+        """Refuse a file that is no regular one of this user: what others wrote must not become a result."""
+        if self._path.is_symlink() or (self._path.exists() and not self._is_own()):
+            self._path.unlink()
+
+    def _is_own(self) -> bool:
+        return self._path.is_file() and self._path.stat().st_uid == os.geteuid()
+
+    def _prepare(self, database: Connection) -> None:
+        """Make the tables in a new file. Raises DatabaseError for tables that this version did not make."""
+        from sqlite3 import DatabaseError
+
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            found = [row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if not found and not version:
+                for statement in _TABLES:
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {STORE_SCHEMA}")
+            elif sorted(found) != sorted(_TABLES) or version != STORE_SCHEMA:
+                raise DatabaseError("the tables of another version")
+
+    def _remove(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        for suffix in ("", "-journal"):
+            with suppress(OSError):
+                os.unlink(f"{self._path}{suffix}")
+
+
+def _size(database: Connection) -> int:
+    pages, free, size = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
