@@ -21,7 +21,7 @@ from precreg.baseline.store import delete_file, lock_baselines, write_file
 from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
 from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, DataError, convert_data
+from precreg.storage import WORKING_FOLDER, DataError, convert_data, unpack_struct
 from precreg.types import (
     Baseline,
     BaselineEntry,
@@ -180,7 +180,7 @@ def _paired_entry(result: CaseResult) -> BaselineEntry | None:
     if result.baseline is None or result.baseline is result.stored:
         return None
     # Sketches and group sums serve judging. A review shows the metrics alone.
-    return replace(result.baseline.entry, sketch={}, groups={})
+    return unpack_struct(replace(result.baseline.entry, sketch={}, groups={}))
 
 
 def _without_infinities(finding: Finding) -> Finding:

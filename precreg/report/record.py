@@ -16,7 +16,6 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
-from precreg.measure import metrics_to_keep
 from precreg.report.describe import sort_results
 from precreg.report.run_findings import add_run_finding_message
 from precreg.report.sections import (
@@ -28,9 +27,10 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
-from precreg.run import count_diagnoses
+from precreg.run import MAX_PLAIN_BYTES, PASSED_WITH_SAMPLES, count_diagnoses, without_samples
 from precreg.storage import (
     PACKED_SUFFIX,
+    encode_json,
     encode_record,
     read_json_record,
     replace_file,
@@ -41,7 +41,6 @@ from precreg.types import (
     RECORD_SCHEMA,
     CaseResult,
     ChosenRevision,
-    Comparison,
     Environment,
     FindingKind,
     GitState,
@@ -67,12 +66,6 @@ _MOST_MISSING = 5
 
 
 RECORD_FILE = "record.json"
-# Bytes of a record in plain JSON; a larger one is compressed, and lacks the samples of most passed cases. GitLab takes
-# artifacts of 100 MB by default, and a run may have several shards. 10,000 cases like the shipped ones have 359 MB in
-# plain JSON, and 17 MB so.
-MAX_PLAIN_BYTES = 25_000_000
-# Passed cases that keep their samples in a large record: as many as the page shows in detail (html.py).
-PASSED_WITH_SAMPLES = 100
 # Cases that repeat accepted bits, or fail as declared, have no ratio for statistics, in a merge of shards either.
 _WITHOUT_STATISTICS = (Reason.IDENTICAL, Reason.EXPECTED_FAILURE)
 
@@ -103,23 +96,8 @@ def _without_samples(record: RunRecord) -> RunRecord:
             passed += 1
             if passed > PASSED_WITH_SAMPLES and result.verdict.reason in _WITHOUT_STATISTICS:
                 thin.add(result.id)
-    results = (_without_sample(result) if result.id in thin else result for result in record.results)
+    results = (without_samples(result) if result.id in thin else result for result in record.results)
     return replace(record, results=tuple(results))
-
-
-def _without_sample(result: CaseResult) -> CaseResult:
-    outcome, baseline = result.outcome, result.baseline
-    comparisons = tuple(map(_kept_figures, outcome.comparisons))
-    if baseline is not None:
-        baseline = replace(baseline, entry=replace(baseline.entry, groups={}, sketch={}))
-    return replace(result, outcome=replace(outcome, comparisons=comparisons), baseline=baseline)
-
-
-def _kept_figures(comparison: Comparison) -> Comparison:
-    """Return a comparison with the metrics that baselines and histories keep, and without samples."""
-    kept = metrics_to_keep(comparison.described)
-    metrics = {name: value for name, value in comparison.metrics.items() if name in kept}
-    return replace(comparison, metrics=metrics, groups=(), histogram=None, heat=None, worst=None, places={})
 
 
 def find_record(path: Path) -> Path:
@@ -324,7 +302,7 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
             raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")
         # Verdicts agree but times differ. The smaller encoding is the same choice in any order of records, after those
         # that have a diagnosis.
-        merged[result.id] = min(twin, result, key=lambda each: (each.diagnosis is None, msgspec.json.encode(each)))
+        merged[result.id] = min(twin, result, key=lambda each: (each.diagnosis is None, encode_json(each)))
     return tuple(merged[id] for id in sorted(merged))
 
 

@@ -34,6 +34,7 @@ from precreg.errors import UserError
 from precreg.run.explanation import DiagnosisPlan, Explained, explain_failures
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
+from precreg.run.packed import pack_results
 from precreg.run.pairs import (
     Announce,
     OracleAnnouncement,
@@ -212,7 +213,8 @@ class Session:
         try:
             if self.record.pair:
                 return self._run_beside(cases, plan, policy, progress, announce)
-            results = list(progress(run_and_judge(cases, plan, policy, self.criteria.baselines), len(cases)))
+            judged = run_and_judge(cases, plan, policy, self.criteria.baselines)
+            results = list(progress(pack_results(judged, len(cases)), len(cases)))
             if request.pair is None:
                 return results
             base = request.pair_base

@@ -59,6 +59,12 @@ from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
+from .packed import PackedEach as PackedEach
+from .packed import StructPacker as StructPacker
+from .packed import encode_json as encode_json
+from .packed import pack_dict as pack_dict
+from .packed import pack_tuple as pack_tuple
+from .packed import unpack_struct as unpack_struct
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named
 from .python_source import libraries_loaded as libraries_loaded

@@ -18,6 +18,7 @@ import msgspec
 
 from precreg.errors import UserError
 from precreg.storage.files import MAX_READ_BYTES, read_regular_file, replace_file, report_write_errors
+from precreg.storage.packed import encode_json
 
 _T = TypeVar("_T")
 
@@ -53,7 +54,7 @@ def write_packed_record(record: msgspec.Struct, path: Path) -> None:
 
 def encode_record(record: msgspec.Struct) -> bytes:
     """Return the line of JSON for a record, as bytes with a newline."""
-    return msgspec.json.encode(record) + b"\n"
+    return encode_json(record) + b"\n"
 
 
 def schema_age(found: object, own: str) -> Literal["older", "same", "newer", "other"]:
