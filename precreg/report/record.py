@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,14 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
-from precreg.run import MAX_PLAIN_BYTES, PASSED_WITH_SAMPLES, count_diagnoses, without_samples
+from precreg.run import MAX_PLAIN_BYTES, PASSED_WITH_SAMPLES, count_diagnoses, pack_result, without_samples
 from precreg.storage import (
     PACKED_SUFFIX,
+    decode_record,
+    encode_by_items,
     encode_json,
     encode_record,
+    read_by_items,
     read_json_record,
     replace_file,
     report_write_errors,
@@ -75,29 +78,39 @@ def write_run_record(record: RunRecord, folder: Path, max_plain_bytes: int = MAX
 
     A compressed record gives the same reports. Raises UserError (not-writable).
     """
-    plain, data = folder / RECORD_FILE, encode_record(record)
+    plain = folder / RECORD_FILE
     packed = plain.with_name(plain.name + PACKED_SUFFIX)
-    path, former = (plain, packed) if len(data) <= max_plain_bytes else (packed, plain)
+    path, former = (packed, plain) if _is_larger(record, max_plain_bytes) else (plain, packed)
     if path is plain:
         with report_write_errors(str(plain)):
-            replace_file(plain, data)
+            replace_file(plain, encode_record(record))
     else:
-        write_packed_record(_without_samples(record), packed)
+        # Result by result, because the whole text of 100,000 cases takes 800 MB.
+        write_packed_record(encode_by_items(record, "results", _without_most_samples(record)), packed)
     with report_write_errors(str(former)):
         former.unlink(missing_ok=True)
     return path
 
 
-def _without_samples(record: RunRecord) -> RunRecord:
-    """Remove the samples of passed cases that the page has no details of; no report of a large run shows them."""
+def _is_larger(record: RunRecord, most: int) -> bool:
+    """Return whether the plain JSON of a record has more bytes than `most`."""
+    size = len(encode_record(replace(record, results=()))) + max(0, len(record.results) - 1)
+    sizes = (len(encode_json(result)) for result in record.results)
+    return size > most or any(total > most - size for total in accumulate(sizes))
+
+
+def _without_most_samples(record: RunRecord) -> Iterator[CaseResult]:
+    """Yield results without the samples of passed cases that the page has no details of.
+
+    No report of a large run shows these samples.
+    """
     passed, thin = 0, set()
     for result in sort_results(record.results):
         if result.verdict.status is Status.PASSED and result.verdict.reason is not Reason.IMPROVED:
             passed += 1
             if passed > PASSED_WITH_SAMPLES and result.verdict.reason in _WITHOUT_STATISTICS:
                 thin.add(result.id)
-    results = (without_samples(result) if result.id in thin else result for result in record.results)
-    return replace(record, results=tuple(results))
+    yield from (without_samples(result) if result.id in thin else result for result in record.results)
 
 
 def find_record(path: Path) -> Path:
@@ -123,7 +136,7 @@ def read_run_record(path: Path) -> RunRecord:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
     # Stored artifacts of CI outlive an upgrade, so records of schema 1 stay readable.
-    stored = read_json_record(path, _StoredRun, RECORD_SCHEMA, "a run record")
+    stored = _read_stored(path)
     facts = {"orphans": read_facts(stored.orphans), "warnings": read_facts(stored.warnings)}
     record = RunRecord(**asdict(stored) | facts | {"schema": RECORD_SCHEMA})
     if not _is_time(record.started):
@@ -133,6 +146,20 @@ def read_run_record(path: Path) -> RunRecord:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
     return record
+
+
+def _read_stored(path: Path) -> _StoredRun:
+    """Read the results of a large record one by one, each packed at once."""
+    decoder, results = msgspec.json.Decoder(CaseResult), list[CaseResult]()
+    try:
+        rest = read_by_items(path, "results", lambda item: results.append(pack_result(decoder.decode(item))))
+        return replace(decode_record(rest, path, _StoredRun, RECORD_SCHEMA, _NOUN), results=tuple(results))
+    except (OSError, ValueError, RecursionError, UserError):
+        # A plain record, or one with a mistake, which this explains.
+        return read_json_record(path, _StoredRun, RECORD_SCHEMA, _NOUN)
+
+
+_NOUN = "a run record"
 
 
 def _is_time(text: str) -> bool:
@@ -297,6 +324,8 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
     merged: dict[str, CaseResult] = {}
     for result in results:
         twin = merged.setdefault(result.id, result)
+        if twin is result:
+            continue
         if twin.verdict != result.verdict:
             verdicts = " and ".join(sorted(f"{r.verdict.status} ({r.verdict.message})" for r in (twin, result)))
             raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from precreg.measure import metrics_to_keep
-from precreg.storage import encode_json, pack_dict, pack_tuple
+from precreg.storage import encode_json, is_reduced, pack_dict, pack_tuple
 from precreg.types import (
     AxisSums,
-    Baseline,
     BaselineEntry,
     BaselineOutput,
     CaseResult,
@@ -48,7 +47,8 @@ def pack_results(results: Iterable[CaseResult], cases: int) -> Iterator[CaseResu
     for result in results:
         if size <= MAX_PLAIN_BYTES:
             size += sum(len(encode_json(comparison)) for comparison in result.outcome.comparisons)
-        yield pack_result(result if size <= MAX_PLAIN_BYTES or _has_details(result, first) else without_samples(result))
+        has_samples = size <= MAX_PLAIN_BYTES or _has_details(result, first)
+        yield pack_result(result) if has_samples else pack_result(without_samples(result), reduced=True)
 
 
 def _has_details(result: CaseResult, first: list[str]) -> bool:
@@ -67,6 +67,8 @@ def _has_details(result: CaseResult, first: list[str]) -> bool:
 
 def without_samples(result: CaseResult) -> CaseResult:
     """Return a result with the metrics that baselines and histories keep, and without samples."""
+    if is_reduced(result.outcome.comparisons):
+        return result
     outcome, baseline = result.outcome, result.baseline
     comparisons = tuple(map(_kept_figures, outcome.comparisons))
     if baseline is not None:
@@ -87,10 +89,10 @@ def _kept_figures(comparison: Comparison) -> Comparison:
     )
 
 
-def pack_result(result: CaseResult) -> CaseResult:
-    """Return a result with packed figures; they read as before."""
+def pack_result(result: CaseResult, *, reduced: bool = False) -> CaseResult:
+    """Return a result with packed figures; they read as before. A `reduced` one has no samples any more."""
     outcome, baseline = result.outcome, result.baseline
-    comparisons = pack_tuple(outcome.comparisons, Comparison)
+    comparisons = pack_tuple(outcome.comparisons, Comparison, reduced=reduced)
     packed = Outcome(outcome.case, outcome.definition, outcome.execution, comparisons, outcome.missing, outcome.noise)
     if baseline is not None:
         baseline = replace(baseline, entry=_packed_entry(baseline.entry, outcome.execution))
@@ -119,8 +121,3 @@ def _packed_entry(entry: BaselineEntry, execution: Execution) -> BaselineEntry:
 def _shared(accepted: list[str], measured: tuple[str, ...]) -> list[str]:
     """Return accepted digests as the objects of the equal measured ones: most cases have the same ones."""
     return [*measured] if accepted == [*measured] else accepted
-
-
-def packed_baseline(baseline: Baseline) -> Baseline:
-    """Return a baseline with packed figures, before its case has run."""
-    return replace(baseline, entry=_packed_entry(baseline.entry, Execution()))

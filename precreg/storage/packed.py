@@ -62,7 +62,11 @@ class _Packed:
 
 
 class _PackedSequence(_Packed, Sequence[Any]):
-    __slots__ = ()
+    __slots__ = ("is_reduced",)
+
+    def __init__(self, value: Any, kind: Any, *, is_reduced: bool) -> None:
+        super().__init__(value, kind)
+        self.is_reduced = is_reduced
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -85,11 +89,14 @@ class _PackedMapping(_Packed, Mapping[str, Any]):
         return iter(self.unpack())
 
 
-def pack_tuple(values: tuple[_T, ...], kind: type[_T]) -> tuple[_T, ...]:
-    """Return structs of one type as a packed sequence. It has the reading methods of a tuple."""
+def pack_tuple(values: tuple[_T, ...], kind: type[_T], *, reduced: bool = False) -> tuple[_T, ...]:
+    """Return structs of one type as a packed sequence. It has the reading methods of a tuple.
+
+    `is_reduced` returns the mark `reduced` without unpacking: the structs lack members that the caller left out.
+    """
     if not values or isinstance(values, _Packed):
         return values
-    return cast("tuple[_T, ...]", _PackedSequence(values, tuple[kind, ...]))  # type: ignore[valid-type]
+    return cast("tuple[_T, ...]", _PackedSequence(values, tuple[kind, ...], is_reduced=reduced))  # type: ignore[valid-type]
 
 
 def pack_dict(values: dict[str, _T], kind: Any) -> dict[str, _T]:
@@ -135,9 +142,9 @@ def unpack_struct(value: _S) -> _S:
     return cast("_S", _decoder(type(value)).decode(encode_json(value)))
 
 
-def is_packed(value: object) -> bool:
-    """Return whether a value is packed."""
-    return isinstance(value, _Packed)
+def is_reduced(values: object) -> bool:
+    """Return whether a value is a packed sequence with the mark."""
+    return isinstance(values, _PackedSequence) and values.is_reduced
 
 
 def encode_json(value: Any) -> bytes:
