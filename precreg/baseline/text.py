@@ -54,7 +54,7 @@ class SplitEntry(NamedTuple):
 
 def split_with_checksum(case: msgspec.Struct) -> SplitEntry:
     """Split an entry; the part that people review has the checksum before its figures. Raises as `render_baseline`."""
-    plain = json.loads(_text(case, ""))
+    plain = _plain(case)
     checksum = entry_checksum(plain)
     shown, sums = split_entry(plain)
     members: Plain = {}
@@ -63,6 +63,19 @@ def split_with_checksum(case: msgspec.Struct) -> SplitEntry:
             members[CHECKSUM] = checksum
         members[name] = member
     return SplitEntry(checksum, members, sums)
+
+
+def _plain(case: msgspec.Struct) -> Plain:
+    """Return the plain JSON values of the text of an entry. Raises ValueError as `render_baseline`."""
+    return {name: _plain_member(member) for name, member in _struct_members(case).items()}
+
+
+def _plain_member(member: Any) -> Any:
+    if isinstance(member, msgspec.Struct):
+        return _plain(member)
+    if isinstance(member, dict) and _is_compact(member):
+        return json.loads(msgspec.json.encode(member))
+    return json.loads(_ENCODER.encode(msgspec.to_builtins(member)))
 
 
 def entry_checksum(plain: Mapping[str, Any]) -> str:
@@ -128,6 +141,11 @@ def _rendered_members(data: bytes, header: Mapping[str, str], members: str) -> I
 
     Plain objects take ten times the memory of their text. Raises ValueError for a file in any other form.
     """
+    found = _raw_members(data, header, members)
+    yield from ((name, parse_finite(bytes(raw).decode())) for name, raw in found.items())
+
+
+def _raw_members(data: bytes, header: Mapping[str, str], members: str) -> dict[str, msgspec.Raw]:
     begin = _text({**header, members: ""}, "\n").encode().removesuffix(b'""\n}')
     if not data.startswith(begin) or not data.endswith(_END):
         raise ValueError("another header")
@@ -137,11 +155,19 @@ def _rendered_members(data: bytes, header: Mapping[str, str], members: str) -> I
     again = (b"\n    " + _quoted(name).encode() + b": " + bytes(raw) for name, raw in found.items())
     if b"{" + b",".join(again) + b"\n  }" != body:
         raise ValueError("another form")
-    yield from ((name, parse_finite(bytes(raw).decode())) for name, raw in found.items())
+    return found
 
 
 # The end of a rendered file.
 _END = b"\n}\n"
+
+
+def member_names(data: bytes, shown: str, header: Mapping[str, str]) -> set[str]:
+    """Return the names of the cases of one file. Raises UserError as `parse_baseline`."""
+    try:
+        return {*_raw_members(data, header, "cases")}
+    except ValueError:
+        return {*parse_baseline(data, shown, header, lambda value: value)}
 
 
 def parse_lines(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T]) -> Iterator[_T]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator
+from sys import intern
 
 from msgspec.structs import replace
 
@@ -35,7 +36,9 @@ MAX_PLAIN_BYTES = 25_000_000
 PASSED_WITH_SAMPLES = 100
 
 
-def pack_results(results: Iterable[CaseResult], cases: int) -> Iterator[CaseResult]:
+def pack_results(
+    results: Iterable[CaseResult], cases: int, max_plain_bytes: int = MAX_PLAIN_BYTES
+) -> Iterator[CaseResult]:
     """Yield results as they come, packed if the run has many cases.
 
     As soon as their record will be compressed, results with accepted bits lose the samples that it leaves out.
@@ -45,9 +48,9 @@ def pack_results(results: Iterable[CaseResult], cases: int) -> Iterator[CaseResu
         return
     size, first = 0, list[str]()
     for result in results:
-        if size <= MAX_PLAIN_BYTES:
+        if size <= max_plain_bytes:
             size += sum(len(encode_json(comparison)) for comparison in result.outcome.comparisons)
-        has_samples = size <= MAX_PLAIN_BYTES or _has_details(result, first)
+        has_samples = size <= max_plain_bytes or _has_details(result, first)
         yield pack_result(result) if has_samples else pack_result(without_samples(result), reduced=True)
 
 
@@ -95,18 +98,25 @@ def pack_result(result: CaseResult, *, reduced: bool = False) -> CaseResult:
     comparisons = pack_tuple(outcome.comparisons, Comparison, reduced=reduced)
     packed = Outcome(outcome.case, outcome.definition, outcome.execution, comparisons, outcome.missing, outcome.noise)
     if baseline is not None:
-        baseline = replace(baseline, entry=_packed_entry(baseline.entry, outcome.execution))
+        baseline = replace(baseline, entry=_packed_entry(baseline.entry, outcome.definition, outcome.execution))
     return replace(result, outcome=packed, baseline=baseline)
 
 
-def _packed_entry(entry: BaselineEntry, execution: Execution) -> BaselineEntry:
+_COMMON_TEXTS = ("reason", "author", "date", "commit", "fingerprint", "processor")
+
+
+def _packed_entry(entry: BaselineEntry, definition: str, execution: Execution) -> BaselineEntry:
+    # Most entries of a project have the same author, date and reason, and each was decoded with texts of its own.
+    texts = {name: intern(getattr(entry, name)) for name in _COMMON_TEXTS}
     return replace(
         entry,
+        **texts,
+        definition=definition if entry.definition == definition else entry.definition,
         inputs=_shared(entry.inputs, execution.inputs),
         oracle=_shared(entry.oracle, execution.oracle),
         outputs={
-            name: BaselineOutput(
-                output.dtype,
+            intern(name): BaselineOutput(
+                intern(output.dtype),
                 output.shape,
                 _shared(output.digests, execution.outputs.get(name, ())),
                 pack_dict(output.metrics, list[float | None]),

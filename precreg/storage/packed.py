@@ -26,20 +26,37 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
+# zlib uses so many bytes of a dictionary at most.
+_MOST_WORDS = 1 << 15
+_WORDS: dict[Any, bytes] = {}
+
+
+def _compress(data: bytes, words: bytes) -> bytes:
+    packer = zlib.compressobj(_LEVEL, zdict=words)
+    return packer.compress(data) + packer.flush()
+
+
+def _decompress(packed: bytes, words: bytes) -> bytes:
+    return zlib.decompressobj(zdict=words).decompress(packed)
+
+
 class _Packed:
     """Hold compressed JSON and the type of its value."""
 
-    __slots__ = ("_data", "_kind")
+    __slots__ = ("_data", "_kind", "_words")
     # Stages read the same value several times in a row, and then turn to the next one.
     _latest: ClassVar[tuple[Any, Any]] = (None, None)
 
     def __init__(self, value: Any, kind: Any) -> None:
-        self._data = zlib.compress(encode_json(value), _LEVEL)
+        data = encode_json(value)
+        # Values of one type repeat its names, so the first value of the process serves as dictionary for the others.
+        self._words = _WORDS.setdefault(kind, data[-_MOST_WORDS:])
+        self._data = _compress(data, self._words)
         self._kind = kind
 
     def json(self) -> bytes:
         """Return the JSON of the value."""
-        return zlib.decompress(self._data)
+        return _decompress(self._data, self._words)
 
     def unpack(self) -> Any:
         """Return the value. Nobody may change it."""
@@ -110,15 +127,17 @@ class StructPacker(Generic[_S]):
     """Pack structs of one type, each by itself."""
 
     def __init__(self, kind: type[_S]) -> None:
-        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._decoder, self._words = msgspec.msgpack.Decoder(kind), b""
 
     def pack(self, value: _S) -> bytes:
         """Return the packed bytes of a struct."""
-        return zlib.compress(msgspec.msgpack.encode(value), _LEVEL)
+        data = msgspec.msgpack.encode(value)
+        self._words = self._words or data[-_MOST_WORDS:]
+        return _compress(data, self._words)
 
     def unpack(self, packed: bytes) -> _S:
         """Return the struct of packed bytes."""
-        return self._decoder.decode(zlib.decompress(packed))
+        return self._decoder.decode(_decompress(packed, self._words))
 
 
 class PackedEach(Mapping[str, _S]):
