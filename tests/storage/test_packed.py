@@ -96,5 +96,5 @@ def test_another_form_is_not_read_line_by_line(tmp_path):
     write_packed_record(encode_by_items(table, "rows", table.rows), cut)
     cut.write_bytes(cut.read_bytes()[:-4])
     for path in (whole, cut):
-        with pytest.raises(ValueError, match=""):
+        with pytest.raises(ValueError, match=r"another form|ended before"):
             read_by_items(path, "rows", lambda item: None)
