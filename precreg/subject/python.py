@@ -13,8 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from pkgutil import iter_modules
 from time import perf_counter_ns
-from types import FunctionType
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
