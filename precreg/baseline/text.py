@@ -270,8 +270,8 @@ def _decode_text(data: bytes, shown: str) -> str:
         raise UserError("unreadable-baseline", "expected UTF-8 text", file=shown, line=line) from problem
 
 
-# Only numbers of such digits may be infinite in float64.
-_MAY_BE_INFINITE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}")
+# Only such numbers may be infinite in float64: 199 digits with an exponent of two digits stay below 1e298.
+_MAY_BE_INFINITE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{200}")
 
 
 def parse_finite(text: str) -> Any:
