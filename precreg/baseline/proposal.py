@@ -19,9 +19,9 @@ from precreg.baseline.entry import entry_from
 from precreg.baseline.environments import propose_environment_facts
 from precreg.baseline.store import delete_file, lock_baselines, write_file
 from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
-from precreg.baseline.text import parse_baseline, render_baseline
+from precreg.baseline.text import member_names, parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, DataError, convert_data
+from precreg.storage import WORKING_FOLDER, DataError, convert_data, unpack_struct
 from precreg.types import (
     Baseline,
     BaselineEntry,
@@ -120,10 +120,16 @@ def pending_proposals(project: Path) -> dict[str, Proposal]:
 
 def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> None:
     """Set the proposals of some cases, by id; None removes one. The caller holds the lock."""
-    for suite in sorted({suite_of_case(id) for id in changes}):
+    by_suite: dict[str, dict[str, Proposal | None]] = {}
+    for id, new in changes.items():
+        suite = suite_of_case(id)
+        by_suite.setdefault(suite, {})[id.removeprefix(f"{suite}/")] = new
+    for suite in sorted(by_suite):
+        if _clears_all(project, suite, by_suite[suite]):
+            delete_file(project, _file(suite))
+            continue
         before = _read_suite(project, suite)
-        after: dict[str, Proposal | None] = {**before}
-        after |= {id.removeprefix(f"{suite}/"): new for id, new in changes.items() if suite_of_case(id) == suite}
+        after: dict[str, Proposal | None] = {**before, **by_suite[suite]}
         cases = {name: proposal for name, proposal in after.items() if proposal is not None}
         if cases == before:
             continue
@@ -131,6 +137,17 @@ def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> 
             write_file(project, _file(suite), render_baseline(_header(suite), cases))
         else:
             delete_file(project, _file(suite))
+
+
+def _clears_all(project: Path, suite: str, changes: Mapping[str, Proposal | None]) -> bool:
+    """Return whether no proposal of a suite stays, which the names alone show."""
+    if any(new is not None for new in changes.values()):
+        return False
+    try:
+        data = read_project_bytes(project, _file(suite))
+        return data is not None and member_names(data, _file(suite), _header(suite)) <= changes.keys()
+    except UserError as problem:
+        raise _unreadable_proposals(problem) from problem
 
 
 def is_proposed(result: CaseResult) -> bool:
@@ -180,7 +197,7 @@ def _paired_entry(result: CaseResult) -> BaselineEntry | None:
     if result.baseline is None or result.baseline is result.stored:
         return None
     # Sketches and group sums serve judging. A review shows the metrics alone.
-    return replace(result.baseline.entry, sketch={}, groups={})
+    return unpack_struct(replace(result.baseline.entry, sketch={}, groups={}))
 
 
 def _without_infinities(finding: Finding) -> Finding:

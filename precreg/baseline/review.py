@@ -141,10 +141,14 @@ def change_of_proposal(
 ) -> ProposalChange:
     """Return the effect of accepting one proposal, stored under `environment` if given."""
     target = environment or proposal.environment
-    found = baselines.lookup(id, (target, proposal.judged_against or target))
-    old = None if found is None else found.entry
+    old = _entry_to_replace(baselines, id, proposal, target)
     metrics = tuple(compare_metrics(old, proposal.entry, proposal.paired))
     return ProposalChange(BaselineKey(target, id), proposal, old, succeed_entry(proposal.entry, old), metrics)
+
+
+def _entry_to_replace(baselines: Baselines, id: str, proposal: Proposal, target: str) -> BaselineEntry | None:
+    found = baselines.lookup(id, (target, proposal.judged_against or target))
+    return None if found is None else found.entry
 
 
 def compare_metrics(
@@ -157,7 +161,8 @@ def compare_metrics(
         # With fewer seeds now, only the common ones are comparable: other seeds draw other inputs.
         seeds = min(len(output.digests) for output in (before.get(name), new.outputs.get(name)) if output is not None)
         sides = before.get(name), new.outputs.get(name), None if paired is None else paired.outputs.get(name)
-        for metric in (*METRICS, *of_analyzers):
+        present = set[str]().union(*(side.metrics for side in sides if side is not None))
+        for metric in filter(present.__contains__, (*METRICS, *of_analyzers)):
             described = (of_analyzers[metric],) if metric in of_analyzers else ()
             accepted, proposed, beside = (_mean(side, metric, seeds) for side in sides)
             change = MetricChange(name, metric, accepted, proposed, beside, described)
@@ -257,7 +262,7 @@ def accept_proposals(
         accepted = {
             change.place: succeed_entry(
                 _signed(change.proposal.entry, reason, author, date, confirmed.get(change.place.id, ""), known_bad),
-                change_of_proposal(baselines, change.place.id, change.proposal, environment).old,
+                _entry_to_replace(baselines, change.place.id, change.proposal, change.place.environment),
             )
             for change in changes
         }

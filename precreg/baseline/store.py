@@ -10,6 +10,7 @@ writer adds the new ones before it replaces the entries, and removes the former 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -72,6 +73,10 @@ _MAX_SINGLES = 8
 CASE_MARKER = b'\n      "definition": '
 
 
+# Files of so many bytes have about 1,000 entries, whose objects take 20 kB each. Entries of further files are packed.
+MAX_BYTES_AS_OBJECTS = 2_000_000
+
+
 class BaselineKey(NamedTuple):
     """Identify an entry: one case (tier/suite/name) in one environment."""
 
@@ -118,9 +123,10 @@ class Baselines:
 
     def __init__(self, project: Path) -> None:
         self._project = project
-        self._suites: dict[tuple[str, str], dict[str, BaselineEntry]] = {}
+        self._suites: dict[tuple[str, str], Mapping[str, BaselineEntry]] = {}
         # Entries of files that are not read as a whole.
         self._singles: dict[tuple[str, str], dict[str, BaselineEntry | None]] = {}
+        self._bytes = 0
 
     def lookup(self, baseline_id: str, chain: tuple[str, ...]) -> Baseline | None:
         """Return the entry of the first environment of the chain that has the case."""
@@ -169,15 +175,20 @@ class Baselines:
                 found[name] = single.entry
         return found[name] if name in found else self._suite(environment, suite).get(name)
 
-    def _suite(self, environment: str, suite: str) -> dict[str, BaselineEntry]:
+    def _suite(self, environment: str, suite: str) -> Mapping[str, BaselineEntry]:
         key = (environment, suite)
         if key not in self._suites:
             before = signatures_of_file(self._project, environment, suite)
             # Decoded entries are many small objects without cycles.
             with pause_gc():
-                self._suites[key] = read_baseline_file(self._project, environment, suite)
+                self._suites[key] = self._read(environment, suite)
             note_checked(self._project, environment, suite, before)
         return self._suites[key]
+
+    def _read(self, environment: str, suite: str) -> Mapping[str, BaselineEntry]:
+        with suppress(OSError):
+            self._bytes += os.stat(self._project / baseline_file(environment, suite)).st_size
+        return read_baseline_file(self._project, environment, suite, packed=self._bytes > MAX_BYTES_AS_OBJECTS)
 
 
 def refuse_in_ci(environ: Mapping[str, str]) -> None:
@@ -317,7 +328,7 @@ def delete_file(project: Path, file: str) -> None:
 def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str, str], dict[str, BaselineEntry]]:
     # Hundreds of places may share a file.
     suites = dict.fromkeys((place.environment, place.suite) for place in places)
-    return {suite: read_baseline_file(project, *suite) for suite in suites}
+    return {suite: {**read_baseline_file(project, *suite)} for suite in suites}
 
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:

@@ -6,18 +6,19 @@ that the figures that people review are those that judge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os.path import realpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from precreg.baseline.sums import MIXED, SUMS_SCHEMA, SUMS_SUFFIX, UNPAIRED, Plain, SumsLine, join_entry
 from precreg.baseline.text import CHECKSUM, FormerSchema, entry_checksum, parse_baseline, parse_lines
 from precreg.errors import UserError
 from precreg.measure import METRICS
-from precreg.storage import DataError, convert_data, read_regular_file
+from precreg.storage import DataError, PackedEach, StructPacker, convert_data, read_regular_file
 from precreg.types import BASELINE_SCHEMA, AxisSums, BaselineEntry
 
+_T = TypeVar("_T")
 BASELINES_FOLDER = "baselines"
 # Entries and sums in one file, with the same digests and figures.
 SINGLE_FILE_SCHEMA = "precreg-baseline/3"
@@ -76,8 +77,10 @@ def baseline_header(environment: str, suite: str) -> dict[str, str]:
     return {"schema": BASELINE_SCHEMA, "suite": suite, "environment": environment}
 
 
-def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str, BaselineEntry]:
-    """Return the entries of one file by case name; empty without a file.
+def read_baseline_file(
+    project: Path, environment: str, suite: str, *, packed: bool = False
+) -> Mapping[str, BaselineEntry]:
+    """Return the entries of one file by case name; empty without a file. Packed entries take little memory.
 
     Raises:
         UserError: unreadable-baseline, conflicted-baseline, mixed-baseline, unpaired-baseline, old-schema or
@@ -85,15 +88,16 @@ def read_baseline_file(project: Path, environment: str, suite: str) -> dict[str,
     """
     file = baseline_file(environment, suite)
     data = read_project_bytes(project, file)
+    parse = parse_packed_entries if packed else parse_entries
     for _ in range(_READS):
         try:
-            return parse_entries(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
+            return parse(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
         except UserError as problem:
             again = read_project_bytes(project, file)
             if problem.slug != UNPAIRED or again == data:
                 raise
             data = again
-    return parse_entries(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
+    return parse(data, environment, suite, lambda sibling: read_project_bytes(project, sibling))
 
 
 def parse_entries(
@@ -103,37 +107,82 @@ def parse_entries(
 
     `read` returns the content of the sibling, or None. Raises UserError as `read_baseline_file`.
     """
-    file = baseline_file(environment, suite)
-    decode = _EntryDecoder(environment, suite, read)
-    former = FormerSchema(SINGLE_FILE_SCHEMA, decode_entry)
-    header = baseline_header(environment, suite)
-    return {} if data is None else parse_baseline(data, file, header, decode, former=former)
+    return _parse(data, environment, suite, read, _itself)
+
+
+def parse_packed_entries(
+    data: bytes | None, environment: str, suite: str, read: Callable[[str], bytes | None]
+) -> Mapping[str, BaselineEntry]:
+    """Return the entries as `parse_entries` does, each packed as soon as it is checked."""
+    packer = StructPacker(BaselineEntry)
+    return PackedEach(packer, _parse(data, environment, suite, read, packer.pack))
+
+
+def _itself(entry: BaselineEntry) -> BaselineEntry:
+    return entry
+
+
+def _parse(
+    data: bytes | None,
+    environment: str,
+    suite: str,
+    read: Callable[[str], bytes | None],
+    keep: Callable[[BaselineEntry], _T],
+) -> dict[str, _T]:
+    if data is None:
+        return {}
+    join = _EntryDecoder(environment, suite, read)
+    former = FormerSchema(SINGLE_FILE_SCHEMA, lambda value: keep(decode_entry(value)))
+    file, header = baseline_file(environment, suite), baseline_header(environment, suite)
+    found = parse_baseline(data, file, header, lambda value: keep(join(value)), former=former)
+    join.check_rest()
+    return found
 
 
 class _EntryDecoder:
-    """Join each entry of a file with its sums; read these for the first entry, because old files have none."""
+    """Join each entry of a file with its sums; read these from the first entry on, because old files have none."""
 
     def __init__(self, environment: str, suite: str, read: Callable[[str], bytes | None]) -> None:
         self._environment, self._suite, self._read = environment, suite, read
         self._file = sums_file(baseline_file(environment, suite))
-        self._sums: dict[str, Plain] | None = None
+        self._lines: Iterator[SumsLine] | None = None
+        self._data: bytes | None = None
+        # The sums of no entry until now, by checksum. Writers keep both files in one order, so there are few.
+        self._waiting: dict[str, Plain] = {}
+        self._every: dict[str, Plain] | None = None
 
     def __call__(self, value: Any) -> BaselineEntry:
         """Return an entry. Raises DataError if it has no sums, or the sums of another entry."""
         checksum = value.get(CHECKSUM) if isinstance(value, dict) else None
         if not isinstance(checksum, str):
             raise DataError(MIXED, f"expected an entry with a checksum but got {CHECKSUM}={checksum!r}")
-        if self._sums is None:
-            self._sums = self._read_sums()
-        if checksum not in self._sums:
-            got = "it has the sums of other entries" if self._sums else "there are none"
+        sums = self._find(checksum)
+        if sums is None:
+            got = "it has the sums of other entries" if self._every else "there are none"
             raise DataError(UNPAIRED, f"expected the sums of checksum={checksum} in {self._file}, but {got}")
-        return decode_entry(join_entry(value, self._sums[checksum]))
+        return decode_entry(join_entry(value, sums))
 
-    def _read_sums(self) -> dict[str, Plain]:
-        found = parse_sums(self._read(self._file), self._environment, self._suite)
-        # The names keep a file in order; the checksum alone identifies sums, even if the case has another name.
-        return {checksum: sums for of_case in found.values() for checksum, sums in of_case.items()}
+    def _find(self, checksum: str) -> Plain | None:
+        """Return the sums of a checksum. It alone identifies them, even if the case has another name."""
+        if self._lines is None:
+            self._data = self._read(self._file)
+            self._lines = _parse_lines(self._data, self._environment, self._suite)
+        if self._every is not None:
+            return self._every.get(checksum)
+        if checksum in self._waiting:
+            return self._waiting.pop(checksum)
+        for line in self._lines:
+            if line.of == checksum:
+                return line.sums
+            self._waiting[line.of] = line.sums
+        # Two cases may share a line, or the lines are in another order.
+        self._every = {line.of: line.sums for line in _parse_lines(self._data, self._environment, self._suite)}
+        return self._every.get(checksum)
+
+    def check_rest(self) -> None:
+        """Check the lines that no entry needs. Raises UserError as `read_baseline_file`."""
+        for _line in self._lines or ():
+            pass
 
 
 def parse_sums(data: bytes | None, environment: str, suite: str) -> dict[str, dict[str, Plain]]:
@@ -141,12 +190,16 @@ def parse_sums(data: bytes | None, environment: str, suite: str) -> dict[str, di
 
     Raises UserError as `read_baseline_file`.
     """
-    file = sums_file(baseline_file(environment, suite))
-    lines = () if data is None else parse_lines(data, file, sums_header(environment, suite), _decode_line)
     found: dict[str, dict[str, Plain]] = {}
-    for line in lines:
+    for line in _parse_lines(data, environment, suite):
         found.setdefault(line.case, {})[line.of] = line.sums
     return found
+
+
+def _parse_lines(data: bytes | None, environment: str, suite: str) -> Iterator[SumsLine]:
+    if data is not None:
+        file = sums_file(baseline_file(environment, suite))
+        yield from parse_lines(data, file, sums_header(environment, suite), _decode_line)
 
 
 def _decode_line(value: Any) -> SumsLine:

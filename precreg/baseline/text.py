@@ -36,6 +36,9 @@ CHECKSUM = "checksum"
 _CHECKSUM_DIGITS = 16
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def render_baseline(header: Mapping[str, str], cases: Mapping[str, Any], *, members: str = "cases") -> str:
     """Return the text of one file. Raises ValueError for a NaN or an infinity: undefined figures are None."""
     return _text({**header, members: dict(sorted(cases.items()))}, "\n") + "\n"
@@ -51,7 +54,7 @@ class SplitEntry(NamedTuple):
 
 def split_with_checksum(case: msgspec.Struct) -> SplitEntry:
     """Split an entry; the part that people review has the checksum before its figures. Raises as `render_baseline`."""
-    plain = json.loads(_text(case, ""))
+    plain = _plain(case)
     checksum = entry_checksum(plain)
     shown, sums = split_entry(plain)
     members: Plain = {}
@@ -60,6 +63,19 @@ def split_with_checksum(case: msgspec.Struct) -> SplitEntry:
             members[CHECKSUM] = checksum
         members[name] = member
     return SplitEntry(checksum, members, sums)
+
+
+def _plain(case: msgspec.Struct) -> Plain:
+    """Return the plain JSON values of the text of an entry. Raises ValueError as `render_baseline`."""
+    return {name: _plain_member(member) for name, member in _struct_members(case).items()}
+
+
+def _plain_member(member: Any) -> Any:
+    if isinstance(member, msgspec.Struct):
+        return _plain(member)
+    if isinstance(member, dict) and _is_compact(member):
+        return json.loads(msgspec.json.encode(member))
+    return json.loads(_ENCODER.encode(msgspec.to_builtins(member)))
 
 
 def entry_checksum(plain: Mapping[str, Any]) -> str:
@@ -107,6 +123,11 @@ def parse_baseline(
         UserError: conflicted-baseline, mixed-baseline, unpaired-baseline, old-schema, future-schema or
             unreadable-baseline, with the line if known.
     """
+    try:
+        return {name: decode(member) for name, member in _rendered_members(data, header, members)}
+    except (ValueError, RecursionError, DataError):
+        # A file that another program wrote, or one with a mistake. The whole document shows its line.
+        pass
     text = _decode_text(data, shown)
     document = _parse_document(text, shown)
     if former is not None and isinstance(document, dict) and document.get("schema") == former.schema:
@@ -115,13 +136,47 @@ def parse_baseline(
     return dict(_decode_members(document[members], text, shown, decode))
 
 
+def _rendered_members(data: bytes, header: Mapping[str, str], members: str) -> Iterator[tuple[str, Any]]:
+    """Yield the members of a file in the form of `render_baseline`, one parsed at a time.
+
+    Plain objects take ten times the memory of their text. Raises ValueError for a file in any other form.
+    """
+    found = _raw_members(data, header, members)
+    yield from ((name, parse_finite(bytes(raw).decode())) for name, raw in found.items())
+
+
+def _raw_members(data: bytes, header: Mapping[str, str], members: str) -> dict[str, msgspec.Raw]:
+    begin = _text({**header, members: ""}, "\n").encode().removesuffix(b'""\n}')
+    if not data.startswith(begin) or not data.endswith(_END):
+        raise ValueError("another header")
+    body = data[len(begin) : -len(_END)]
+    found = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    # Equal bytes show that no name is there twice.
+    again = (b"\n    " + _quoted(name).encode() + b": " + bytes(raw) for name, raw in found.items())
+    if b"{" + b",".join(again) + b"\n  }" != body:
+        raise ValueError("another form")
+    return found
+
+
+# The end of a rendered file.
+_END = b"\n}\n"
+
+
+def member_names(data: bytes, shown: str, header: Mapping[str, str]) -> set[str]:
+    """Return the names of the cases of one file. Raises UserError as `parse_baseline`."""
+    try:
+        return {*_raw_members(data, header, "cases")}
+    except ValueError:
+        return {*parse_baseline(data, shown, header, lambda value: value)}
+
+
 def parse_lines(data: bytes, shown: str, header: Mapping[str, str], decode: Callable[[Any], _T]) -> Iterator[_T]:
     """Yield the lines of a file of JSON lines after its header, each as `decode` makes it of plain JSON values.
 
     Raises UserError as `parse_baseline`, with the line.
     """
-    first, *lines = _decode_text(data, shown).split("\n")
-    _check_header({**_object(_parse_line(first, shown, 1)), "": {}}, shown, header, "")
+    lines = _lines(_decode_text(data, shown))
+    _check_header({**_object(_parse_line(next(lines), shown, 1)), "": {}}, shown, header, "")
     for number, line in enumerate(lines, 2):
         if not line:
             continue
@@ -129,6 +184,15 @@ def parse_lines(data: bytes, shown: str, header: Mapping[str, str], decode: Call
             yield decode(_parse_line(line, shown, number))
         except DataError as mistake:
             raise UserError("unreadable-baseline", mistake.message, file=shown, line=number) from None
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the parts between newlines one by one, because a list of them takes as much memory as the text."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -148,7 +212,7 @@ def _text(value: Any, newline: str) -> str:
     if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct | dict):
         return _struct_a_line(value, newline)
     if not isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _ENCODER.encode(value)
     if _is_compact(value):
         return msgspec.json.encode(value).decode()
     inner = newline + "  "
@@ -187,7 +251,7 @@ def _struct_a_line(values: list[Any], newline: str) -> str:
 
 
 def _quoted(key: str) -> str:
-    return json.dumps(key, ensure_ascii=False)
+    return _ENCODER.encode(key)
 
 
 class _RefusedError(ValueError):
@@ -206,9 +270,20 @@ def _decode_text(data: bytes, shown: str) -> str:
         raise UserError("unreadable-baseline", "expected UTF-8 text", file=shown, line=line) from problem
 
 
+# Only such numbers may be infinite in float64: 199 digits with an exponent of two digits stay below 1e298.
+_MAY_BE_INFINITE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{200}")
+
+
+def parse_finite(text: str) -> Any:
+    """Return the value of JSON text. Raises ValueError for names that are there twice, NaN and infinities."""
+    # The parser in C reads floats much faster by itself.
+    parse_float = _finite if _MAY_BE_INFINITE.search(text) else None
+    return json.loads(text, object_pairs_hook=_unique_members, parse_float=parse_float, parse_constant=_finite)
+
+
 def _parse_document(text: str, shown: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_unique_members, parse_float=_finite, parse_constant=_finite)
+        return parse_finite(text)
     except (ValueError, RecursionError) as problem:
         # Conflict markers are searched only after a failure: a reason may quote them.
         conflict = CONFLICT_MARKER.search(text)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from precreg.errors import UserError
-from precreg.measure import metrics_to_keep
 from precreg.report.describe import sort_results
 from precreg.report.run_findings import add_run_finding_message
 from precreg.report.sections import (
@@ -30,10 +29,14 @@ from precreg.report.sections import (
     sort_run_findings,
     without_shard,
 )
-from precreg.run import count_diagnoses
+from precreg.run import MAX_PLAIN_BYTES, PASSED_WITH_SAMPLES, count_diagnoses, pack_result, without_samples
 from precreg.storage import (
     PACKED_SUFFIX,
+    decode_record,
+    encode_by_items,
+    encode_json,
     encode_record,
+    read_by_items,
     read_json_record,
     replace_file,
     report_write_errors,
@@ -44,7 +47,6 @@ from precreg.types import (
     CaseResult,
     ChosenRevision,
     ClusterWorker,
-    Comparison,
     Environment,
     FindingKind,
     GitState,
@@ -72,12 +74,6 @@ _MOST_MISSING = 5
 
 
 RECORD_FILE = "record.json"
-# Bytes of a record in plain JSON; a larger one is compressed, and lacks the samples of most passed cases. GitLab takes
-# artifacts of 100 MB by default, and a run may have several shards. 10,000 cases like the shipped ones have 359 MB in
-# plain JSON, and 17 MB so.
-MAX_PLAIN_BYTES = 25_000_000
-# Passed cases that keep their samples in a large record: as many as the page shows in detail (html.py).
-PASSED_WITH_SAMPLES = 100
 # Cases that repeat accepted bits, or fail as declared, have no ratio for statistics, in a merge of shards either.
 _WITHOUT_STATISTICS = (Reason.IDENTICAL, Reason.EXPECTED_FAILURE)
 
@@ -87,44 +83,39 @@ def write_run_record(record: RunRecord, folder: Path, max_plain_bytes: int = MAX
 
     A compressed record gives the same reports. Raises UserError (not-writable).
     """
-    plain, data = folder / RECORD_FILE, encode_record(record)
+    plain = folder / RECORD_FILE
     packed = plain.with_name(plain.name + PACKED_SUFFIX)
-    path, former = (plain, packed) if len(data) <= max_plain_bytes else (packed, plain)
+    path, former = (packed, plain) if _is_larger(record, max_plain_bytes) else (plain, packed)
     if path is plain:
         with report_write_errors(str(plain)):
-            replace_file(plain, data)
+            replace_file(plain, encode_record(record))
     else:
-        write_packed_record(_without_samples(record), packed)
+        # Result by result, because the whole text of 100,000 cases takes 800 MB.
+        write_packed_record(encode_by_items(record, "results", _without_most_samples(record)), packed)
     with report_write_errors(str(former)):
         former.unlink(missing_ok=True)
     return path
 
 
-def _without_samples(record: RunRecord) -> RunRecord:
-    """Remove the samples of passed cases that the page has no details of; no report of a large run shows them."""
+def _is_larger(record: RunRecord, most: int) -> bool:
+    """Return whether the plain JSON of a record has more bytes than `most`."""
+    size = len(encode_record(replace(record, results=()))) + max(0, len(record.results) - 1)
+    sizes = (len(encode_json(result)) for result in record.results)
+    return size > most or any(total > most - size for total in accumulate(sizes))
+
+
+def _without_most_samples(record: RunRecord) -> Iterator[CaseResult]:
+    """Yield results without the samples of passed cases that the page has no details of.
+
+    No report of a large run shows these samples.
+    """
     passed, thin = 0, set()
     for result in sort_results(record.results):
         if result.verdict.status is Status.PASSED and result.verdict.reason is not Reason.IMPROVED:
             passed += 1
             if passed > PASSED_WITH_SAMPLES and result.verdict.reason in _WITHOUT_STATISTICS:
                 thin.add(result.id)
-    results = (_without_sample(result) if result.id in thin else result for result in record.results)
-    return replace(record, results=tuple(results))
-
-
-def _without_sample(result: CaseResult) -> CaseResult:
-    outcome, baseline = result.outcome, result.baseline
-    comparisons = tuple(map(_kept_figures, outcome.comparisons))
-    if baseline is not None:
-        baseline = replace(baseline, entry=replace(baseline.entry, groups={}, sketch={}))
-    return replace(result, outcome=replace(outcome, comparisons=comparisons), baseline=baseline)
-
-
-def _kept_figures(comparison: Comparison) -> Comparison:
-    """Return a comparison with the metrics that baselines and histories keep, and without samples."""
-    kept = metrics_to_keep(comparison.described)
-    metrics = {name: value for name, value in comparison.metrics.items() if name in kept}
-    return replace(comparison, metrics=metrics, groups=(), histogram=None, heat=None, worst=None, places={})
+    yield from (without_samples(result) if result.id in thin else result for result in record.results)
 
 
 def find_record(path: Path) -> Path:
@@ -150,7 +141,7 @@ def read_run_record(path: Path) -> RunRecord:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
     # Stored artifacts of CI outlive an upgrade, so records of schema 1 stay readable.
-    stored = read_json_record(path, _StoredRun, RECORD_SCHEMA, "a run record")
+    stored = _read_stored(path)
     facts = {"orphans": read_facts(stored.orphans), "warnings": read_facts(stored.warnings)}
     record = RunRecord(**asdict(stored) | facts | {"schema": RECORD_SCHEMA})
     if not _is_time(record.started):
@@ -160,6 +151,20 @@ def read_run_record(path: Path) -> RunRecord:
         message = f"expected a selection.shard of i/n with 1 <= i <= n but got shard={record.selection['shard']!r}"
         raise UserError("unreadable-record", message, file=str(path))
     return record
+
+
+def _read_stored(path: Path) -> _StoredRun:
+    """Read the results of a large record one by one, each packed at once."""
+    decoder, results = msgspec.json.Decoder(CaseResult), list[CaseResult]()
+    try:
+        rest = read_by_items(path, "results", lambda item: results.append(pack_result(decoder.decode(item))))
+        return replace(decode_record(rest, path, _StoredRun, RECORD_SCHEMA, _NOUN), results=tuple(results))
+    except (OSError, ValueError, RecursionError, UserError):
+        # A plain record, or one with a mistake, which this explains.
+        return read_json_record(path, _StoredRun, RECORD_SCHEMA, _NOUN)
+
+
+_NOUN = "a run record"
 
 
 def _is_time(text: str) -> bool:
@@ -356,12 +361,14 @@ def _merged_results(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
     merged: dict[str, CaseResult] = {}
     for result in results:
         twin = merged.setdefault(result.id, result)
+        if twin is result:
+            continue
         if twin.verdict != result.verdict:
             verdicts = " and ".join(sorted(f"{r.verdict.status} ({r.verdict.message})" for r in (twin, result)))
             raise UserError("mixed-records", f"expected one verdict of case {result.id} but got {verdicts}")
         # Verdicts agree but times differ. The smaller encoding is the same choice in any order of records, after those
         # that have a diagnosis.
-        merged[result.id] = min(twin, result, key=lambda each: (each.diagnosis is None, msgspec.json.encode(each)))
+        merged[result.id] = min(twin, result, key=lambda each: (each.diagnosis is None, encode_json(each)))
     return tuple(merged[id] for id in sorted(merged))
 
 

@@ -25,6 +25,10 @@ from .explanation import with_opaque_subject as with_opaque_subject
 from .first_measurement import FirstMeasurement as FirstMeasurement
 from .first_measurement import measure_first as measure_first
 from .oracle import run_oracle as run_oracle
+from .packed import MAX_PLAIN_BYTES as MAX_PLAIN_BYTES
+from .packed import PASSED_WITH_SAMPLES as PASSED_WITH_SAMPLES
+from .packed import pack_result as pack_result
+from .packed import without_samples as without_samples
 from .pairs.escalation import Announcement as Announcement
 from .pairs.escalation import DiagnosisAnnouncement as DiagnosisAnnouncement
 from .pairs.escalation import OracleAnnouncement as OracleAnnouncement

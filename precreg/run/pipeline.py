@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from precreg.baseline import BaselineLookup, Baselines, explain_baseline, read_environment_facts
 from precreg.environment import detect_environment
 from precreg.run.journal import Journal
+from precreg.run.packed import MANY_CASES
 from precreg.run.reuse import OutcomeCache
 from precreg.run.workers import CaseRunner, CaseTask, LocalPlace, RunPlace, run_in_process
 from precreg.subject import kind_named, prepare_computation
@@ -155,26 +156,32 @@ class AcceptedBaselines:
         """Take the environment of the run, and the baselines of the project or of another commit."""
         self._project, self._environment, self._baselines = project, environment, baselines
         self._found: dict[tuple[str, str], Baseline | None] = {}
+        self._digests: dict[str, tuple[str, ...]] = {}
         self._numbers: dict[tuple[str, ...], int] = {}
 
     def read(self, cases: Iterable[Case]) -> AcceptedBaselines:
         """Read the baselines of the run's environment, so that an unreadable file stops a run before it begins."""
         for case in cases:
-            self.of(case, self._environment)
+            found = self.of(case, self._environment)
+            self._digests[case.id] = () if found is None else tuple(_output_digests(found))
         return self
 
     def of(self, case: Case, environment: Environment) -> Baseline | None:
         """Return the baseline of a case; None if it has none. Raises UserError for files that cannot be read."""
         key = (case.id, environment.fingerprint)
-        if key not in self._found:
-            baseline = self._baselines.lookup(case.baseline_id, environment.chain)
-            self._found[key] = explain_baseline(baseline, self._known, environment)
-        return self._found[key]
+        if key in self._found:
+            return self._found[key]
+        baseline = self._baselines.lookup(case.baseline_id, environment.chain)
+        found = explain_baseline(baseline, self._known, environment)
+        # The baselines of many cases wait packed in their store, because objects take ten times the memory.
+        if len(self._found) < MANY_CASES:
+            self._found[key] = found
+        return found
 
-    def digests(self, cases: Iterable[Case]) -> dict[str, tuple[str, ...]]:
+    def digests(self, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
         """Return the digests of the accepted outputs of each case; none for a case without a baseline."""
-        found = ((case.id, self.of(case, self._environment)) for case in cases)
-        return {id: () if each is None else tuple(_output_digests(each)) for id, each in found}
+        self.read(case for case in cases if case.id not in self._digests)
+        return {case.id: self._digests[case.id] for case in cases}
 
     def judge(self, case: Case, outcome: Outcome, policy: Policy) -> CaseResult:
         """Judge an outcome by the tolerances and the baseline of its case."""

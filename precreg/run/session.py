@@ -37,6 +37,7 @@ from precreg.run.cluster import ClusterPlace, open_cluster
 from precreg.run.explanation import DiagnosisPlan, Explained, explain_failures
 from precreg.run.journal import journal_header, resume_journal, start_journal
 from precreg.run.orphans import add_orphans, add_vanished_rows
+from precreg.run.packed import pack_results
 from precreg.run.pairs import (
     Announce,
     OracleAnnouncement,
@@ -49,7 +50,7 @@ from precreg.run.pairs import (
 from precreg.run.pipeline import IN_PROCESS, CaseJudge, Plan, run_and_judge
 from precreg.run.record import begin_record, finish_record
 from precreg.run.request import PAIR_AUTO, Progress, RunOutputs, RunRequest, Summarize
-from precreg.run.reuse import OutcomeCache
+from precreg.run.reuse import OUTCOMES_FILE, OutcomeCache
 from precreg.run.scope import RequestScope, read_scope
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
@@ -220,7 +221,8 @@ class Session:
         with self._open_cluster(), closing(self._open_plan(len(cases))) as plan:
             if self.record.pair:
                 return self._run_beside(cases, plan, policy, progress, announce)
-            results = list(progress(run_and_judge(cases, plan, policy, self.criteria.baselines), len(cases)))
+            judged = run_and_judge(cases, plan, policy, self.criteria.baselines)
+            results = list(progress(pack_results(judged, len(cases)), len(cases)))
             if request.pair is None:
                 return results
             base = request.pair_base

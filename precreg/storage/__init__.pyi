@@ -79,6 +79,13 @@ from .object_store import RemoteFile as RemoteFile
 from .object_store import fetch_objects as fetch_objects
 from .object_store import find_objects as find_objects
 from .object_store import is_url as is_url
+from .packed import PackedEach as PackedEach
+from .packed import StructPacker as StructPacker
+from .packed import encode_json as encode_json
+from .packed import is_reduced as is_reduced
+from .packed import pack_dict as pack_dict
+from .packed import pack_tuple as pack_tuple
+from .packed import unpack_struct as unpack_struct
 from .python_source import TELLING_NODES as TELLING_NODES
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named
@@ -88,8 +95,11 @@ from .python_source import names_imported as names_imported
 from .python_source import parse_module as parse_module
 from .python_source import relative_import_folder as relative_import_folder
 from .record_file import PACKED_SUFFIX as PACKED_SUFFIX
+from .record_file import decode_record as decode_record
+from .record_file import encode_by_items as encode_by_items
 from .record_file import encode_record as encode_record
 from .record_file import future_schema as future_schema
+from .record_file import read_by_items as read_by_items
 from .record_file import read_json_record as read_json_record
 from .record_file import schema_age as schema_age
 from .record_file import write_json_record as write_json_record

@@ -10,14 +10,23 @@ import gzip
 import os
 import re
 import zlib
+from collections.abc import Callable, Iterable, Iterator
 from errno import EFBIG
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from precreg.errors import UserError
-from precreg.storage.files import MAX_READ_BYTES, read_regular_file, replace_file, report_write_errors
+from precreg.storage.files import (
+    MAX_READ_BYTES,
+    open_replacement,
+    read_regular_file,
+    replace_file,
+    report_write_errors,
+)
+from precreg.storage.packed import encode_json
 
 _T = TypeVar("_T")
 
@@ -41,19 +50,48 @@ _GZIP_LEVEL = 6
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def write_packed_record(record: msgspec.Struct, path: Path) -> None:
-    """Write a record as `write_json_record` does, compressed by gzip. Equal records give equal bytes.
+def write_packed_record(parts: Iterable[bytes], path: Path) -> None:
+    """Write the parts of a record's JSON one after the other, compressed by gzip. Equal records give equal bytes.
 
     Raises:
         UserError: not-writable.
     """
-    with report_write_errors(str(path)):
-        replace_file(path, gzip.compress(encode_record(record), _GZIP_LEVEL, mtime=0))
+    with (
+        report_write_errors(str(path)),
+        open_replacement(path) as stream,
+        gzip.GzipFile("", "wb", _GZIP_LEVEL, stream, mtime=0) as packer,
+    ):
+        for part in parts:
+            packer.write(part)
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
     """Return the line of JSON for a record, as bytes with a newline."""
-    return msgspec.json.encode(record) + b"\n"
+    return encode_json(record) + b"\n"
+
+
+def encode_by_items(record: msgspec.Struct, field: str, items: Iterable[Any]) -> Iterator[bytes]:
+    """Yield the JSON of a record in parts, with `items` in the place of one of its fields, one a line.
+
+    A reader may split such a record into lines, because JSON has no newline inside of texts.
+    """
+    separator = b"{"
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if value is UNSET:
+            continue
+        yield separator + encode_json(name) + b":"
+        separator = b","
+        yield from _item_lines(items) if name == field else (encode_json(value),)
+    yield b"}\n"
+
+
+def _item_lines(items: Iterable[Any]) -> Iterator[bytes]:
+    begin = b"[\n"
+    for item in items:
+        yield begin + encode_json(item)
+        begin = b",\n"
+    yield b"[]" if begin == b"[\n" else b"\n]"
 
 
 def schema_age(found: object, own: str) -> Literal["older", "same", "newer", "other"]:
@@ -87,7 +125,11 @@ def read_json_record(
     Raises:
         UserError: missing-file, unreadable-record, future-schema; each names the file.
     """
-    data = _read_bytes(path, noun, max_bytes)
+    return decode_record(_read_bytes(path, noun, max_bytes), path, kind, schema, noun, strict=strict)
+
+
+def decode_record(data: bytes, path: Path, kind: type[_T], schema: str, noun: str, *, strict: bool = True) -> _T:
+    """Return the record of JSON that was read from a path. Raises UserError as `read_json_record`."""
     found = _decode(data, _Header, path, noun, strict).schema
     age = schema_age(found, schema)
     if age == "other":
@@ -96,6 +138,36 @@ def read_json_record(
     if age == "newer":
         raise future_schema(found, schema, str(path))
     return _decode(data, kind, path, noun, strict)
+
+
+def read_by_items(path: Path, field: str, take: Callable[[bytes], None], *, max_bytes: int = MAX_READ_BYTES) -> bytes:
+    """Give each item of a record of `encode_by_items` to `take`, and return the JSON of the record without items.
+
+    Raises ValueError or OSError for any other content; `read_json_record` then reads or explains it.
+    """
+    try:
+        with gzip.open(path) as stream:
+            rest = max_bytes
+            begin = stream.readline(MAX_ITEM_BYTES)
+            if not begin.endswith(b'"%s":[\n' % field.encode()):
+                raise ValueError("another form")
+            for line in iter(lambda: stream.readline(MAX_ITEM_BYTES), b""):
+                rest -= len(line)
+                if rest < 0:
+                    raise ValueError("too long")
+                if line.startswith(b"]"):
+                    # Reading the end checks the sum of a compressed file.
+                    if stream.read(1):
+                        raise ValueError("another form")
+                    return begin + line
+                take(line.removesuffix(b"\n").removesuffix(b","))
+    except (EOFError, zlib.error) as problem:
+        raise ValueError(str(problem)) from problem
+    raise ValueError("another form")
+
+
+# An item is a case of a run; one of 1,000 seeds of a matrix has 10 MB.
+MAX_ITEM_BYTES = 1 << 28
 
 
 class _Header(msgspec.Struct):

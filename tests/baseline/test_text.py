@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precreg.baseline.suite_file import baseline_header, decode_entry
-from precreg.baseline.text import parse_baseline, render_baseline
+from precreg.baseline.text import parse_baseline, parse_finite, render_baseline
 from precreg.errors import UserError
 from precreg.types.outcome import Histogram
 from precreg.types.record import BaselineEntry, BaselineOutput
@@ -189,3 +189,14 @@ def test_an_old_schema_says_so_before_anything_else():
 )
 def test_a_file_that_is_not_what_its_place_says_is_unreadable(before, after):
     assert refused(SAMPLE.replace(before, after, 1)).slug == "unreadable-baseline"
+
+
+@pytest.mark.parametrize("number", ["1e999", "1" * 250 + "e99", "1" * 400 + ".0", "-2E+400", "NaN", "-Infinity"])
+def test_numbers_that_are_infinite_in_float64_are_refused(number):
+    with pytest.raises(ValueError, match="a number that is not finite"):
+        parse_finite(f'{{"a": [0.5, {number}]}}')
+
+
+@pytest.mark.parametrize("number", ["1e308", "1" * 199 + "e99", "0e9999", "1.5e-320", "1e-999"])
+def test_numbers_that_are_finite_in_float64_are_read(number):
+    assert parse_finite(f'{{"a": {number}}}') == {"a": float(number)}

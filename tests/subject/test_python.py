@@ -1,5 +1,7 @@
 import sys
 from contextlib import suppress
+from functools import partial, wraps
+from inspect import Parameter, signature
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import precreg
 from precreg.errors import UserError
 from precreg.subject.call import Call
 from precreg.subject.module_space import leave_module_space
-from precreg.subject.python import run_python
+from precreg.subject.python import _unnamed_arguments, run_python
 
 
 def value(spec, call):
@@ -165,3 +167,34 @@ def test_this_program_is_not_set_aside_when_its_own_checkout_is_the_project(writ
     assert sys.modules["precreg"] is precreg
     # The tests were set aside with that checkout, and tests that send their own classes to workers need them.
     sys.modules.update(loaded)
+
+
+def plain(a, b=1, *, c=2):
+    return a
+
+
+def by_place(a, b, /, c=1, *others, d=2):
+    return a
+
+
+@wraps(by_place)
+def wrapped(*given, **named):
+    return by_place(*given, **named)
+
+
+def described(a, b):
+    return a
+
+
+described.__signature__ = signature(by_place)
+UNNAMED = (plain, by_place, wrapped, described, np.linalg.norm, np.linalg.cholesky, len, partial(by_place, 1), max)
+
+
+@pytest.mark.parametrize("function", UNNAMED, ids=repr)
+def test_parameters_by_place_are_those_of_the_signature(function):
+    try:
+        parameters = signature(function).parameters.values()
+    except ValueError:
+        parameters = ()
+    expected = tuple(each.name for each in parameters if each.kind is Parameter.POSITIONAL_ONLY)
+    assert _unnamed_arguments(function) == expected
