@@ -95,7 +95,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 RANK = {room: level for level, room in enumerate(ROOMS)}
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 45
-MAX_MODULES = 700
+MAX_MODULES = 740
 
 # Values that a run or a comparison finds. report/ writes their sentences.
 FACTUAL = {"Finding", "RunFinding", "Verdict", "IntegrityChange", "PairedRun"}
