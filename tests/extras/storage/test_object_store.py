@@ -3,13 +3,14 @@
 import os
 from io import BytesIO
 
+import fsspec
 import numpy as np
 import pytest
 
 from precreg.errors import UserError
 from precreg.storage.array_stream import ArrayStream
 from precreg.storage.npy import find_npy
-from precreg.storage.object_store import RemoteReader, fetch_objects, find_objects, open_remote
+from precreg.storage.object_store import RemoteReader, _store, fetch_objects, find_objects, open_remote
 from tests.extras.comparison.stores import S3, GoogleGenerations
 
 
@@ -21,6 +22,9 @@ def store(request):
     os.environ.clear()
     os.environ.update(before)
     store.stop()
+    # Later tests of this process have other accounts.
+    _store.cache_clear()
+    fsspec.get_filesystem_class(store.scheme).clear_instance_cache()
 
 
 def listed(store, key):
