@@ -173,3 +173,11 @@ def _write(project: Path, file: str, before: dict[str, EnvironmentFacts], after:
         write_file(project, file, render_baseline(_HEADER, after, members=_MEMBERS))
     else:
         delete_file(project, file)
+
+
+def all_environment_facts(project: Path) -> dict[str, dict[str, str]]:
+    """Return the facts of accepted and proposed environments by fingerprint."""
+    accepted = read_environment_facts(project)
+    proposed = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE)
+    # Accepted facts take precedence: they were reviewed. Proposed ones also explain, so that both are needed.
+    return {id: proposed.get(id, {}) | accepted.get(id, {}) for id in (*proposed, *accepted)}

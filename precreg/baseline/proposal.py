@@ -6,7 +6,7 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -22,6 +22,7 @@ from precreg.baseline.suite_file import baseline_file, check_entry, read_project
 from precreg.baseline.text import member_names, parse_baseline, render_baseline
 from precreg.errors import UserError
 from precreg.storage import WORKING_FOLDER, DataError, convert_data, unpack_struct
+from precreg.suite import list_names, select_names
 from precreg.types import (
     Baseline,
     BaselineEntry,
@@ -386,3 +387,20 @@ def _still_new(
 
 def _decode_seen(value: Any) -> SeenAgain:
     return convert_data(value, SeenAgain)
+
+
+def select_proposals(ids: Collection[str], patterns: Sequence[str], known: Collection[str] = ()) -> list[str]:
+    """Return the ids of proposals that match a pattern, in their order; `known` are the ids of the suites' cases.
+
+    Raises:
+        UserError: no-proposal, for a pattern without a match, without any pattern, and without any proposal.
+    """
+    if not ids:
+        matching = f" and matches {', '.join(patterns)}" if patterns else ""
+        # No advice to run: a run proposes nothing again, if its results are those that were accepted.
+        hint = "a result that equals its baseline needs none; precreg baseline list shows the accepted ones"
+        raise UserError("no-proposal", f"expected a proposal that waits{matching} but there is none", hint=hint)
+    if not patterns:
+        raise UserError("no-proposal", f"expected the name of a case, or a pattern, but got none{list_names(ids)}")
+    chosen = select_names(ids, patterns, noun="proposal", slug="no-proposal", known=known)
+    return [id for id in ids if id in chosen]

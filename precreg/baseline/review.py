@@ -14,21 +14,18 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from precreg.baseline.entry import succeed_entry
+from precreg.baseline.environment_review import forget_seen
 from precreg.baseline.environments import (
-    PROPOSED_ENVIRONMENTS_FILE,
     accept_environment_facts,
+    all_environment_facts,
     environment_difference,
-    read_environment_facts,
 )
 from precreg.baseline.origin import WaitingProposals
 from precreg.baseline.proposal import (
     Proposal,
-    SeenAgain,
-    entry_value,
     pending_proposals,
     replace_proposals,
-    replace_seen,
-    seen_again,
+    select_proposals,
 )
 from precreg.baseline.store import (
     BaselineKey,
@@ -39,7 +36,7 @@ from precreg.baseline.store import (
 )
 from precreg.errors import UserError
 from precreg.measure import METRICS, mean_metrics, mean_over_seeds, metric_named, metric_ratio
-from precreg.suite import list_names, match_names, select_names
+from precreg.suite import match_names
 from precreg.tolerance import DEFAULT_GROWTHS
 from precreg.types import (
     STATISTIC,
@@ -195,7 +192,7 @@ def diff_proposals(
     """
     waiting, baselines = waiting or WaitingProposals(pending_proposals(project)), Baselines(project)
     chosen = select_proposals(waiting.here, patterns, known) if patterns else list(waiting.here)
-    facts = _all_environment_facts(project)
+    facts = all_environment_facts(project)
     changes = (change_of_proposal(baselines, id, waiting.here[id], environment) for id in chosen)
     return [
         change._replace(
@@ -203,14 +200,6 @@ def diff_proposals(
         )
         for change in changes
     ]
-
-
-def _all_environment_facts(project: Path) -> dict[str, dict[str, str]]:
-    """Return the facts of accepted and proposed environments by fingerprint."""
-    accepted = read_environment_facts(project)
-    proposed = read_environment_facts(project, PROPOSED_ENVIRONMENTS_FILE)
-    # Accepted facts take precedence: they were reviewed. Proposed ones also explain, so that both are needed.
-    return {id: proposed.get(id, {}) | accepted.get(id, {}) for id in (*proposed, *accepted)}
 
 
 def _environment_change(change: ProposalChange, known: Mapping[str, Mapping[str, str]]) -> EnvironmentDifference | None:
@@ -278,7 +267,7 @@ def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]
     store_entries(project, accepted)
     ids = [place.id for place in accepted]
     replace_proposals(project, dict.fromkeys(ids))
-    _forget_seen(project, ids)
+    forget_seen(project, ids)
 
 
 def _signed(
@@ -347,106 +336,6 @@ def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str,
             raise UserError("no-proposal", message)
 
 
-class AcceptedEnvironments(NamedTuple):
-    """Hold the entries that changed, and the ids whose entry was replaced since the run.
-
-    Those of `recorded` know no other environment: they only got the record of their oracle.
-    """
-
-    entries: dict[BaselineKey, BaselineEntry]
-    outdated: tuple[str, ...]
-    recorded: frozenset[BaselineKey] = frozenset()
-
-
-def accept_environments(
-    project: Path, patterns: Sequence[str] = (), *, environ: Mapping[str, str] = os.environ
-) -> AcceptedEnvironments:
-    """Store in baselines the environments in which runs saw their bits again; without patterns, for all cases.
-
-    Later runs there are judged as strictly as where the baseline was accepted, so nothing else is needed: no reason,
-    and no reruns.
-
-    Raises:
-        UserError: accept-in-ci, no-proposal, locked, not-writable, outside-project, or an unreadable file.
-    """
-    refuse_in_ci(environ)
-    with lock_baselines(project):
-        waiting, baselines = seen_again(project), Baselines(project)
-        chosen = _select_seen(waiting, patterns)
-        found = {id: baselines.lookup(id, (waiting[id].environment,)) for id in chosen}
-        entries = {
-            BaselineKey(each.environment, id): _with_seen(each.entry, waiting[id])
-            for id, each in found.items()
-            if each is not None and entry_value(each.entry) == waiting[id].value
-        }
-        accept_environment_facts(project, {fingerprint for id in chosen for fingerprint in waiting[id].seen})
-        store_entries(project, entries)
-        _forget_seen(project, chosen)
-    stored = {place.id for place in entries}
-    recorded = frozenset(place for place in entries if not waiting[place.id].seen)
-    return AcceptedEnvironments(entries, tuple(id for id in chosen if id not in stored), recorded)
-
-
-def _with_seen(entry: BaselineEntry, waiting: SeenAgain) -> BaselineEntry:
-    """Return an entry with the environments that gave its bits, and with the record of its oracle if it has none."""
-    return replace(
-        entry,
-        seen=sorted({*entry.seen, *waiting.seen}),
-        oracle=entry.oracle or waiting.oracle,
-        oracle_files=entry.oracle_files or waiting.oracle_files,
-    )
-
-
-def reject_environments(project: Path, patterns: Sequence[str] = ()) -> list[str]:
-    """Forget in which environments bits were seen again, and return the ids; the next run there sees them again."""
-    with lock_baselines(project):
-        chosen = _select_seen(seen_again(project), patterns)
-        _forget_seen(project, chosen)
-    return chosen
-
-
-def _forget_seen(project: Path, ids: Collection[str]) -> None:
-    """Forget the environments that wait to be stored for some cases. The caller holds the lock."""
-    before = seen_again(project)
-    after = {id: waiting for id, waiting in before.items() if id not in ids}
-    if after != before:
-        replace_seen(project, after)
-
-
-def _select_seen(waiting: Collection[str], patterns: Sequence[str]) -> list[str]:
-    if not waiting:
-        raise UserError("no-proposal", "expected bits that a run saw again in another environment but none did")
-    return select_proposals(waiting, patterns or ["*"])
-
-
-class SeenEnvironment(NamedTuple):
-    """Hold one environment that gave the bits of baselines again: its fingerprint, the cases, and its differences.
-
-    The differences are from the environments in which those baselines were accepted.
-    """
-
-    fingerprint: str
-    ids: tuple[str, ...]
-    differences: tuple[EnvironmentDifference, ...]
-
-
-def diff_environments(project: Path) -> list[SeenEnvironment]:
-    """Return the environments that wait to be stored in baselines, by fingerprint."""
-    waiting, baselines, known = seen_again(project), Baselines(project), _all_environment_facts(project)
-    ids: dict[str, list[str]] = {}
-    differences: dict[str, dict[EnvironmentDifference, None]] = {}
-    for id, each in waiting.items():
-        stored = baselines.lookup(id, (each.environment,))
-        if stored is None:
-            continue
-        for fingerprint in each.seen:
-            ids.setdefault(fingerprint, []).append(id)
-            found = environment_difference(stored.entry.fingerprint, fingerprint, known)
-            if found is not None:
-                differences.setdefault(fingerprint, {})[found] = None
-    return [SeenEnvironment(each, tuple(ids[each]), tuple(differences.get(each, ()))) for each in sorted(ids)]
-
-
 def reject_proposals(
     project: Path, patterns: Sequence[str], within: Collection[str] | None = None, known: Collection[str] = ()
 ) -> list[str]:
@@ -462,23 +351,6 @@ def reject_proposals(
         chosen = select_proposals([id for id in pending if within is None or id in within], patterns, known)
         replace_proposals(project, dict.fromkeys(chosen))
     return chosen
-
-
-def select_proposals(ids: Collection[str], patterns: Sequence[str], known: Collection[str] = ()) -> list[str]:
-    """Return the ids of proposals that match a pattern, in their order; `known` are the ids of the suites' cases.
-
-    Raises:
-        UserError: no-proposal, for a pattern without a match, without any pattern, and without any proposal.
-    """
-    if not ids:
-        matching = f" and matches {', '.join(patterns)}" if patterns else ""
-        # No advice to run: a run proposes nothing again, if its results are those that were accepted.
-        hint = "a result that equals its baseline needs none; precreg baseline list shows the accepted ones"
-        raise UserError("no-proposal", f"expected a proposal that waits{matching} but there is none", hint=hint)
-    if not patterns:
-        raise UserError("no-proposal", f"expected the name of a case, or a pattern, but got none{list_names(ids)}")
-    chosen = select_names(ids, patterns, noun="proposal", slug="no-proposal", known=known)
-    return [id for id in ids if id in chosen]
 
 
 def _without_gone(

@@ -17,9 +17,7 @@ from .run import chinese_chosen_commit as chinese_chosen_commit
 from .run import chinese_exit_sentence as chinese_exit_sentence
 from .run import chinese_finding_counts as chinese_finding_counts
 from .run import chinese_loss_size as chinese_loss_size
-from .run import chinese_orphan as chinese_orphan
 from .run import chinese_process_count as chinese_process_count
-from .run import chinese_reuse as chinese_reuse
 from .run import chinese_run_diagnoses as chinese_run_diagnoses
 from .run import chinese_selection as chinese_selection
 from .run import chinese_short_message as chinese_short_message
@@ -27,5 +25,7 @@ from .run import chinese_state_change as chinese_state_change
 from .run import chinese_status_counts as chinese_status_counts
 from .run import chinese_story as chinese_story
 from .run import chinese_unseen as chinese_unseen
-from .run import chinese_warning as chinese_warning
 from .run_findings import chinese_run_finding as chinese_run_finding
+from .warnings import chinese_orphan as chinese_orphan
+from .warnings import chinese_reuse as chinese_reuse
+from .warnings import chinese_warning as chinese_warning
