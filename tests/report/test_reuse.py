@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from precreg.report.chinese.run import chinese_reuse
+from precreg.report.chinese.warnings import chinese_reuse
 from precreg.report.record import merge_run_records
 from precreg.report.sections import describe_reuse
 from precreg.types.outcome import ReusedOutcomes, UnkeptReason
