@@ -202,6 +202,12 @@ def test_wrong_arguments_raise():
     assert refused(*WRONG) == list(WRONG)
 
 
+@pytest.mark.parametrize("wrong", [None, 1, b"", np.random.default_rng(0).bit_generator.capsule])
+def test_only_results_of_the_core_are_read(wrong):
+    with pytest.raises(ValueError, match="PyCapsule"):
+        _core.read(wrong)
+
+
 def test_more_pairs_than_counters_hold_are_refused():
     many = np.zeros(2**28 + 1, np.bool_)  # takes no memory before it is read
     with pytest.raises(ValueError, match="at most"):
