@@ -29,7 +29,7 @@ from precreg.cli.main import precreg as command
 from precreg.cli.report import entry_power
 from precreg.comparison.pairing import RawFormat, read_mapping, read_side
 from precreg.errors import UserError
-from precreg.history.drift import DriftSettings, judge_series, look_back
+from precreg.history.drift import DriftSettings, judge_history, look_back
 from precreg.history.store import open_history
 from precreg.report.files import write_reports
 from precreg.report.record import read_merged_run
@@ -312,7 +312,7 @@ def read_history(history):
     for environment in history.environments():
         history.cases(environment)
         own = [run for run in runs if run.environment == environment]
-        judge_series(history.series(environment, since=own[0].number), own, None, settings)
+        judge_history(history, environment, own, None, settings)
         look_back(history.series(environment), own, 1.02)
     list(history.export())
     history.prune(keep=1)

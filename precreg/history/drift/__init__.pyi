@@ -8,7 +8,6 @@ from .judge import DriftContext as DriftContext
 from .judge import judge_metric as judge_metric
 from .monitor import find_anchor as find_anchor
 from .monitor import judge_history as judge_history
-from .monitor import judge_series as judge_series
 from .record import DRIFT_SCHEMA as DRIFT_SCHEMA
 from .record import Anchor as Anchor
 from .record import DriftChange as DriftChange
