@@ -21,7 +21,8 @@ from precreg.baseline.environments import (
 from precreg.baseline.integrity.sides import FILE as ALLOW_FILE
 from precreg.baseline.integrity.sides import read_allowances
 from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, seen_again
-from precreg.baseline.review import diff_environments, diff_proposals
+from precreg.baseline.environment_review import diff_environments
+from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import Baselines, read_all_entries
 from precreg.baseline.suite_file import baseline_header, read_baseline_file
 from precreg.baseline.text import render_baseline
