@@ -21,6 +21,7 @@ from msgspec import UNSET
 from precreg.errors import UserError
 from precreg.storage.files import (
     MAX_READ_BYTES,
+    open_regular_file,
     open_replacement,
     read_regular_file,
     replace_file,
@@ -146,7 +147,7 @@ def read_by_items(path: Path, field: str, take: Callable[[bytes], None], *, max_
     Raises ValueError or OSError for any other content; `read_json_record` then reads or explains it.
     """
     try:
-        with gzip.open(path) as stream:
+        with open_regular_file(path) as file, gzip.open(file) as stream:
             rest = max_bytes
             begin = stream.readline(MAX_ITEM_BYTES)
             if not begin.endswith(b'"%s":[\n' % field.encode()):

@@ -34,7 +34,7 @@ def attacked(tmp_path_factory):
         file = folder / f"{name}.pid"
         text = SUITE.format(name=name, timeout=300) + f"params: {{file: {file}}}\n"
         (place / f"{name}.yaml").write_text(text)
-    done = started(repository(folder), "run", "--jobs", "2", PRECREG_TEST_MARK=str(folder))
+    done = started(repository(folder), "run", "--jobs", "2", "--no-cache", PRECREG_TEST_MARK=str(folder))
     record = json.loads((folder / "reports" / "record.json").read_text())
     return done, {result["suite"]: result for result in record["results"]}, folder
 

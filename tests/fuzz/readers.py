@@ -313,7 +313,8 @@ def read_history(history):
     for environment in history.environments():
         history.cases(environment)
         own = [run for run in runs if run.environment == environment]
-        judge_history(history, environment, own, None, settings)
+        with history.one_state():
+            judge_history(history, environment, own, None, settings)
         look_back(history.series(environment), own, 1.02)
     list(history.export())
     history.prune(keep=1)

@@ -16,7 +16,7 @@ from msgspec import msgpack
 from precreg.errors import UserError
 from precreg.run.journal import project_sources
 from precreg.run.reuse.file_state import FileStates, digest_of
-from precreg.subject import built_folder, prepare_computation
+from precreg.subject import built_folder, escape_surrogates, prepare_computation
 from precreg.suite import search_path
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
@@ -98,7 +98,8 @@ class CaseSources:
         computations = (case.subject, case.oracle, case.benchmark)
         texts = sorted({str(path) for path in paths_in([*case.inputs.values()], case.directory, self._project)})
         places = (case.directory, case.source.file, case.device, case.analyzers, case.depends)
-        return msgpack.encode((places, computations, texts))
+        # A name that the locale cannot decode has surrogates, which msgpack refuses.
+        return msgpack.encode((escape_surrogates(repr(places)), computations, [*map(escape_surrogates, texts)]))
 
     def _built(self, case: Case) -> Iterator[str]:
         """Yield the folder of each build, whose name is a digest of its sources, compilers and variables."""
