@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 from ml_dtypes import bfloat16
 
+from precreg.baseline.environment_review import diff_environments
 from precreg.baseline.environments import (
     ACCEPTED_ENVIRONMENTS_FILE,
     environment_difference,
@@ -21,7 +22,6 @@ from precreg.baseline.environments import (
 from precreg.baseline.integrity.sides import FILE as ALLOW_FILE
 from precreg.baseline.integrity.sides import read_allowances
 from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, seen_again
-from precreg.baseline.environment_review import diff_environments
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import Baselines, read_all_entries
 from precreg.baseline.suite_file import baseline_header, read_baseline_file

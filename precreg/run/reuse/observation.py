@@ -15,6 +15,7 @@ from importlib.util import source_from_cache
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 # The first characters of an item show its kind: a path, a folder whose names were read (it ends in a slash), the name
 # of a module, or a reason why no outcome of the case is ever reused.
@@ -50,6 +51,22 @@ class CaseUses(Struct, frozen=True, array_like=True):
     tops: list[str]
 
 
+def _with_names(found: CaseUses) -> CaseUses:
+    """Return the observations whose paths are texts; where others are left out, no case of the process is reused."""
+    opened = [pair for pair in found.opened if all(map(_is_text, pair))]
+    shared, loaded, tops = ([*filter(_is_text, names)] for names in (found.shared, found.loaded, found.tops))
+    kept = CaseUses(found.process, opened, shared, loaded, tops)
+    if kept == found:
+        return found
+    unreadable = f"{REASON_MARK}unreadable"
+    return replace(kept, opened=[*opened, ("", unreadable)], shared=[*shared, unreadable])
+
+
+def _is_text(path: str) -> bool:
+    # The locale cannot decode a path with surrogates, and no message of a worker can have them.
+    return not any("\ud800" <= character <= "\udfff" for character in path)
+
+
 class ProcessUses:
     """Note the files that this process uses, from now to its end."""
 
@@ -83,7 +100,7 @@ class ProcessUses:
         # The libraries that a library of the project links come with the list of mapped files.
         opened += [pair for pair in self._opened if pair not in {*opened} and self._can_change(pair[1])]
         loaded, tops = sorted(self._new_files), sorted(self._new_tops)
-        found = CaseUses(os.getpid(), opened, shared, loaded, tops)
+        found = _with_names(CaseUses(os.getpid(), opened, shared, loaded, tops))
         self._opened.clear()
         self._shared.clear()
         self._written.clear()
