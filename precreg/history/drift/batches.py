@@ -195,9 +195,9 @@ class _Series(NamedTuple):
         sizes, confirm = self.sizes[rows], context.settings.confirm
         latest, accepted = sizes[:, -confirm:], self.accepted[self.ends[cases]]
         now = latest.min(axis=1)
-        found = (now <= least * sizes.min(axis=1)) & (sizes[:, -1] <= LARGE_STEP * sizes[:, -2])
-        if len(columns.window) < MIN_RUNS_FOR_STEP:
-            found = now <= least * sizes.min(axis=1)
+        found = now <= least * sizes.min(axis=1)
+        if len(columns.window) >= MIN_RUNS_FOR_STEP:
+            found &= sizes[:, -1] <= LARGE_STEP * sizes[:, -2]
         # Comparisons with NaN are false, so a missing accepted value is neither exceeded nor improved upon.
         found &= ~(now > least * accepted) & ~(least * latest.max(axis=1) < accepted)
         if len(columns.anchor):
