@@ -80,10 +80,6 @@ def _folder_identity(found: FileSignature) -> FileSignature:
     return found[:2] if stat.S_ISDIR(found[0]) else found
 
 
-def _is_shared_folder(found: FileSignature) -> bool:
-    return stat.S_ISDIR(found[0]) and bool(found[0] & stat.S_ISVTX)
-
-
 class FileTrail:
     """Record everything on the way to paths, by absolute path: files, folders, links with targets, missing files."""
 
@@ -119,17 +115,22 @@ class FileTrail:
     def newest(self, steps: Iterable[str] | None = None) -> int:
         """Return the time of the last change of these steps, or of all, in ns; a folder changes with the names in it.
 
-        A folder with the sticky bit, as /tmp, counts only if the names in it matter: other programs write there all
-        the time, and cannot exchange an entry of this user.
+        A folder with the sticky bit, as /tmp, and a folder above the project, as a home folder, count only if the names
+        in them matter: other programs write there all the time. They cannot exchange an entry of this user in the
+        first, and exchange the whole project with an entry of the second.
         """
         return max(
             (
                 max(found[3:])
                 for path in (self.seen if steps is None else steps)
-                if (found := self.seen[path]) is not None and (path in self.listed or not _is_shared_folder(found))
+                if (found := self.seen[path]) is not None and (path in self.listed or not self._is_shared(path, found))
             ),
             default=0,
         )
+
+    def _is_shared(self, path: str, found: FileSignature) -> bool:
+        is_above = self.root.startswith(f"{path.rstrip('/')}/")
+        return stat.S_ISDIR(found[0]) and (is_above or bool(found[0] & stat.S_ISVTX))
 
     def to_keep(self) -> dict[str, FileSignature | None]:
         """Return signatures by path, relative to the project for paths inside it."""

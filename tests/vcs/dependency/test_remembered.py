@@ -374,6 +374,22 @@ def test_other_programs_may_write_beside_a_dependency_in_a_shared_folder(project
     assert (project / INDEX_FILE).exists() == expected
 
 
+def test_other_programs_may_write_into_a_folder_above_the_project(project):
+    """A dependency beside the project is reached through this folder, in which other sessions make theirs."""
+    beside = project.parent / "tables"
+    shutil.copytree(project / "tables1", beside)
+    (project / "suites/unit/dirlink").unlink()
+    (project / "suites/unit/dirlink").symlink_to(beside)
+    forget()
+    suites = load_suites(project)
+    cases = [case for suite in suites for case in expand_suite(suite, project)]
+    newest = max(path.lstat().st_ctime_ns for path in (project, *project.rglob("*"), *beside.rglob("*")))
+    time.sleep(0.01)
+    (project.parent / "of another program").touch()
+    write_index(project, suites, cases, newest + SETTLED_NS + 1)
+    assert (project / INDEX_FILE).exists()
+
+
 def test_a_suite_that_appears_while_the_others_are_read_is_not_forgotten(project):
     suites = load_suites(project)
     cases = [case for suite in suites for case in expand_suite(suite, project)]
