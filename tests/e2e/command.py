@@ -1,21 +1,12 @@
 """The real command in a real project: a folder in a git repository of its own, one process a call."""
 
-import gc
-import importlib
 import os
-import pkgutil
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import traceback
-from functools import cache
 from pathlib import Path
 
-import precreg as precreg_package
-from precreg.__main__ import main
-from precreg.subject.module_space import leave_module_space
+from tests.e2e.fork_server import forked
 
 ROOT = Path(__file__).parents[2]
 # Ends a test that hangs. No test is about this time: it is some fifty times what the slowest command takes when idle.
@@ -57,8 +48,8 @@ def environ(**more):
     return {**kept, "NO_COLOR": "1", "COLUMNS": "200", "PRECREG_DIAGNOSE": "0", **more}
 
 
-# A command whose variables are among these runs in a fork of this process, which has numpy and precreg loaded: that
-# takes a tenth of the time of a new interpreter. All others may change how modules load, so they get a new one.
+# A command whose variables are among these runs in a fork of a process that has numpy and precreg loaded: that takes a
+# tenth of the time of a new interpreter. All others may change how modules load, so they get a new one.
 READ_AT_EACH_CALL = {*OUTSIDE, "GIT_CEILING_DIRECTORIES", "PYTHONDONTWRITEBYTECODE", "TMPDIR"}
 
 
@@ -71,7 +62,7 @@ def precreg(project, *arguments, **variables):
     if words[:1] == ["run"] and not {"--jobs", "-j", "--pair", "--resume"} & set(words):
         words += ["--jobs", "0"]
     if set(variables) <= READ_AT_EACH_CALL:
-        return forked([sys.executable, "-m", "precreg", *words], main, project, environ(**THREADS, **variables))
+        return forked([sys.executable, "-m", "precreg", *words], project, environ(**THREADS, **variables), PATIENCE_S)
     return started(project, *arguments, **variables)
 
 
@@ -81,84 +72,6 @@ def started(project, *arguments, **variables):
     return subprocess.run(
         command, cwd=project, env=environ(**variables), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-
-
-# Their modules import packages of extras, which may be absent.
-_WITH_EXTRAS = (
-    *("precreg.subject.torch.", "precreg.subject.onnx."),
-    *("precreg.shadow.torch.", "precreg.shadow.onnx.", "precreg.shadow.monitor.", "precreg.diagnose.torch."),
-    *("precreg.training.observing.", "precreg.training.advice."),
-    *("precreg.quantization.torch.", "precreg.quantization.onnx."),
-    *("precreg.diagnose.reduction.torch_graph", "precreg.diagnose.reduction.onnx_graph"),
-)
-
-
-@cache
-def _load_all():
-    """Import what commands import late, once and not in each fork."""
-    for module in pkgutil.walk_packages(precreg_package.__path__, "precreg."):
-        if not module.name.endswith(("_core", "__main__")) and not module.name.startswith(_WITH_EXTRAS):
-            importlib.import_module(module.name)
-    for name in ("git", "jinja2", "junit_xml", "rich.progress", "sqlalchemy.dialects.sqlite", "yaml", "pytest"):
-        importlib.import_module(name)
-
-
-def forked(command, function, project, variables):
-    """Run a function in a fork of this process that looks like a command: its folder, arguments and variables."""
-    _load_all()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = os.fork()
-        if child == 0:
-            _become(command, function, project, variables, out.fileno(), err.fileno())
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read().decode())
-    return subprocess.CompletedProcess(command, code, *texts)
-
-
-def _become(command, function, project, variables, out, err):
-    """Be the command from here on, and end with its exit code: nothing of pytest runs in this process any more."""
-    code = 70
-    try:
-        signal.alarm(PATIENCE_S)
-        with open(os.devnull, "rb") as nothing:
-            for source, target in ((nothing.fileno(), 0), (out, 1), (err, 2)):
-                os.dup2(source, target)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-        sys.stdin = open(0, closefd=False)  # noqa: SIM115
-        os.chdir(project)
-        os.environ.clear()
-        os.environ.update(variables)
-        sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
-        # Collections of garbage would walk over, and so copy, all that the tests have in memory.
-        gc.freeze()
-        # Cases that tests ran in this process left the folder of their project on the path, and its modules.
-        leave_module_space()
-        _forget_modules_of_tests()
-        sys.path.insert(0, str(project))
-        sys.argv = [command[2], *command[3:]]
-        try:
-            code = function()
-        except SystemExit as end:
-            code = end.code
-        code = code if isinstance(code, int) else int(code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _forget_modules_of_tests():
-    """Forget modules that tests wrote and imported: those of this project may have the same names."""
-    written, lasting = f"{os.path.realpath(tempfile.gettempdir())}/", (f"{ROOT}/", f"{sys.prefix}/")
-    for name, module in list(sys.modules.items()):
-        file = os.path.realpath(getattr(module, "__file__", None) or "/")
-        if file.startswith(written) and not file.startswith(lasting):
-            del sys.modules[name]
 
 
 def git(folder, *arguments):

@@ -1,14 +1,12 @@
-"""The real pytest, with the plugin as it is installed, in a real project: a fork of this process a call."""
+"""The real pytest, with the plugin as it is installed, in a real project: a process a call."""
 
 import json
 import re
 import subprocess
 import sys
 
-import pytest
-
-import precreg as precreg_package
-from tests.e2e.command import PATIENCE_S, THREADS, environ, forked, precreg, repository
+from tests.e2e.command import PATIENCE_S, THREADS, environ, precreg, repository
+from tests.e2e.fork_server import forked
 
 KERNELS = """
 import os
@@ -64,13 +62,7 @@ def accept(folder, *patterns):
 
 def pytest_(folder, *arguments, **variables):
     """Run `pytest ARGUMENTS` in a folder, in a fork; hypothesis has a plugin that takes a second to say nothing."""
-    return forked(_command(arguments), _session, folder, _environ(**THREADS, **variables))
-
-
-def _session():
-    # A fork has loaded precreg already, so pytest would warn that it cannot rewrite the asserts of the plugin.
-    precreg_package.__doc__ = "PYTEST_DONT_REWRITE"
-    return pytest.console_main()
+    return forked(_command(arguments), folder, _environ(**THREADS, **variables), PATIENCE_S)
 
 
 def pytest_started(folder, *arguments):

@@ -1,0 +1,149 @@
+"""How does a command start without loading Python and numpy again? As a fork of a process that has both, and no test.
+
+A fork of pytest takes at least three times as long: it has the memory of 25,000 tests and the modules that they loaded.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from functools import cache
+from threading import Lock
+
+# Their modules import packages of extras, which may be absent.
+_WITH_EXTRAS = (
+    *("precreg.subject.torch.", "precreg.subject.onnx."),
+    *("precreg.shadow.torch.", "precreg.shadow.onnx.", "precreg.shadow.monitor.", "precreg.diagnose.torch."),
+    *("precreg.training.observing.", "precreg.training.advice."),
+    *("precreg.quantization.torch.", "precreg.quantization.onnx."),
+    *("precreg.diagnose.reduction.torch_graph", "precreg.diagnose.reduction.onnx_graph"),
+)
+# What commands import late, outside precreg.
+_LATE = ("git", "jinja2", "junit_xml", "pytest", "rich.progress", "sqlalchemy.dialects.sqlite", "yaml")
+# A request names a folder and variables: some kilobytes, and more where a test passes a long list of cases.
+_LARGEST_REQUEST = 1 << 20
+_ONE_REQUEST = Lock()
+
+
+def forked(command, folder, variables, patience):
+    """Run `python -m precreg ...` or `python -m pytest ...` in a fork of the server, and return the finished process.
+
+    A command that takes more than `patience` seconds is killed.
+    """
+    request = json.dumps([command[2:], str(folder), variables, patience]).encode(errors="surrogateescape")
+    assert len(request) < _LARGEST_REQUEST
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _ONE_REQUEST:
+            server = _server(os.getpid())
+            socket.send_fds(server, [request], [out.fileno(), err.fileno()])
+            code = int(server.recv(16))
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read().decode())
+    return subprocess.CompletedProcess(command, code, *texts)
+
+
+@cache
+def _server(_pid):
+    """Start the server of this process, and return its socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+def serve(connection):
+    """Answer each request with the exit code of its command, until the tests end."""
+    _load_all()
+    # Collections of garbage would walk over, and so copy, all that the server has in memory.
+    gc.collect()
+    gc.freeze()
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(connection, _LARGEST_REQUEST, 2)
+        if not request:
+            return
+        child = os.fork()
+        if child == 0:
+            connection.close()
+            _become(*json.loads(request.decode(errors="surrogateescape")), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+
+
+def _load_all():
+    import precreg
+
+    for module in pkgutil.walk_packages(precreg.__path__, "precreg."):
+        if not module.name.endswith("_core") and not module.name.startswith(_WITH_EXTRAS):
+            importlib.import_module(module.name)
+    for name in _LATE:
+        importlib.import_module(name)
+
+
+def _precreg():
+    from precreg.__main__ import main
+
+    return main()
+
+
+def _pytest():
+    import pytest
+
+    import precreg
+
+    # A fork has loaded precreg already, so pytest would warn that it cannot rewrite the asserts of the plugin.
+    precreg.__doc__ = "PYTEST_DONT_REWRITE"
+    return pytest.console_main()
+
+
+_COMMANDS = {"precreg": _precreg, "pytest": _pytest}
+
+
+def _become(words, folder, variables, patience, out, err):
+    """Be the command from here on, and end with its exit code."""
+    code = 70
+    try:
+        signal.alarm(patience)
+        for source, target in ((out, 1), (err, 2)):
+            os.dup2(source, target)
+            os.close(source)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
+        # Python puts the folder of the server there; a command has its own.
+        sys.path[0] = folder
+        sys.argv = words
+        try:
+            code = _COMMANDS[words[0]]()
+        except SystemExit as end:
+            code = end.code
+        code = code if isinstance(code, int) else int(code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))
