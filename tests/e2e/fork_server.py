@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import subprocess
@@ -17,6 +18,8 @@ import tempfile
 import traceback
 from functools import cache
 from threading import Lock
+
+import precreg
 
 # Their modules import packages of extras, which may be absent.
 _WITH_EXTRAS = (
@@ -88,32 +91,11 @@ def serve(connection):
 
 
 def _load_all():
-    import precreg
-
     for module in pkgutil.walk_packages(precreg.__path__, "precreg."):
         if not module.name.endswith("_core") and not module.name.startswith(_WITH_EXTRAS):
             importlib.import_module(module.name)
     for name in _LATE:
         importlib.import_module(name)
-
-
-def _precreg():
-    from precreg.__main__ import main
-
-    return main()
-
-
-def _pytest():
-    import pytest
-
-    import precreg
-
-    # A fork has loaded precreg already, so pytest would warn that it cannot rewrite the asserts of the plugin.
-    precreg.__doc__ = "PYTEST_DONT_REWRITE"
-    return pytest.console_main()
-
-
-_COMMANDS = {"precreg": _precreg, "pytest": _pytest}
 
 
 def _become(words, folder, variables, patience, out, err):
@@ -132,17 +114,25 @@ def _become(words, folder, variables, patience, out, err):
         # Python puts the folder of the server there; a command has its own.
         sys.path[0] = folder
         sys.argv = words
-        try:
-            code = _COMMANDS[words[0]]()
-        except SystemExit as end:
-            code = end.code
-        code = code if isinstance(code, int) else int(code is not None)
+        code = _run(words[0])
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _run(module):
+    """Run a module as `python -m` does, and return the exit code."""
+    if module == "pytest":
+        # pytest would warn that it cannot rewrite the asserts of the plugin, which this process has loaded already.
+        precreg.__doc__ = "PYTEST_DONT_REWRITE"
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
 
 
 if __name__ == "__main__":
