@@ -92,7 +92,7 @@ def serve(connection):
 
 def _load_all():
     for module in pkgutil.walk_packages(precreg.__path__, "precreg."):
-        if not module.name.endswith("_core") and not module.name.startswith(_WITH_EXTRAS):
+        if not module.name.endswith(("_core", "__main__")) and not module.name.startswith(_WITH_EXTRAS):
             importlib.import_module(module.name)
     for name in _LATE:
         importlib.import_module(name)
