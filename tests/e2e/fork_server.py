@@ -20,6 +20,7 @@ from functools import cache
 from threading import Lock
 
 import precreg
+from precreg.report.html import page_templates
 
 # Their modules import packages of extras, which may be absent.
 _WITH_EXTRAS = (
@@ -91,11 +92,14 @@ def serve(connection):
 
 
 def _load_all():
+    """Load all that commands load late; jinja2 has compiled the templates of pages then."""
     for module in pkgutil.walk_packages(precreg.__path__, "precreg."):
         if not module.name.endswith(("_core", "__main__")) and not module.name.startswith(_WITH_EXTRAS):
             importlib.import_module(module.name)
     for name in _LATE:
         importlib.import_module(name)
+    for name in page_templates().list_templates(extensions=["j2"]):
+        page_templates().get_template(name)
 
 
 def _become(words, folder, variables, patience, out, err):

@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from tests.e2e.command import environ, git, repository, started
+from tests.e2e.command import environ, git, precreg, repository, started
 
 KERNELS = '''\
 import time
@@ -105,12 +105,12 @@ def suite_of(project, name):
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_function_is_green_at_once(project, name):
-    done = started(project, "init", f"kernels:{name}")
+    done = precreg(project, "init", f"kernels:{name}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hello" not in done.stdout
     assert re.search(r"^green after [\d.]+ s; the next commands:$", done.stdout, re.MULTILINE)
     assert len(done.stdout.partition("next commands:\n")[2].splitlines()) == 3
-    ran = started(project, "run")
+    ran = precreg(project, "run")
     assert ran.returncode == 0, ran.stdout
     assert "exit 0: nothing regressed" in ran.stdout
     assert (project / f"baselines/generic/unit/{name}.json").is_file()
@@ -127,13 +127,13 @@ def test_a_function_is_green_at_once(project, name):
     ],
 )
 def test_shapes_come_from_the_docstring_the_names_and_trials(project, name, shapes):
-    assert started(project, "init", f"kernels:{name}").returncode == 0
+    assert precreg(project, "init", f"kernels:{name}").returncode == 0
     assert {each: value["shape"] for each, value in suite_of(project, name)["inputs"].items()} == shapes
 
 
 def test_choices_follow_the_function(project):
     for name in ("norm", "in_any_order", "log_sum", "cholesky", "in_float32"):
-        assert started(project, "init", f"kernels:{name}").returncode == 0
+        assert precreg(project, "init", f"kernels:{name}").returncode == 0
     assert suite_of(project, "norm")["params"] == {"eps": 1e-5}
     assert "bfloat16" not in suite_of(project, "norm")["matrix"]["dtype"], "numpy gives float32 for it"
     assert suite_of(project, "in_any_order")["deterministic"] is False
@@ -161,16 +161,16 @@ def average(x, w):
 
 def test_a_dtype_without_any_error_is_noted(project):
     (project / "averages.py").write_text(AVERAGES)
-    done = started(project, "init", "averages:smoothed")
+    done = precreg(project, "init", "averages:smoothed")
     assert "note       all errors of float64 are 0: its reference may be no wider" in done.stdout
-    done = started(project, "init", "averages:average")
+    done = precreg(project, "init", "averages:average")
     assert "are 0" not in done.stdout
     bounds = suite_of(project, "average")["tolerance"]
     assert float(bounds["float32"]["atol"]) < 1e-3, "no sum of weights is near 0"
 
 
 def test_bounds_hold_the_first_errors_and_break_for_larger_ones(project):
-    assert started(project, "init", "kernels:softmax").returncode == 0
+    assert precreg(project, "init", "kernels:softmax").returncode == 0
     bounds = suite_of(project, "softmax")["tolerance"]
     assert set(bounds) == {"float16", "bfloat16", "float32", "float64"}
     assert float(bounds["float64"]["rtol"]) < float(bounds["float32"]["rtol"]) < float(bounds["float16"]["rtol"]) < 0.1
@@ -178,7 +178,7 @@ def test_bounds_hold_the_first_errors_and_break_for_larger_ones(project):
     # The reference is the same function in float64, so the mistake is in the narrow dtypes alone.
     mistake = "return x.dtype.type(1 + 0.2 * (x.itemsize < 8)) * terms / "
     (project / "kernels.py").write_text(text.replace("return terms / ", mistake))
-    done = started(project, "run", "softmax")
+    done = precreg(project, "run", "softmax")
     assert (done.returncode, "out_of_tolerance" in done.stdout) == (1, True), done.stdout
 
 
@@ -200,7 +200,7 @@ def test_bounds_hold_the_first_errors_and_break_for_larger_ones(project):
     ],
 )
 def test_a_target_that_cannot_be_measured_writes_nothing(project, target, message):
-    done = started(project, "init", target)
+    done = precreg(project, "init", target)
     assert done.returncode == 2
     assert message in done.stderr, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -218,7 +218,7 @@ def test_a_program_gets_a_suite_to_complete(project, kind):
     if kind == "program":
         subprocess.run(["cc", project / target, "-o", project / "my copy"], check=True)
         target = "./my copy"
-    done = started(project, "init", target)
+    done = precreg(project, "init", target)
     assert done.returncode == 2
     assert f"{target} is a {kind}" in done.stderr
     assert "docs/programs.md" in done.stderr
@@ -227,12 +227,12 @@ def test_a_program_gets_a_suite_to_complete(project, kind):
     place.mkdir(parents=True, exist_ok=True)
     (place / "my_copy.yaml").write_text(suite.replace("FUNCTION", "same"))
     (place / "exact.py").write_text("def same(x):\n    return {'y': x}\n")
-    done = started(project, "run", "my_copy")
+    done = precreg(project, "run", "my_copy")
     assert (done.returncode, "1 proposed" in done.stdout) == (2, True), done.stdout
 
 
 def test_a_function_that_hangs_is_given_up(project):
-    done = started(project, "init", "kernels:hangs")
+    done = precreg(project, "init", "kernels:hangs")
     assert done.returncode == 2
     assert "expected a call of kernels:hangs within 20 s but 2 took longer" in done.stderr, done.stderr
     assert "suite: hangs" in done.stderr, "a suite to complete"
@@ -244,7 +244,7 @@ def test_existing_files_keep_every_line(project):
     hook = project / ".git/hooks/pre-push"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\nexit 0\n")
-    done = started(project, "init", "kernels:softmax")
+    done = precreg(project, "init", "kernels:softmax")
     assert done.returncode == 0, done.stderr
     assert "kept       .gitlab-ci.yml" in done.stdout
     assert "precreg hook install --chain" in done.stdout
@@ -257,7 +257,7 @@ def test_existing_files_keep_every_line(project):
         assert [line.rpartition(" ")[2] for line in attributes] == [shown, shown]
     assert (project / ".gitignore").read_text() == "__pycache__/\n.precreg/\nreports/\n"
     before = (project / "suites/unit/softmax.yaml").read_bytes()
-    again = started(project, "init", "kernels:softmax")
+    again = precreg(project, "init", "kernels:softmax")
     assert again.returncode == 0
     assert "kept       suites/unit/softmax.yaml" in again.stdout
     assert (project / "suites/unit/softmax.yaml").read_bytes() == before
@@ -272,7 +272,7 @@ def test_the_pipeline_is_that_of_the_forge_and_of_the_folder(tmp_path):
     (inner / "requirements.txt").write_text("numpy\n")
     repository(root)
     git(root, "remote", "add", "origin", "git@github.com:ada/numbers.git")
-    done = started(inner, "--project", ".", "init", "kernels:softmax")
+    done = precreg(inner, "--project", ".", "init", "kernels:softmax")
     assert done.returncode == 0, done.stderr
     workflow = yaml.safe_load((root / ".github/workflows/precreg.yml").read_text())
     steps = workflow["jobs"]["precision"]["steps"]
@@ -288,14 +288,14 @@ def test_the_pipeline_is_that_of_the_forge_and_of_the_folder(tmp_path):
     (root / ".github/workflows/precreg.yml").unlink()
     (root / ".github/workflows").rmdir()
     (root / ".github").rmdir()
-    assert started(inner, "--project", ".", "init", "kernels:softmax").returncode == 0
+    assert precreg(inner, "--project", ".", "init", "kernels:softmax").returncode == 0
     pipeline = yaml.safe_load((root / ".gitlab-ci.yml").read_text())
     assert pipeline["precision"]["script"][0] == "cd libraries/numbers/"
     assert pipeline["precision"]["artifacts"]["paths"] == ["libraries/numbers/reports/"]
 
 
 def test_a_push_is_checked_by_the_hook(project):
-    assert started(project, "init", "kernels:softmax").returncode == 0
+    assert precreg(project, "init", "kernels:softmax").returncode == 0
     git(project, "add", "-A")
     git(project, "commit", "-qm", "begun")
     remote = project.parent / f"{project.name}-remote"
@@ -308,7 +308,7 @@ def test_a_push_is_checked_by_the_hook(project):
 
 
 def test_ci_writes_nothing(project):
-    done = started(project, "init", "kernels:softmax", CI="true")
+    done = precreg(project, "init", "kernels:softmax", CI="true")
     assert done.returncode == 2
     assert "error[accept-in-ci]" in done.stderr
     assert git(project, "status", "--short") == ""
@@ -320,9 +320,9 @@ def test_a_package_in_src_and_a_file_are_targets(tmp_path):
     (package / "__init__.py").write_text("")
     (package / "kernels.py").write_text(KERNELS)
     repository(tmp_path)
-    assert started(tmp_path, "init", "numbers_of_mine.kernels:softmax").returncode == 0
+    assert precreg(tmp_path, "init", "numbers_of_mine.kernels:softmax").returncode == 0
     assert suite_of(tmp_path, "softmax")["subject"] == "src.numbers_of_mine.kernels:softmax"
-    assert started(package, "init", "kernels.py:linear").returncode == 0
+    assert precreg(package, "init", "kernels.py:linear").returncode == 0
     assert suite_of(tmp_path, "linear")["subject"] == "src.numbers_of_mine.kernels:linear"
 
 
