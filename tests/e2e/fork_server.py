@@ -48,12 +48,13 @@ def forked(command, folder, variables, patience):
         with _ONE_REQUEST:
             server = _server(os.getpid())
             socket.send_fds(server, [request], [out.fileno(), err.fileno()])
-            code = int(server.recv(16))
+            answer = server.recv(16)
+        assert answer, "the server of commands has ended, and printed why to stderr"
         texts = []
         for stream in (out, err):
             stream.seek(0)
             texts.append(stream.read().decode())
-    return subprocess.CompletedProcess(command, code, *texts)
+    return subprocess.CompletedProcess(command, int(answer), *texts)
 
 
 @cache
