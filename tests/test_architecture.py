@@ -117,14 +117,18 @@ def parse(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+# Kept: the test of each door reads the imports of all modules.
+@cache
 def imports(tree):
-    """Yield (module, name) of what a tree imports, inside functions too; name is None for `import module`."""
+    """Return (module, name) of what a tree imports, inside functions too; name is None for `import module`."""
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, None) for alias in node.names)
+            found += [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide where a thing comes from"
-            yield from ((node.module, alias.name) for alias in node.names)
+            found += [(node.module, alias.name) for alias in node.names]
+    return found
 
 
 @cache
