@@ -49,8 +49,12 @@ def environ(**more):
 
 
 # A command whose variables are among these runs in a fork of a process that has numpy and precreg loaded: that takes a
-# tenth of the time of a new interpreter. All others may change how modules load, so they get a new one.
-READ_AT_EACH_CALL = {*OUTSIDE, "GIT_CEILING_DIRECTORIES", "PYTHONDONTWRITEBYTECODE", "TMPDIR"}
+# tenth of the time of a new interpreter. All others may change how modules load, so they get a new one. A test whose
+# PYTHONPATH hides a package that is loaded, or brings a sitecustomize, calls `started`.
+READ_AT_EACH_CALL = {
+    *OUTSIDE,
+    *("FAKE_DEVICE", "GIT_CEILING_DIRECTORIES", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMPDIR"),
+}
 
 
 def precreg(project, *arguments, **variables):

@@ -117,7 +117,8 @@ def _become(words, folder, variables, patience, out, err):
         os.environ.update(variables)
         sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
         # Python puts the folder of the server there; a command has its own.
-        sys.path[0] = folder
+        places = variables.get("PYTHONPATH", "")
+        sys.path[:1] = [folder, *filter(None, places.split(os.pathsep))]
         sys.argv = words
         code = _run(words[0])
     except BaseException:

@@ -1,6 +1,7 @@
 """A baseline judges strictly wherever its bits were accepted or seen again, whatever variables are set there."""
 
 import json
+import shutil
 
 import pytest
 
@@ -38,13 +39,19 @@ SEEN = "seen      2 cases gave the bits accepted in another environment: precreg
 COUNT = "gave the bits of 2 baselines: precreg baseline accept --seen"
 
 
-@pytest.fixture
-def project(tmp_path):
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory):
     """A project whose two cases were accepted here."""
-    made = repository(with_suite(tmp_path / "project", SUITE, KERNEL))
+    made = repository(with_suite(tmp_path_factory.mktemp("accepted"), SUITE, KERNEL))
     precreg(made, "run")
     assert precreg(made, "baseline", "accept", "--all", "--reason", "first").returncode == 0
     return made
+
+
+@pytest.fixture
+def project(accepted, tmp_path):
+    """A copy of the repository."""
+    return shutil.copytree(accepted, tmp_path / "project", symlinks=True)
 
 
 def worse(project, factor):

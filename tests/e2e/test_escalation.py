@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -45,14 +46,20 @@ EQUAL = SUBJECT.replace("e.sum(-1, keepdims=True)", "e.reshape(len(e), 8, 5).sum
 AUTO = ("run", "--jobs", "1", "--no-ci")
 
 
-@pytest.fixture
-def project(tmp_path):
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory):
     """A repository of one suite with committed baselines, and a later commit that changes no case."""
-    folder = repository(with_suite(tmp_path / "project", SUITE, KERNEL))
+    folder = repository(with_suite(tmp_path_factory.mktemp("accepted"), SUITE, KERNEL))
     accept(folder)
     (folder / "README").write_text("later\n")
     commit(folder, "later")
     return folder
+
+
+@pytest.fixture
+def project(accepted, tmp_path):
+    """A copy of the repository."""
+    return shutil.copytree(accepted, tmp_path / "project", symlinks=True)
 
 
 def accept(folder):

@@ -1,6 +1,7 @@
 """Proposals in daily work with branches: which ones can be accepted, which are ignored, and what the command says."""
 
 import json
+import shutil
 
 import pytest
 
@@ -11,15 +12,21 @@ WHY = ("--reason", "the accumulator of the device is float16")
 CASES = ("unit/row_sum/float16-16x64", "unit/row_sum/float16-8x256")
 
 
-@pytest.fixture
-def project(tmp_path):
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
     """A kernel that is worse than its baseline on branch `main`, and on `fast` with another comment; both committed."""
-    folder = copy_of(ROAD, tmp_path)
+    folder = copy_of(ROAD, tmp_path_factory.mktemp("judged"))
     git(folder, "switch", "-q", "-c", "fast")
     (folder / KERNEL).write_text((folder / KERNEL).read_text() + "\n# faster\n")
     git(folder, "commit", "-q", "-a", "-m", "fast")
     assert precreg(folder, "run").returncode == 1
     return folder
+
+
+@pytest.fixture
+def project(judged, tmp_path):
+    """A copy of the repository."""
+    return shutil.copytree(judged, tmp_path / "project", symlinks=True)
 
 
 def waiting(project):

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, with_suite
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, started, with_suite
 
 SUITE = """\
 suite: s
@@ -193,10 +193,10 @@ def test_a_package_that_is_installed_from_the_working_tree_is_the_other_versions
     path = project.parent / "site"
     path.mkdir()
     (path / "sitecustomize.py").write_text(FINDER.format(project / "src"))
-    done = precreg(project, "run", "--pair", "HEAD", PYTHONPATH=str(path))
+    done = started(project, "run", "--pair", "HEAD", PYTHONPATH=str(path))
     assert only_result(project)["verdict"]["reason"] == "identical", done.stdout
     change(project / "src/ops/sums.py", "e.sum(", "e.astype('float16').sum(")
-    done = precreg(project, "run", "--pair", "HEAD", PYTHONPATH=str(path))
+    done = started(project, "run", "--pair", "HEAD", PYTHONPATH=str(path))
     assert (done.returncode, only_result(project)["verdict"]["reason"]) == (1, "regressed"), done.stdout
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from xml.etree import ElementTree
 
 import pytest
@@ -38,18 +39,25 @@ tolerance: {rtol: 1e-3, min_significant_digits: 6.2}
 KERNEL = "suites/unit/kernels.py"
 
 
-@pytest.fixture
-def project(tmp_path):
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory):
     """A repository with an accepted case that sums with compensation."""
-    (tmp_path / "suites/unit").mkdir(parents=True)
-    (tmp_path / KERNEL).write_text(KERNELS)
-    (tmp_path / "suites/unit/sum.yaml").write_text(SUITE)
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-qm", "a compensated sum")
-    assert precreg(tmp_path, "run").returncode == 2
-    assert precreg(tmp_path, "baseline", "accept", "--all", "--reason", "first").returncode == 0
-    return tmp_path
+    folder = tmp_path_factory.mktemp("accepted")
+    (folder / "suites/unit").mkdir(parents=True)
+    (folder / KERNEL).write_text(KERNELS)
+    (folder / "suites/unit/sum.yaml").write_text(SUITE)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "a compensated sum")
+    assert precreg(folder, "run").returncode == 2
+    assert precreg(folder, "baseline", "accept", "--all", "--reason", "first").returncode == 0
+    return folder
+
+
+@pytest.fixture
+def project(accepted, tmp_path):
+    """A copy of the repository."""
+    return shutil.copytree(accepted, tmp_path / "project", symlinks=True)
 
 
 def record_of(project):
