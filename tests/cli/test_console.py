@@ -5,15 +5,16 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from msgspec import json
 
-from tests.e2e.command import change, copy_of, environ, precreg
+from tests.e2e.command import PATIENCE_S, THREADS, change, copy_of, environ, precreg
+from tests.e2e.fork_server import forked, run_forked
 from tests.e2e.test_road import BASELINE, KERNEL, NARROW, ROAD, WIDE
 
 SCALARS = """suite: loss
@@ -55,13 +56,26 @@ def on_terminals(folder, *arguments, columns=80, **variables):
     for _, theirs in pairs:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     known = {name: value for name, value in environ(TERM="xterm").items() if name not in ("NO_COLOR", "COLUMNS")}
-    command = [sys.executable, "-m", "precreg", *map(str, arguments)]
-    streams = {"stdout": pairs[0][1], "stderr": pairs[1][1]}
-    with subprocess.Popen(command, cwd=folder, env={**known, **variables}, stdin=subprocess.DEVNULL, **streams):
-        for _, theirs in pairs:
-            os.close(theirs)
+    ends = [theirs for _, theirs in pairs]
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_and_close, folder, arguments, {**known, **THREADS, **variables}, ends)
         # The commands of these tests send less than the buffer of a terminal to stderr, so they never wait.
-        return [read_all(ours).replace("\r\n", "\n") for ours, _ in pairs]
+        sent = [read_all(ours).replace("\r\n", "\n") for ours, _ in pairs]
+        running.result()
+    return sent
+
+
+def run_and_close(folder, arguments, variables, ends):
+    """Run a command in a fork on two terminals, and close their ends: then reading ends, too."""
+    try:
+        run_forked(command_of(arguments), folder, variables, PATIENCE_S, *ends)
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def command_of(arguments):
+    return [sys.executable, "-m", "precreg", *map(str, arguments)]
 
 
 def read_all(descriptor):
@@ -76,9 +90,8 @@ def read_all(descriptor):
 
 
 def piped(folder, *arguments, **variables):
-    known = {name: value for name, value in environ().items() if name != "NO_COLOR"}
-    command = [sys.executable, "-m", "precreg", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, env={**known, **variables}, capture_output=True, text=True, check=False)
+    known = {name: value for name, value in environ(**THREADS).items() if name != "NO_COLOR"}
+    return forked(command_of(arguments), folder, {**known, **variables}, PATIENCE_S)
 
 
 def plain(text):

@@ -42,19 +42,25 @@ def forked(command, folder, variables, patience):
 
     A command that takes more than `patience` seconds is killed.
     """
-    request = json.dumps([command[2:], str(folder), variables, patience]).encode(errors="surrogateescape")
-    assert len(request) < _LARGEST_REQUEST
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with _ONE_REQUEST:
-            server = _server(os.getpid())
-            socket.send_fds(server, [request], [out.fileno(), err.fileno()])
-            answer = server.recv(16)
-        assert answer, "the server of commands has ended, and printed why to stderr"
+        code = run_forked(command, folder, variables, patience, out.fileno(), err.fileno())
         texts = []
         for stream in (out, err):
             stream.seek(0)
             texts.append(stream.read().decode())
-    return subprocess.CompletedProcess(command, int(answer), *texts)
+    return subprocess.CompletedProcess(command, code, *texts)
+
+
+def run_forked(command, folder, variables, patience, out, err):
+    """Run a command as `forked` does, with two descriptors as its standard streams, and return its exit code."""
+    request = json.dumps([command[2:], str(folder), variables, patience]).encode(errors="surrogateescape")
+    assert len(request) < _LARGEST_REQUEST
+    with _ONE_REQUEST:
+        server = _server(os.getpid())
+        socket.send_fds(server, [request], [out, err])
+        answer = server.recv(16)
+    assert answer, "the server of commands has ended, and printed why to stderr"
+    return int(answer)
 
 
 @cache
