@@ -181,7 +181,9 @@ class _Series(NamedTuple):
         # A block of steady cases needs no window.
         left = np.flatnonzero((measured & ~constant).any(axis=1))
         if len(left) and len(columns.window) >= max(context.settings.confirm, 2):
-            steady = self._is_steady(left, columns, context) & (measured & ~constant)[left]
+            # A limit beyond the largest float64 is infinite, as in Python: nothing exceeds it.
+            with np.errstate(over="ignore"):
+                steady = self._is_steady(left, columns, context) & (measured & ~constant)[left]
             found[left] = np.where(steady, STEADY, found[left])
         return found
 

@@ -32,6 +32,7 @@ from precreg.history.drift.sizes import (
     latest_large_step,
     latest_runs,
     metric_size,
+    metric_sizes,
     noise_beyond,
     present_level,
     size_ratio,
@@ -246,7 +247,7 @@ def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext
     alike = comparable_points(measured, context.runs)
     # Filter first and cut then: a window of all machines would leave each machine only its share of the runs.
     points = alike[-context.settings.window :]
-    sizes = [metric_size(metric, point.value) for point in points if point.value is not None]
+    sizes = metric_sizes(metric, (point.value for point in points if point.value is not None))
     offset = _offset(metric, measured, context) if len(alike) < len(measured) else None
     if is_deterministic(points, context.runs):
         return SeriesWindow(metric, points, sizes, DriftMode.EXACT, offset)
@@ -257,7 +258,7 @@ def _row(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext
 
 def _offset(metric: Metric, measured: Sequence[HistoryPoint], context: DriftContext) -> MachineOffset:
     """Compare the first run of the last run's machine with the nearest runs of other machines."""
-    sizes = [metric_size(metric, point.value) for point in measured if point.value is not None]
+    sizes = metric_sizes(metric, (point.value for point in measured if point.value is not None))
     prints = [context.runs[point.run].fingerprint for point in measured]
     first = prints.index(prints[-1])
     others = [at for at, fingerprint in enumerate(prints) if fingerprint != prints[-1]]
@@ -339,10 +340,12 @@ def _last_accepted_loss(row: SeriesWindow) -> int:
     """Return the first place after which the accepted value did not become worse."""
     # Runs before a loss that a person accepted had a better level. Compared with them, the accepted loss would count as
     # drift at every later run.
-    accepted = [None if point.accepted is None else metric_size(row.metric, point.accepted) for point in row.points]
     start = 0
-    for place, (earlier, later) in enumerate(pairwise(accepted), 1):
-        if later is not None and (earlier is None or later > earlier):
+    for place, (earlier, later) in enumerate(pairwise([point.accepted for point in row.points]), 1):
+        # Nearly every run has the accepted value of the run before.
+        if later is None or later == earlier:
+            continue
+        if earlier is None or metric_size(row.metric, later) > metric_size(row.metric, earlier):
             start = place
     return start
 

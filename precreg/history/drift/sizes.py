@@ -6,7 +6,7 @@ The size of a metric is 0 at best and larger if worse. So one set of rules fits 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby, pairwise
 from math import copysign, exp, exp2, expm1, inf, log, log2
@@ -90,13 +90,28 @@ def _ranks(_names: tuple[str, ...]) -> dict[str, int]:
 
 def metric_size(metric: Metric, value: float) -> float:
     """Return the size of a value: 1 - value if more is better, 2^value of a logarithm, otherwise |value|."""
+    return _size_function(metric)(value)
+
+
+def metric_sizes(metric: Metric, values: Iterable[float]) -> list[float]:
+    """Return the sizes of the values of a metric."""
+    return list(map(_size_function(metric), values))
+
+
+def _size_function(metric: Metric) -> Callable[[float], float]:
     if metric.better == "higher":
-        # An analyzer's metric may exceed 1, and a negative size has no logarithm.
-        return max(1 - value, 0.0)
-    if metric.scale == "log2":
-        # A ratio of logarithms has no meaning: 2^value gives back the ULP, whose ratios do.
-        return exp2(min(max(value, -MAX_LOG2), MAX_LOG2))
-    return abs(value)
+        return _size_of_share
+    return _size_of_logarithm if metric.scale == "log2" else abs
+
+
+def _size_of_share(value: float) -> float:
+    # An analyzer's metric may exceed 1, and a negative size has no logarithm.
+    return max(1 - value, 0.0)
+
+
+def _size_of_logarithm(value: float) -> float:
+    # A ratio of logarithms has no meaning: 2^value gives back the ULP, whose ratios do.
+    return exp2(min(max(value, -MAX_LOG2), MAX_LOG2))
 
 
 def size_ratio(now: float, before: float) -> float:
@@ -191,6 +206,9 @@ def latest_large_step(sizes: Sequence[float], least: float) -> FoundWorsening | 
     lowest = inf
     for at in range(len(sizes) - 1, 0, -1):
         lowest = min(lowest, sizes[at])
+        # Most runs are no step from the run before, and need no median.
+        if factor * sizes[at - 1] >= lowest:
+            continue
         # Losing a gain of one or two runs is not a loss: the median of the runs before is the level.
         before = max(sizes[at - 1], median_high(sizes[max(0, at - MEDIAN_RUNS) : at]))
         if 0 < factor * before < lowest:

@@ -8,17 +8,19 @@ process. benchmarks/drift_study.py measures the false alarms of each rule, and d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import comb, inf, sqrt
-from statistics import NormalDist, fmean, median, median_high
+from statistics import NormalDist, fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
     Probabilities = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Row = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Table = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 # Significance level of one test at one run. With all splits tried after each of 60 runs, about 0.2 % of series
 # without drift give a false alarm (docs/drift-statistics.md, benchmarks/drift_study.py).
@@ -281,11 +283,41 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 
 def step_fits(values: Sequence[float], min_side: int = 1) -> Iterator[StepFit]:
     """Yield every split that leaves at least `min_side` values on each side."""
-    for at in range(min_side, len(values) - min_side + 1):
-        # The upper median, because one good run among two before the split makes no level.
-        before, after = median_high(values[:at]), median(values[at:])
-        misfit = sum(abs(value - (before if place < at else after)) for place, value in enumerate(values))
-        yield StepFit(at, before, after, misfit)
+    import numpy as np
+
+    count = len(values)
+    if not (splits := range(min_side, count - min_side + 1)):
+        return
+    # The upper median, because one good run among two before the split makes no level.
+    before = [*_growing_middles(values, lambda row: row[len(row) // 2])][splits.start - 1 : splits.stop - 1]
+    # The values after a split, from the last split to the first.
+    after = [*_growing_middles(values[::-1], _median_of_sorted)][::-1][splits.start : splits.stop]
+    levels = np.where(np.arange(count)[:, None] < np.array(splits), before, after)
+    misfits = _sum_in_order(abs(np.array(values)[:, None] - levels))
+    yield from map(StepFit, splits, before, after, misfits.tolist())
+
+
+def _growing_middles(values: Sequence[float], middle: Callable[[Sequence[float]], float]) -> Iterator[float]:
+    """Yield the middle of the first value, of the first two, and so on; `middle` gets them sorted."""
+    from bisect import insort
+
+    found: list[float] = []
+    for value in values:
+        insort(found, value)
+        yield middle(found)
+
+
+def _median_of_sorted(values: Sequence[float]) -> float:
+    half = len(values) // 2
+    return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+
+
+def _sum_in_order(terms: Table) -> Row:
+    """Add the rows of a table from the first to the last: numpy's sums have an order of their own."""
+    import numpy as np
+
+    found: Row = np.add.accumulate(terms, axis=0)[-1]
+    return found
 
 
 def best_step(values: Sequence[float]) -> StepFit:
@@ -298,7 +330,16 @@ def best_ramp(values: Sequence[float]) -> RampFit:
 
     Each line is a least-squares fit that outliers would pull, so the values must come from `running_median`.
     """
-    return min((_fitted_ramp(values, at) for at in range(len(values) - 2)), key=lambda ramp: ramp.misfit)
+    import numpy as np
+
+    count, row, hinges = len(values), np.array(values)[:, None], _hinges(len(values))
+    mean_value = fmean(values)
+    slopes = _sum_in_order(hinges.centred * (row - mean_value)) / hinges.energies
+    levels = mean_value - slopes * hinges.means
+    misfits = _sum_in_order(abs(row - levels - slopes * hinges.places)).tolist()
+    at = misfits.index(min(misfits))
+    slope, level = slopes[at].item(), levels[at].item()
+    return RampFit(at, level, slope, level + slope * (count - 1 - at), misfits[at])
 
 
 def variance_inflation(residuals: Sequence[float], bias: tuple[float, float]) -> float:
@@ -418,14 +459,25 @@ def _least_significant(probabilities: Probabilities) -> float:
     return len(probabilities) - rare if rare else inf
 
 
-def _fitted_ramp(values: Sequence[float], at: int) -> RampFit:
-    hinge = [max(0, place - at) for place in range(len(values))]
-    mean_hinge, mean_value = fmean(hinge), fmean(values)
-    above = sum((x - mean_hinge) * (value - mean_value) for x, value in zip(hinge, values, strict=True))
-    slope = above / sum((x - mean_hinge) ** 2 for x in hinge)
-    level = mean_value - slope * mean_hinge
-    misfit = sum(abs(value - level - slope * x) for x, value in zip(hinge, values, strict=True))
-    return RampFit(at, level, slope, level + slope * hinge[-1], misfit)
+class _Hinges(NamedTuple):
+    """Hold max(0, place - at) by place and `at`, its deviations from its mean, and the mean and the energy by `at`."""
+
+    places: Table
+    centred: Table
+    means: Row
+    energies: Row
+
+
+# A monitor fits rows of one length or two, and a table of 400 places has 2.5 MB.
+@lru_cache(maxsize=4)
+def _hinges(count: int) -> _Hinges:
+    """Return the hinges of the ramps of `count` values: they do not depend on the values."""
+    import numpy as np
+
+    places = np.maximum(0.0, np.arange(count)[:, None] - np.arange(count - 2.0))
+    means = np.array([fmean(column) for column in places.T.tolist()])
+    centred = places - means
+    return _Hinges(places, centred, means, _sum_in_order(centred * centred))
 
 
 def _residuals(values: Sequence[float], step: StepFit) -> list[float]:

@@ -8,7 +8,7 @@ benchmarks/hindsight_study.py chose the constants on its series with even seeds,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     Row = np.ndarray[tuple[int], np.dtype[np.float64]]
+    Rows = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 # Penalties in units of log(n), as in the Bayesian information criterion: of each segment, and of a line over a level.
 # With 2 or 4 in place of 3 F1 falls from 0.974 to 0.964 (benchmarks/hindsight_study.py, 24 seeds a kind).
@@ -44,6 +45,8 @@ MAX_LAG = 4
 # With 0.75 F1 falls from 0.968 to 0.962 (benchmarks/hindsight_study.py, 60 seeds a kind).
 MIXED_SLOPES = 0.3
 MIN_CORRELATION_RUNS = 20
+# Misfits that are computed at once: 8 arrays of them take 2 MB, which a cache holds.
+MAX_MISFITS = 32_768
 # A line that begins where the level ends may fit worse than a free one by this many squared standard deviations.
 JOINT_MISFIT = 15.0
 
@@ -85,7 +88,7 @@ def _prepare(values: Row) -> _Row:
     import numpy as np
 
     sigma = np.maximum(_local_sigma(values), MIN_SIGMA)
-    noisy = _slope_free_sigma(np.diff(values)) > 2**0.5 * MIN_SIGMA
+    noisy = _slope_free_sigmas(np.diff(values)[None])[0] > 2**0.5 * MIN_SIGMA
     # The median of 5 removes two outliers in a row. Levels of an exact series may be as short as two runs.
     medians = _running_medians(values, 5 if noisy else 3)
     calm = np.where(np.abs(values - medians) > OUTLIER_SIGMAS * sigma, medians, values)
@@ -96,40 +99,44 @@ def _prepare(values: Row) -> _Row:
     return _Row(calm, sigma * ((1 + r) ** 0.5 / (1 - r)))
 
 
-def _difference_sigma(differences: Row) -> float:
-    """Return the median absolute deviation as a standard deviation; without the largest tenth if that is 0."""
+def _difference_sigmas(differences: Rows) -> Row:
+    """Return the median absolute deviation of each row as a standard deviation.
+
+    A row gets the deviation without its largest tenth if that is 0.
+    """
     import numpy as np
 
-    deviation = float(np.median(np.abs(differences - np.median(differences))))
-    if deviation > 0:
-        return SIGMA_OF_MAD * deviation
+    deviations: Row = np.median(np.abs(differences - np.median(differences, axis=1)[:, None]), axis=1)
+    found = SIGMA_OF_MAD * deviations
     # More than half of the differences are equal: an exact series, or noise on a coarse grid.
-    least = np.sort(np.abs(differences))[: max(1, int(0.9 * len(differences)))]
-    return float(np.sqrt(np.mean(least**2)))
+    exact = ~(deviations > 0)
+    least = np.sort(np.abs(differences[exact]), axis=1)[:, : max(1, int(0.9 * differences.shape[1]))]
+    found[exact] = np.sqrt(np.mean(least**2, axis=1))
+    return found
 
 
-def _slope_free_sigma(differences: Row) -> float:
-    """Return the standard deviation of differences, from their own differences if those are far smaller."""
+def _slope_free_sigmas(differences: Rows) -> Row:
+    """Return the standard deviation of each row of differences, from their own differences if those are far smaller."""
     import numpy as np
 
-    sigma = _difference_sigma(differences)
-    if len(differences) < MIN_SLOPE_RUNS:
-        return sigma
+    sigmas = _difference_sigmas(differences)
+    if differences.shape[1] < MIN_SLOPE_RUNS:
+        return sigmas
     # Half of a row on a level and half on a steep slope have differences of two sizes, and no noise explains these.
     # Differences of differences have 3 times the variance if the noise is independent.
-    second = _difference_sigma(np.diff(differences)) / 3**0.5
-    return second if second < MIXED_SLOPES * sigma else sigma
+    seconds = _difference_sigmas(np.diff(differences)) / 3**0.5
+    return np.where(seconds < MIXED_SLOPES * sigmas, seconds, sigmas)
 
 
 def _local_sigma(values: Row) -> Row:
     """Return the standard deviation of the noise near each value, from the differences of its neighbours."""
     import numpy as np
 
-    differences, count = np.diff(values), len(values)
+    count = len(values)
     width = min(2 * NOISE_RUNS + 1, count - 1)
+    windows = np.lib.stride_tricks.sliding_window_view(np.diff(values), width)
     starts = np.clip(np.arange(count) - NOISE_RUNS, 0, count - 1 - width)
-    found = {start: _slope_free_sigma(differences[start : start + width]) for start in set(starts.tolist())}
-    return np.array([found[start] for start in starts.tolist()]) / 2**0.5
+    return _slope_free_sigmas(windows)[starts] / 2**0.5
 
 
 def _running_medians(values: Row, width: int) -> Row:
@@ -183,13 +190,10 @@ def _partition(row: _Row) -> list[Segment]:
     least[0] = 0.0
     before = np.zeros(count + 1, dtype=int)
     slopes = np.zeros(count + 1, dtype=bool)
-    for end in range(MIN_LEVEL_RUNS, count + 1):
-        starts = np.arange(end - MIN_LEVEL_RUNS + 1)
-        level, line = _misfits(sums[:, end, None] - sums[:, starts])
-        line[end - starts < MIN_SLOPE_RUNS] = np.inf
+    for end, level, line in _misfits_by_end(sums):
         line += LINE_PENALTY * penalty
-        total = least[starts] + np.minimum(level, line) + SEGMENT_PENALTY * penalty
-        best = int(np.argmin(total))
+        total = least[: len(level)] + np.minimum(level, line) + SEGMENT_PENALTY * penalty
+        best = total.argmin()
         least[end], before[end], slopes[end] = total[best], best, line[best] < level[best]
     bounds = [(count, bool(slopes[count]))]
     while (start := int(before[bounds[-1][0]])) > 0:
@@ -200,7 +204,25 @@ def _partition(row: _Row) -> list[Segment]:
     ]
 
 
-def _misfits(sums: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[Row, Row]:
+def _misfits_by_end(sums: Rows) -> Iterator[tuple[int, Row, Row]]:
+    """Yield each end of a segment, and by its starts the misfit of a level and of a line, infinite if too short."""
+    import numpy as np
+
+    count = sums.shape[1] - 1
+    # Many ends at a time: a call of numpy costs more than a short row.
+    size = max(1, MAX_MISFITS // count)
+    for first in range(MIN_LEVEL_RUNS, count + 1, size):
+        ends = np.arange(first, min(first + size, count + 1))
+        starts = np.arange(ends[-1] - MIN_LEVEL_RUNS + 1)
+        # Starts beyond an end have no weight, or a negative one; nobody reads their misfits.
+        with np.errstate(all="ignore"):
+            levels, lines = _misfits(sums[:, ends, None] - sums[:, None, starts])
+        lines[ends[:, None] - starts < MIN_SLOPE_RUNS] = np.inf
+        for end, level, line in zip(ends.tolist(), levels, lines, strict=True):
+            yield end, level[: end - MIN_LEVEL_RUNS + 1], line[: end - MIN_LEVEL_RUNS + 1]
+
+
+def _misfits(sums: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[Rows, Rows]:
     """Return the weighted squared misfit of the best level, and of the best line, from weighted sums."""
     import numpy as np
 

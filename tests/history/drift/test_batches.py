@@ -133,3 +133,17 @@ def test_a_record_has_the_points_of_the_first_outputs_with_a_finding(new_place, 
     assert [one.case for one in drifting] == [f"unit/s/{case}" for case in range(8, 0, -1)]
     assert [bool(one.metrics[0].points) for one in drifting] == [True] * 3 + [False] * 5
     assert all(one.metrics[0].worsenings for one in drifting)
+
+
+@pytest.mark.filterwarnings("error")
+def test_figures_near_the_largest_float64_are_judged_without_a_warning(new_place):
+    with open_history(new_place(), project="demo", create=True) as history:
+        for run in range(12):
+            figures = {"unit/s/a": 1.78e308 if run > 2 else 1.77e308, "unit/s/b": 1.79e308 if run > 9 else 1e-300}
+            history.add(record(run, figures, accepted=1.77e308))
+        found = judge_history(history, "cpu", history.runs(), None, DriftSettings())
+        assert found == judge_series(history.series("cpu"), history.runs(), None, DriftSettings())
+    assert [(one.case, one.state) for one in found.results] == [
+        ("unit/s/b", DriftState.DRIFT),
+        ("unit/s/a", DriftState.STEADY),
+    ]

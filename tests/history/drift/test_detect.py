@@ -3,7 +3,7 @@
 import itertools
 import random
 from math import comb, factorial, inf
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, median, median_high
 
 import pytest
 from hypothesis import given
@@ -143,6 +143,40 @@ def test_the_best_step_is_the_best_of_all(values):
     best = detect.best_step(values)
     assert best.misfit == pytest.approx(min(misfit(at) for at in range(1, len(values))))
     assert best.misfit == pytest.approx(misfit(best.at))
+
+
+def in_order(terms):
+    """Add from the first term to the last: Python's sum compensates from 3.12 on."""
+    total = 0.0
+    for term in terms:
+        total += term
+    return total
+
+
+def plain_steps(values, min_side):
+    for at in range(min_side, len(values) - min_side + 1):
+        before, after = median_high(values[:at]), median(values[at:])
+        yield at, before, after, in_order(abs(v - (before if p < at else after)) for p, v in enumerate(values))
+
+
+def plain_ramp(values, at):
+    hinge = [max(0, place - at) for place in range(len(values))]
+    mean_hinge, mean_value = fmean(hinge), fmean(values)
+    above = in_order((x - mean_hinge) * (value - mean_value) for x, value in zip(hinge, values, strict=True))
+    slope = above / in_order((x - mean_hinge) * (x - mean_hinge) for x in hinge)
+    level = mean_value - slope * mean_hinge
+    misfit = in_order(abs(value - level - slope * x) for x, value in zip(hinge, values, strict=True))
+    return at, level, slope, level + slope * hinge[-1], misfit
+
+
+ROWS = st.lists(st.floats(-700, 700) | st.integers(-3, 3).map(float), min_size=3, max_size=70)
+
+
+@given(ROWS, st.integers(1, 4))
+def test_all_steps_and_ramps_at_once_are_those_of_each_place_to_the_bit(values, min_side):
+    assert [*map(tuple, detect.step_fits(values, min_side))] == [*plain_steps(values, min_side)]
+    ramps = [plain_ramp(values, at) for at in range(len(values) - 2)]
+    assert detect.best_ramp(values) == min(ramps, key=lambda ramp: ramp[-1])
 
 
 def test_a_step_is_found_where_it_is_despite_outliers():

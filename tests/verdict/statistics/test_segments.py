@@ -3,10 +3,12 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precreg.verdict.statistics import segments
 from precreg.verdict.statistics.segments import _lag_correlation, find_segments
 
 
@@ -56,8 +58,6 @@ def test_noise_is_one_level():
 
 
 def test_the_correlation_of_an_autoregressive_process_is_found_beside_steps_and_slopes():
-    import numpy as np
-
     noise, value, row = random.Random(1), 0.0, []
     for _ in range(3000):
         value = 0.6 * value + noise.gauss(0, 1)
@@ -83,3 +83,47 @@ def test_an_exact_slope_between_two_levels_is_placed_to_the_run():
     row = [0.02 * (min(max(at, 15), 40) - 15) for at in range(60)]
     found = find_segments(row, 0.02)
     assert [(one.start, one.end, one.is_slope) for one in found] == [(0, 16, False), (16, 41, True), (41, 60, False)]
+
+
+def plain_sigma(differences):
+    """The plain form of `_slope_free_sigmas`, of one row."""
+
+    def of(row):
+        deviation = float(np.median(np.abs(row - np.median(row))))
+        if deviation > 0:
+            return segments.SIGMA_OF_MAD * deviation
+        least = np.sort(np.abs(row))[: max(1, int(0.9 * len(row)))]
+        return float(np.sqrt(np.mean(least**2)))
+
+    sigma = of(differences)
+    if len(differences) < segments.MIN_SLOPE_RUNS:
+        return sigma
+    second = of(np.diff(differences)) / 3**0.5
+    return second if second < segments.MIXED_SLOPES * sigma else sigma
+
+
+VALUES = st.floats(-50, 50, width=32) | st.integers(-3, 3).map(float)
+
+
+@given(st.integers(2, 12).flatmap(lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1)))
+def test_the_noise_of_many_rows_is_that_of_each_row_to_the_bit(rows):
+    found = segments._slope_free_sigmas(np.array(rows))
+    assert found.tolist() == [plain_sigma(np.array(row)) for row in rows]
+
+
+@pytest.mark.parametrize("size", [1, 100, 32_768])
+@given(st.lists(VALUES, min_size=2, max_size=40))
+def test_the_misfits_of_many_ends_are_those_of_each_end_to_the_bit(size, values):
+    row, places = np.array(values), np.arange(len(values), dtype=float)
+    sums = np.zeros((6, len(values) + 1))
+    np.cumsum([np.ones(len(row)), row, row**2, places, places**2, places * row], axis=1, out=sums[:, 1:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "MAX_MISFITS", size)
+        found = [*segments._misfits_by_end(sums)]
+    assert [end for end, _, _ in found] == [*range(2, len(values) + 1)]
+    for end, levels, lines in found:
+        starts = np.arange(end - 1)
+        level, line = segments._misfits(sums[:, end, None] - sums[:, starts])
+        line[end - starts < segments.MIN_SLOPE_RUNS] = np.inf
+        assert levels.tolist() == level.tolist()
+        assert lines.tolist() == line.tolist()
