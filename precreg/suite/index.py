@@ -30,6 +30,7 @@ from precreg.storage import (
     has_signature,
     have_same_origins,
     make_scratch_folder,
+    pause_gc,
     read_regular_file,
     replace_file,
     watch_reading,
@@ -117,6 +118,7 @@ class ProjectCases:
         """Return the definitions of all cases. Raises UserError as `load_cases`."""
         return self._definitions(lambda suite: {case.id for case in suite.cases()})
 
+    @pause_gc()
     def _definitions(self, wanted_of: Any) -> list[Case]:
         found: list[Case] = []
         with suppress(UserError):
@@ -155,6 +157,7 @@ class ProjectCases:
         return read_foundation(self._project, self._environ)
 
 
+@pause_gc()
 def project_cases(project: Path, environ: Mapping[str, str] = os.environ) -> ProjectCases:
     """Return the cases of a project, and update the index of their names. Raises UserError as `load_cases`.
 
