@@ -3,6 +3,7 @@
 The project is precreg's own: all of its suites. Goals: `precreg --version` at most 30 ms over bare Python; a run or a
 push that touches no case at most half the time of importing numpy; the first reading of 45 suites at most twice that
 time. The first run after a change of a suite reads the suites, and stores the names of cases and their dependencies.
+Python keeps compiled modules here, as for users: a first round that does not count writes them.
 Usage: python benchmarks/startup.py [ROUNDS]
 """
 
@@ -82,7 +83,10 @@ def seconds(label: str, folder: Path, told: str) -> float:
     if label.endswith(FIRST):
         (folder / INDEX_FILE).unlink(missing_ok=True)
         (folder / CASES_INDEX).unlink(missing_ok=True)
-    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    # With PYTHONDONTWRITEBYTECODE, Python would compile precreg at each start, and the installed numpy at none.
+    left_out = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+    environ = {name: value for name, value in os.environ.items() if name not in left_out}
+    environ["OPENBLAS_NUM_THREADS"] = "1"
     before = getrusage(RUSAGE_CHILDREN)
     subprocess.run(COMMANDS[label], cwd=folder, check=True, capture_output=True, env=environ, input=told, text=True)
     after = getrusage(RUSAGE_CHILDREN)
@@ -99,9 +103,11 @@ def main(rounds: int) -> None:
         folder = project(Path(name))
         told = {label: pushed(folder, label) for label in COMMANDS}
         samples: dict[str, list[float]] = {label: [] for label in COMMANDS}
-        for _ in range(rounds):
+        for number in range(rounds + 1):
             for label in COMMANDS:
-                samples[label].append(seconds(label, folder, told[label]))
+                spent = seconds(label, folder, told[label])
+                if number:
+                    samples[label].append(spent)
     bare, numpy = samples["bare Python"], samples["import numpy"]
     print(f"{'':34} {'ms':>7} {'over bare':>10} {'of import numpy':>16}")
     for label, times in samples.items():

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from precreg.baseline.counts import count_entries
 from precreg.baseline.integrity import add_allowance_reasons
 from precreg.baseline.store import BaselineKey, Baselines
 from precreg.baseline.suite_file import (
     BaselineFile,
-    baseline_files,
     read_baseline_file,
-    read_project_bytes,
     suite_of_file,
 )
 from precreg.tolerance import resolve_tolerance
@@ -23,8 +22,6 @@ from precreg.verdict import CUMULATIVE_BUDGET, cumulative_loss_finding
 
 # Layers of the tolerance pyramid by the id of the case whose baseline applies.
 LayersByCase = Mapping[str, tuple[Layer, ...]]
-# Only entries with earlier accepted values contain this, as baseline/text.py writes it.
-ACCEPTED_MARKER = b'\n      "accepted": ['
 
 
 def find_cumulative_losses(project: Path, every: Iterable[Case], chain: tuple[str, ...]) -> tuple[RunFinding, ...]:
@@ -111,8 +108,6 @@ def suites_with_history(project: Path, chain: tuple[str, ...]) -> set[str]:
 
 
 def _files_with_history(project: Path, chain: tuple[str, ...]) -> Iterator[BaselineFile]:
-    for environment in chain:
-        for file in baseline_files(project, environment):
-            # Most files have no such entry, and a search for bytes is faster than reading them as JSON.
-            if ACCEPTED_MARKER in (read_project_bytes(project, file) or b""):
-                yield BaselineFile(environment, suite_of_file(file))
+    for file, counts in count_entries(project, chain).items():
+        if counts.accepted:
+            yield BaselineFile(file.split("/")[1], suite_of_file(file))

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from precreg.baseline.counts import count_entries
 from precreg.baseline.single_entry import find_entry, note_checked, signatures_of_file
 from precreg.baseline.suite_file import (
     BASELINES_FOLDER,
@@ -69,9 +70,6 @@ _ATTRIBUTES = f"""\
 """
 # More entries of one file cost more than reading all of it, because each search reads its text.
 _MAX_SINGLES = 8
-# Each entry begins with this, and nothing else in a file contains it, as baseline/text.py writes it.
-CASE_MARKER = b'\n      "definition": '
-
 
 # Files of so many bytes have about 1,000 entries, whose objects take 20 kB each. Entries of further files are packed.
 MAX_BYTES_AS_OBJECTS = 2_000_000
@@ -143,9 +141,7 @@ class Baselines:
 
         Raises UserError as `read_project_bytes` does.
         """
-        # Counting bytes is much faster than decoding all entries, and a run may need only a few.
-        files = (file for environment in chain for file in baseline_files(self._project, environment))
-        return sum((read_project_bytes(self._project, file) or b"").count(CASE_MARKER) for file in files)
+        return sum(counts.entries for counts in count_entries(self._project, chain).values())
 
     def entries(self, environments: Iterable[str]) -> Iterator[tuple[BaselineKey, BaselineEntry]]:
         """Yield all accepted entries of these environments."""

@@ -12,7 +12,7 @@ from precreg.baseline import suites_with_history
 from precreg.environment import detect_environment
 from precreg.errors import UserError
 from precreg.run.request import RunRequest
-from precreg.suite import Selection, load_cases, project_cases, select_cases
+from precreg.suite import Selection, load_cases, project_cases
 from precreg.types import Case
 
 
@@ -31,7 +31,7 @@ def read_scope(request: RunRequest) -> RequestScope:
         return RequestScope(load_cases(request.project), 0)
     known = project_cases(request.project)
     try:
-        ids = {case.id for case in select_cases(known.listed, request.selection)}
+        ids = known.selected_ids(request.selection)
     except UserError:
         # A name that no case has may be an accepted row of a table that is gone.
         ids = set()
@@ -39,5 +39,5 @@ def read_scope(request: RunRequest) -> RequestScope:
         return RequestScope(known.every(), 0)
     chain = detect_environment(request.environment).chain
     suites = known.table_suites | suites_with_history(request.project, chain)
-    ids.update(case.id for case in known.listed if f"{case.tier}/{case.suite}" in suites)
-    return RequestScope(known.cases(ids), len(known.listed) - len(ids))
+    ids |= known.ids_of_suites(suites)
+    return RequestScope(known.cases(ids), known.number - len(ids))

@@ -86,7 +86,6 @@ from .packed import is_reduced as is_reduced
 from .packed import pack_dict as pack_dict
 from .packed import pack_tuple as pack_tuple
 from .packed import unpack_struct as unpack_struct
-from .python_source import TELLING_NODES as TELLING_NODES
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named
 from .python_source import libraries_loaded as libraries_loaded
@@ -94,6 +93,7 @@ from .python_source import names_bound as names_bound
 from .python_source import names_imported as names_imported
 from .python_source import parse_module as parse_module
 from .python_source import relative_import_folder as relative_import_folder
+from .python_source import telling_nodes as telling_nodes
 from .record_file import PACKED_SUFFIX as PACKED_SUFFIX
 from .record_file import decode_record as decode_record
 from .record_file import encode_by_items as encode_by_items

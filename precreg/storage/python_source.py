@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # No file system accepts a longer name, so a longer text is prose.
 _MAX_NAME_LENGTH = 255
@@ -25,9 +25,24 @@ class ImportedName(NamedTuple):
 
 
 # The functions below find nothing in nodes of other types, which are two thirds of a module.
-TELLING_NODES = frozenset(
+_TELLING_NODES = frozenset(
     (ast.Import, ast.ImportFrom, ast.Call, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.BinOp, ast.Constant)
 )
+
+
+def telling_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of the types in _TELLING_NODES, at any depth."""
+    # As `ast.walk`, which takes twice the time: it makes a generator for each node, and for each of its fields.
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if type(node) in _TELLING_NODES:
+            yield node
+        for value in vars(node).values():
+            if type(value) is list:
+                waiting += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                waiting.append(value)
 
 
 # A module is read for its names, for the arguments of its functions, and for its imports. Nobody changes a tree.

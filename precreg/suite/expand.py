@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from precreg.errors import UserError, key_hint, nearest
-from precreg.storage import expect_mapping, format_value
+from precreg.storage import expect_mapping, format_value, pause_gc
 from precreg.subject import requirements_of
 from precreg.suite.computations import (
     computation_reader,
@@ -47,7 +47,7 @@ from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.roles import read_stochastic
-from precreg.suite.select import list_names
+from precreg.suite.select import WILDCARDS_OF_PATTERN, list_names
 from precreg.suite.signature import require_arguments
 from precreg.suite.table import table_points
 from precreg.tolerance import (
@@ -64,6 +64,8 @@ from precreg.types import DEFAULT_SEEDS, Budget, Case, Computation, Layer, Refer
 DEFINITION_VERSION = "1"
 
 Arguments = dict[str, Any]
+# `json.dumps` with these options would make an encoder for each case.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def definition_digest(
@@ -93,8 +95,7 @@ def definition_digest(
         content["device"] = device
     if reference_dtype is not None:
         content["reference_dtype"] = [reference_dtype.name, reference_dtype.digits]
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return f"{DEFINITION_VERSION}:{sha256(text.encode()).hexdigest()[:32]}"
+    return f"{DEFINITION_VERSION}:{sha256(_CANONICAL.encode(content).encode()).hexdigest()[:32]}"
 
 
 def _normalize_numbers(value: Any) -> Any:
@@ -173,6 +174,7 @@ def _check_inputs(suite: Suite, project: Path, inputs: Arguments) -> Arguments:
     return inputs
 
 
+@pause_gc()
 def load_cases(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
     """Return every case of a project, suite by suite.
 
@@ -386,6 +388,9 @@ def _apply_overrides(suite: Suite, cases: list[Case], *, is_part: bool) -> list[
 
 
 def _matching_names(cases: list[Case], entry: CaseEntry) -> set[str]:
+    # Python translates each pattern into a regular expression, and most entries name one case.
+    if WILDCARDS_OF_PATTERN.isdisjoint(entry.match):
+        return {case.name for case in cases if case.name == entry.match}
     return {case.name for case in cases if fnmatchcase(case.name, entry.match)}
 
 

@@ -34,7 +34,7 @@ MAX_LISTED = 10
 # The nearest name is searched without them.
 _WILDCARDS = "*?[]"
 # The characters that have a meaning for `fnmatch`.
-_WILDCARDS_OF_PATTERN = frozenset("*?[")
+WILDCARDS_OF_PATTERN = frozenset("*?[")
 
 
 class Selection(Struct, frozen=True):
@@ -159,7 +159,7 @@ def _match(names: Collection[str], pattern: str, known: Collection[str]) -> set[
     if not pattern:
         return set()
     # Without a wildcard, `fnmatchcase` finds nothing more; a project may have 100,000 names.
-    if _WILDCARDS_OF_PATTERN.isdisjoint(pattern):
+    if WILDCARDS_OF_PATTERN.isdisjoint(pattern):
         return {name for name in names if pattern in name}
     matches = re.compile(translate(pattern)).match
     return {name for name in names if pattern in name or matches(name) or any(map(matches, name.split("/")))}

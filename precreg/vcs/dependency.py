@@ -13,7 +13,6 @@ a module changes the cases that used it.
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
-from os.path import isfile, normpath, realpath
+from os.path import isfile, islink, normpath, realpath
 from pathlib import Path, PurePosixPath
 from time import time_ns
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ from precreg.storage import (
     MSPROBE_FILE,
     MSPROBE_FOLDER,
     SETTLED_NS,
-    TELLING_NODES,
     FileTrail,
     ImportedName,
     files_matching,
@@ -44,8 +42,10 @@ from precreg.storage import (
     make_scratch_folder,
     names_imported,
     parse_module,
+    pause_gc,
     relative_import_folder,
     replace_file,
+    telling_nodes,
 )
 from precreg.subject import (
     BUILT_IN_SUBJECTS,
@@ -96,9 +96,7 @@ def read_module_needs(path: Path) -> ModuleNeeds:
     tree = None if path.suffix in COMPILED_MODULE_SUFFIXES else parse_module(path.read_bytes())
     modules: list[ImportedName] = []
     files: list[str] = []
-    for node in ast.walk(tree) if tree is not None else ():
-        if type(node) not in TELLING_NODES:
-            continue
+    for node in telling_nodes(tree) if tree is not None else ():
         modules += names_imported(node)
         files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
         files += (file.as_posix() for file in libraries_loaded(node))
@@ -113,25 +111,41 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
     # The entries of a suite and their sums are two files, which differ in their suffix.
     files = (PurePosixPath(path).with_suffix("").parts for path in changed if path.startswith("baselines/"))
     accepted = {parts[2:] for parts in files}
+    keys = _needs_keys(cases)
     affected: dict[object, bool] = {}
-    for case in cases:
-        if (key := _needs_key(case)) not in affected:
+    for key, case in zip(keys, cases, strict=True):
+        if key not in affected:
             affected[key] = _is_affected(case, changed, project)
-    return [case for case in cases if (case.tier, case.suite) in accepted or affected[_needs_key(case)]]
+    named = zip(keys, cases, strict=True)
+    return [case for key, case in named if (case.tier, case.suite) in accepted or affected[key]]
 
 
-def _needs_key(case: Case) -> object:
-    """Return a key that is equal for cases with the same dependencies.
+def _needs_keys(cases: Iterable[Case]) -> list[object]:
+    """Return a key of each case; cases with equal keys have the same dependencies."""
+    # Rows of a matrix share their specifications and inputs as long as the cases are kept, so the ids of these stand
+    # for their content, which takes longer to read.
+    known: dict[object, object] = {}
+    keys = []
+    for case in cases:
+        specs = tuple((each.kind, id(each.spec)) for each in _computations(case))
+        shared = (case.source.file, case.directory, case.device, case.analyzers, case.depends)
+        same = (shared, specs, id(case.inputs))
+        if same not in known:
+            known[same] = (shared, *_named_content(case))
+        keys.append(known[same])
+    return keys
 
-    Rows of a matrix share their specifications and inputs as long as the cases are kept, so their ids identify them.
-    """
-    specs = tuple((each.kind, id(each.spec)) for each in _computations(case))
-    return (case.source.file, case.directory, case.device, case.analyzers, case.depends, specs, id(case.inputs))
+
+def _named_content(case: Case) -> tuple[object, ...]:
+    """Return the specifications of a case, and the texts and functions of its inputs: numbers name no file."""
+    specs = tuple((each.kind, json.dumps(each.spec)) for each in _computations(case))
+    functions = frozenset(each[PYTHON_KEY]["function"] for each in case.inputs.values() if PYTHON_KEY in each)
+    return specs, frozenset(_texts_in([*case.inputs.values()])), functions
 
 
-def _distinct(cases: Iterable[Case]) -> list[Case]:
+def _distinct(cases: Sequence[Case]) -> list[Case]:
     """Return a case of each group with the same dependencies."""
-    return [*{_needs_key(case): case for case in cases}.values()]
+    return [*dict(zip(_needs_keys(cases), cases, strict=True)).values()]
 
 
 def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
@@ -143,7 +157,7 @@ def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
     return has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
 
 
-def unclaimed_files(cases: Iterable[Case], changed: Set[str], project: Path) -> list[str]:
+def unclaimed_files(cases: Sequence[Case], changed: Set[str], project: Path) -> list[str]:
     """Return the changed files that no case is known to depend on, sorted; without baselines and reports."""
     left = set(filter(can_be_claimed, changed))
     if not left:
@@ -210,11 +224,16 @@ def _named_by(case: Case, project: Path) -> Iterator[Path]:
 
 def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
     """Yield every text inside a value as a path relative to the suite."""
+    folder = project / directory
+    return (folder / text for text in _texts_in(value))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield project / directory / value
+        yield value
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from paths_in(item, directory, project)
+            yield from _texts_in(item)
 
 
 def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
@@ -287,6 +306,8 @@ def _files_matching(pattern: str, project: Path) -> frozenset[str]:
 
 def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
     """Return a file, and the paths in the project at which the loader looks for the libraries that it links."""
+    if not _is_library(path):
+        return frozenset((path,))
     found: set[Path] = set()
     waiting = [path]
     while waiting:
@@ -319,7 +340,7 @@ def module_dependencies(module: str, directory: str, project: Path) -> frozenset
 
 def forget_searches() -> None:
     """Forget the results of searches, so that files count as they are now."""
-    for search in (read_module_needs, _declaration, _files_matching, _search, _find_module, _spellings):
+    for search in (read_module_needs, _declaration, _files_matching, _search, _find_module, _spellings, _real_folder):
         search.cache_clear()
 
 
@@ -386,9 +407,17 @@ def _find_module(name: str, folders: tuple[Path, ...]) -> _Looked:
 @lru_cache(maxsize=32768)
 def _spellings(path: Path, project: Path) -> frozenset[str]:
     """Return the paths of a file relative to the project: its own, and the target of its links."""
-    root = f"{project}/"
-    both = (normpath(path), realpath(path))
+    root, text = f"{project}/", str(path)
+    folder, _, name = text.rpartition("/")
+    # `realpath` asks for the state of each folder on the way, and most paths share their folders.
+    is_plain = folder and name and ".." not in text and not islink(text)
+    both = (normpath(text), f"{_real_folder(folder)}/{name}" if is_plain else realpath(text))
     return frozenset(place.removeprefix(root) for place in both if place.startswith(root))
+
+
+@lru_cache(maxsize=8192)
+def _real_folder(folder: str) -> str:
+    return realpath(folder).rstrip("/")
 
 
 def _absolute_name(imported: ImportedName, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:
@@ -401,6 +430,7 @@ def _absolute_name(imported: ImportedName, path: Path, folders: tuple[Path, ...]
     return ".".join(filter(None, (*home.relative_to(root).parts, imported.name)))
 
 
+@pause_gc()
 def load_cases_and_index(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
     """Return every case of a project, and write the index of their dependencies. Raises UserError as `load_cases`."""
     began = time_ns()

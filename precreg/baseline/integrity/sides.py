@@ -19,10 +19,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from precreg.baseline.counts import CASE_MARKER
 from precreg.baseline.integrity.code import COMPILED_SUFFIXES
 from precreg.baseline.integrity.criteria import CasePairs, IntegrityChange, ProjectSide, UnreadableFile, pair_cases
 from precreg.baseline.integrity.oracles import OracleChanges, built_libraries, oracle_changes
-from precreg.baseline.store import CASE_MARKER, BaselineKey
+from precreg.baseline.store import BaselineKey
 from precreg.baseline.suite_file import (
     BASELINES_FOLDER,
     read_baseline_file,

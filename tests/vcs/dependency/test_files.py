@@ -248,3 +248,41 @@ def test_a_recorded_benchmark_is_a_dependency(write, suite, file):
     project = write({**FILES, **{f"suites/unit/{path}": "" for path in data}}, s=suite)
     (case,) = load_cases(project)
     assert f"suites/unit/{file}" in case_dependencies(case, project)
+
+
+ROWS = """\
+suite: rows
+subject: exact:f
+reference: exact:f
+matrix: {a: [1, 2], from: [one.npy, two.npy], n: [2, 3]}
+params: {a: $a}
+inputs:
+  x: {shape: [$n], dtype: float32, file: {path: $from}}
+"""
+
+
+def test_rows_that_name_other_files_are_affected_apart_although_shapes_and_params_name_none(write):
+    project = write(
+        {"suites/unit/exact.py": "def f(x, a): ...\n", "suites/unit/one.npy": "", "suites/unit/two.npy": ""}, rows=ROWS
+    )
+    cases = load_cases(project)
+    affected = affected_cases(cases, {"suites/unit/two.npy"}, project)
+    assert [case.name for case in affected] == [case.name for case in cases if case.parameters["from"] == "two.npy"]
+    assert len(affected) == len(cases) / 2 == 4
+
+
+DRAWN = """\
+suite: rows
+subject: exact:f
+reference: exact:f
+matrix: {from: ['one:f', 'two:f'], n: [2, 3]}
+inputs: {x: {shape: [$n], dtype: float32, python: {function: $from}}}
+"""
+
+
+def test_rows_whose_inputs_functions_of_other_modules_draw_are_affected_apart(write):
+    functions = dict.fromkeys(("suites/unit/one.py", "suites/unit/two.py"), "def f(*a): ...\n")
+    cases = load_cases(project := write({"suites/unit/exact.py": "def f(x): ...\n", **functions}, rows=DRAWN))
+    affected = affected_cases(cases, {"suites/unit/two.py"}, project)
+    assert [case.name for case in affected] == [case.name for case in cases if case.parameters["from"] == "two:f"]
+    assert len(affected) == 2
