@@ -115,12 +115,12 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
     accepted = {parts[2:] for parts in files}
     affected: dict[object, bool] = {}
     for case in cases:
-        if (key := _needs_key(case)) not in affected:
+        if (key := dependencies_key(case)) not in affected:
             affected[key] = _is_affected(case, changed, project)
-    return [case for case in cases if (case.tier, case.suite) in accepted or affected[_needs_key(case)]]
+    return [case for case in cases if (case.tier, case.suite) in accepted or affected[dependencies_key(case)]]
 
 
-def _needs_key(case: Case) -> object:
+def dependencies_key(case: Case) -> object:
     """Return a key that is equal for cases with the same dependencies.
 
     Rows of a matrix share their specifications and inputs as long as the cases are kept, so their ids identify them.
@@ -131,7 +131,7 @@ def _needs_key(case: Case) -> object:
 
 def _distinct(cases: Iterable[Case]) -> list[Case]:
     """Return a case of each group with the same dependencies."""
-    return [*{_needs_key(case): case for case in cases}.values()]
+    return [*{dependencies_key(case): case for case in cases}.values()]
 
 
 def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
