@@ -17,6 +17,7 @@ MAX_GROUPS_PER_AXIS = 16
 BASE64_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 # Two digits hold 12 bits. 2^11 encodes 0, and 1 and 2^12 - 1 encode the largest sum of either sign.
 ZERO = 2**11
+_TWO_DIGITS = [first + second for first in BASE64_DIGITS for second in BASE64_DIGITS]
 # The sums of AxisGroups that a baseline keeps. It keeps no counts: shapes give them.
 GROUP_SUMS = ("absolute", "signed", "outward", "squared", "ulps", "squared_ulps", "logs")
 # Large cases keep no others: finer groups of these show more than coarser groups of all.
@@ -53,6 +54,9 @@ def _keep_seeds(seeds: Sequence[Comparison], axis: int, name: str, joined: int) 
 
 def join_groups(sums: Sequence[float | None], joined: int) -> list[float | None]:
     """Return the sums of `joined` neighbouring groups; None where one of them is beyond float64."""
+    if joined == 1:
+        # As a sum of one number: the sum of -0.0 is 0.0.
+        return [None if number is None else number + 0 for number in sums]
     return [_add_known(sums[start : start + joined]) for start in range(0, len(sums), joined)]
 
 
@@ -69,12 +73,9 @@ def _encode_sums(sums: Sequence[float | None]) -> KeptSums | None:
     largest = float(f"{max(map(abs, known)):.6g}")
     if largest - largest != 0:  # rounding to six digits may exceed float64
         return None
-    return KeptSums(largest, "".join(_encode_share(number / largest if largest else 0.0) for number in known))
-
-
-def _encode_share(share: float) -> str:
-    number = ZERO + round(share * (ZERO - 1))
-    return BASE64_DIGITS[number >> 6] + BASE64_DIGITS[number & 63]
+    if not largest:
+        return KeptSums(largest, _TWO_DIGITS[ZERO] * len(known))
+    return KeptSums(largest, "".join([_TWO_DIGITS[ZERO + round(number / largest * (ZERO - 1))] for number in known]))
 
 
 def read_group_sums(sums: AxisSums, seed: int, name: str) -> list[float] | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case
-from precreg.vcs.dependency import case_dependencies
+from precreg.vcs.dependency import case_dependencies, dependencies_key
 
 # Hashing a larger file may take longer than the run of its case.
 _LARGE_FILE = 64 << 20
@@ -23,16 +23,23 @@ def code_digests(cases: Iterable[Case], project: Path) -> dict[str, str]:
 
     The digest of a case's definition represents its suite.
     """
-    found: dict[str, str] = {}
     known: dict[str, str] = {}
+    # Rows of a matrix mostly depend on the same files. `cases` live as long as the keys, which have ids of objects.
+    cases, digests = [*cases], dict[object, str]()
     for case in cases:
-        digest = sha256()
-        for path in sorted(case_dependencies(case, project) - {case.source.file, TOLERANCES_FILE}):
-            if path not in known:
-                known[path] = _content_digest(project / path)
-            digest.update(f"{path}\0{known[path]}\n".encode(errors="surrogateescape"))
-        found[case.id] = digest.hexdigest()[:16]
-    return found
+        key = dependencies_key(case)
+        if key not in digests:
+            digests[key] = _files_digest(case, project, known)
+    return {case.id: digests[dependencies_key(case)] for case in cases}
+
+
+def _files_digest(case: Case, project: Path, known: dict[str, str]) -> str:
+    digest = sha256()
+    for path in sorted(case_dependencies(case, project) - {case.source.file, TOLERANCES_FILE}):
+        if path not in known:
+            known[path] = _content_digest(project / path)
+        digest.update(f"{path}\0{known[path]}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:16]
 
 
 def _content_digest(path: Path) -> str:

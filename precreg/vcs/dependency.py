@@ -120,17 +120,22 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
     return [case for key, case in named if (case.tier, case.suite) in accepted or affected[key]]
 
 
+def dependencies_key(case: Case) -> object:
+    """Return a key that is equal for cases with the same dependencies, of cases that are kept as long as the key.
+
+    Rows of a matrix share their specifications and inputs, so the ids of these stand for their content.
+    """
+    specs = tuple((each.kind, id(each.spec)) for each in _computations(case))
+    return (case.source.file, case.directory, case.device, case.analyzers, case.depends, specs, id(case.inputs))
+
+
 def _needs_keys(cases: Iterable[Case]) -> list[object]:
-    """Return a key of each case; cases with equal keys have the same dependencies."""
-    # Rows of a matrix share their specifications and inputs as long as the cases are kept, so the ids of these stand
-    # for their content, which takes longer to read.
+    """Return a key of each case by content: more cases have equal keys, but a key takes longer."""
     known: dict[object, object] = {}
     keys = []
     for case in cases:
-        specs = tuple((each.kind, id(each.spec)) for each in _computations(case))
-        shared = (case.source.file, case.directory, case.device, case.analyzers, case.depends)
-        same = (shared, specs, id(case.inputs))
-        if same not in known:
+        if (same := dependencies_key(case)) not in known:
+            shared = (case.source.file, case.directory, case.device, case.analyzers, case.depends)
             known[same] = (shared, *_named_content(case))
         keys.append(known[same])
     return keys

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import NamedTuple
@@ -55,9 +56,11 @@ class _Process:
     def __init__(self) -> None:
         self.by_code: defaultdict[str, set[str]] = defaultdict(set)
         self.shared: set[str] = set()
-        self.loaded: set[str] = set()
-        self.tops: set[str] = set()
+        # Some hundred paths, the same for nearly all cases of a worker: one object for all of these.
+        self.loaded: frozenset[str] = frozenset()
+        self.tops: frozenset[str] = frozenset()
         self.modules: set[str] = set()
+        self.opens_files = False
 
     def add(self, observed: CaseUses) -> None:
         for code, item in observed.opened:
@@ -66,8 +69,11 @@ class _Process:
             if item.endswith((".py", ".so")):
                 self.modules.add(item)
         self.shared.update(observed.shared)
-        self.loaded.update(observed.loaded)
-        self.tops.update(observed.tops)
+        if not self.loaded.issuperset(observed.loaded):
+            self.loaded = self.loaded.union(observed.loaded)
+            self.opens_files = any(map(_may_open_files, self.loaded))
+        if not self.tops.issuperset(observed.tops):
+            self.tops = self.tops.union(observed.tops)
 
 
 class _Pending(NamedTuple):
@@ -148,8 +154,7 @@ class OutcomeCache:
             self.fates[case.id] = reason
             return outcome
         key, files = self._files[case.id]
-        loaded, tops = frozenset(process.loaded), frozenset(process.tops)
-        self._pending.append(_Pending(case, key, files, items, loaded, tops, outcome))
+        self._pending.append(_Pending(case, key, files, items, process.loaded, process.tops, outcome))
         if len(self._pending) >= BATCH:
             self._write()
         return outcome
@@ -243,7 +248,7 @@ class OutcomeCache:
                 found |= process.modules
                 waiting += process.modules
         libraries = (item for item in done if ".so" in item and self._sources.states.state(item) != MISSING)
-        if any(map(_may_open_files, (*process.loaded, *libraries))):
+        if process.opens_files or any(map(_may_open_files, libraries)):
             found.add(_ALL_DATA)
         return frozenset(item for item in found if not item.startswith(MODULE_MARK))
 
@@ -258,6 +263,8 @@ class OutcomeCache:
         if not pending or abs(time_ns() - monotonic_ns() - self._clocks) > _CLOCK_TOLERANCE_NS:
             return
         check = _Check(self._project, self._began_ns)
+        # One object for equal sets, and most cases of a batch have the same ones.
+        names: dict[int, str] = {}
         sets: dict[str, PathSet] = {}
         rows = []
         for each in pending:
@@ -265,13 +272,14 @@ class OutcomeCache:
             if seen is None or loaded is None or not check.is_settled(each.case, each.files):
                 self.fates[each.case.id] = "changed_meanwhile"
                 continue
-            names = self._store.set_name(seen), self._store.set_name(loaded)
-            sets |= {names[0]: seen, names[1]: loaded}
+            for found in (seen, loaded):
+                if id(found) not in names:
+                    names[id(found)] = self._store.set_name(found)
+                    sets[names[id(found)]] = found
             shadows = check.sources.shadows(each.tops, each.case.directory)
             constants = self._constants(each.case, each.outcome)
-            kept = KeptOutcome(
-                each.files, names[0], names[1], shadows, constants, self._started, self._commit, each.outcome
-            )
+            of_sets = names[id(seen)], names[id(loaded)]
+            kept = KeptOutcome(each.files, *of_sets, shadows, constants, self._started, self._commit, each.outcome)
             rows.append((each.key, kept))
         self._store.add(rows, [*sets.values()])
 
@@ -320,6 +328,7 @@ def _state(sources: CaseSources, item: str) -> str:
     return sources.states.state(item.removeprefix(PROGRAM_MARK))
 
 
+@cache
 def _may_open_files(path: str) -> bool:
     """Return whether a loaded file is native code that may read files unseen."""
     if ".so" not in os.path.basename(path) or (path.startswith(_SYSTEM) and "-packages/" not in path):
