@@ -1,7 +1,7 @@
 """How far is an output from its reference, and which backend measures it?
 
-compare_arrays measures one pair of arrays as a Comparison without judgement, compare_runs several runs of one output
-together. Ratios to a benchmark and the used share of a tolerance belong to the same question. All backends give the
+compare_arrays measures one pair of arrays as a Comparison without judgement, summarize_arrays only its main metrics,
+compare_runs several runs of one output together. Ratios to a benchmark and the used share of a tolerance belong to the same question. All backends give the
 same tally; they differ in speed and readability.
 """
 
@@ -111,7 +111,6 @@ def compare_arrays(
     worst: int = 100,
     threads: int | None = None,
     regions: Mapping[str, float] | None = None,
-    details: bool = True,
 ) -> Comparison:
     """Measure how far `actual` is from `reference`.
 
@@ -119,8 +118,7 @@ def compare_arrays(
     room, or complex numbers. The reference may have a wider dtype. Elements within `rtol` and `atol` match. `worst` is
     the number of named positions. Nothing is broadcast: different shapes give no metrics and no counts, and arrays
     without an element give no metrics. docs/metrics.md has every formula. `regions` replaces constants of Regions.
-    `threads` changes no metric; None means one for small arrays, and else one for each core of the process. Without
-    `details` a small array has counts, places and the metrics of SUMMARY_METRICS alone.
+    `threads` changes no metric; None means one for small arrays, and else one for each core of the process.
 
     Raises:
         UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
@@ -134,13 +132,40 @@ def compare_arrays(
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
     of_dtype = regions_of(pairing.dtype, rules.regions)
-    # Of a large array the details cost little beside the elements.
-    if not details and a.size <= IN_PLACE_CHUNK and not isinstance(a, ArrayStream) and not isinstance(r, ArrayStream):
-        # Without axes there are no groups. Copies of arrays in another layout are small, too.
-        tally = tally_arrays(a.reshape(-1), r.reshape(-1), rules._replace(worst=0), threads)
-        summary = compute_summary(tally, of_dtype)
-        return Comparison(*identity, metrics=summary, counts=_counts(tally.counts), places=_places(tally))
     return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, of_dtype))
+
+
+def summarize_arrays(
+    actual: ArrayLike | ArrayStream,
+    reference: ArrayLike | ArrayStream,
+    *,
+    output: str = "out",
+    rtol: float,
+    atol: float,
+    worst: int = 100,
+    threads: int | None = None,
+    regions: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Measure as compare_arrays does, and leave out the details of small arrays.
+
+    These have counts, places and the metrics of SUMMARY_METRICS alone. Raises UserError as compare_arrays does.
+    """
+    a, r = _as_side(actual), _as_side(reference)
+    small = a.shape == r.shape and 0 < a.size <= IN_PLACE_CHUNK
+    # The details of a large array cost little beside its elements.
+    if not small or isinstance(a, ArrayStream) or isinstance(r, ArrayStream):
+        limits: dict[str, Any] = {"rtol": rtol, "atol": atol, "worst": worst, "threads": threads, "regions": regions}
+        return compare_arrays(a, r, output=output, **limits)
+    pairing = pairing_of(a.dtype, r.dtype)
+    rules = MeasureRules(rtol, atol, 0, tuple((regions or {}).items()))
+    # Without axes there are no groups. Copies of arrays in another layout are small, too.
+    tally = tally_arrays(a.reshape(-1), r.reshape(-1), rules, threads)
+    return Comparison(
+        *(output, 0, pairing.dtype, a.shape, pairing.reference_dtype, r.shape),
+        metrics=compute_summary(tally, regions_of(pairing.dtype, rules.regions)),
+        counts=_counts(tally.counts),
+        places=_places(tally),
+    )
 
 
 def _as_side(side: ArrayLike | ArrayStream) -> MeasuredSide:

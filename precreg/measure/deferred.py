@@ -100,6 +100,9 @@ class _DeferredField:
         raise AttributeError(f"immutable type: {type(comparison).__name__!r}")
 
 
+# msgspec reads the memory of a Struct, and encodes nothing that waits. Its TypeError has the name of the type alone.
+PendingFigures.__name__ = "PendingFigures (first read them, as in: found.metrics; msgspec.json.encode(found))"
+
 for _name in DEFERRED_FIELDS:
     setattr(DeferredComparison, _name, _DeferredField(_name))
 
