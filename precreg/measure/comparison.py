@@ -1,8 +1,8 @@
 """How far is an output from its reference, and which backend measures it?
 
 compare_arrays measures one pair of arrays as a Comparison without judgement, summarize_arrays only its main metrics,
-compare_runs several runs of one output together. Ratios to a benchmark and the used share of a tolerance belong to the same question. All backends give the
-same tally; they differ in speed and readability.
+and compare_runs several runs of one output together. Ratios to a benchmark and the used share of a tolerance belong to
+the same question. All backends give the same tally; they differ in speed and readability.
 """
 
 from __future__ import annotations

@@ -233,8 +233,13 @@ def _second_degree(tally: Tally) -> Figures:
     if not sums.errors:
         found |= {"snr": EXACT_DB, "psnr": EXACT_DB, "effective_bits": MAX_BITS}
     elif sums.references:
-        bits = log2(sums.references / sums.errors) / 2 + (j - i)
-        found["snr"] = 10 * log10(sums.references / sums.errors) + 20 * (j - i) * log10(2)
+        ratio = sums.references / sums.errors
+        if not ratio:  # the quotient underflows, and has no logarithm
+            bits = (log2(sums.references) - log2(sums.errors)) / 2 + (j - i)
+            decibels = 10 * (log10(sums.references) - log10(sums.errors))
+        else:
+            bits, decibels = log2(ratio) / 2 + (j - i), 10 * log10(ratio)
+        found["snr"] = decibels + 20 * (j - i) * log10(2)
         found["effective_bits"] = min(bits, MAX_BITS)
         if rms and isfinite(rms):  # the RMSE may underflow to 0 though errors are not 0
             found["psnr"] = 20 * (log10(maxima.magnitude) - log10(rms))

@@ -1,13 +1,14 @@
 """Figures of sums that cancel: integers of exact sums give the bits of fractions."""
 
 from fractions import Fraction
-from math import isnan, nan
+from math import isnan, log2, nan
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precreg.measure.comparison import tally_arrays
+from precreg.measure.comparison import compare_arrays, tally_arrays
 from precreg.measure.figures import _correlation, _exact_angle, _exact_variances, _in_units, _products
 from precreg.measure.tally import MeasureRules, make_expansion
 
@@ -49,6 +50,12 @@ def test_the_angle_is_that_of_fractions(pairs):
         across = errors - product * product / references
         angle = float(references + product), float(across), float(references + 2 * product + errors)
         assert _exact_angle(tally) == angle
+
+
+def test_errors_far_above_their_references_have_a_signal_to_noise_ratio():
+    found = compare_arrays(np.array([1e144]), np.array([1e-144]), rtol=0.0, atol=0.0).metrics
+    assert found["snr"] == pytest.approx(-5760, rel=1e-12)
+    assert found["effective_bits"] == pytest.approx(log2(10) * -288, rel=1e-12)
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=9))
