@@ -39,6 +39,7 @@ from precreg.measure import (
     compare_arrays,
     metrics_like,
     require_benchmark,
+    summarize_arrays,
 )
 from precreg.measure.fingerprints import find_fingerprints
 from precreg.report import add_finding_message, add_verdict_messages
@@ -253,7 +254,10 @@ def _by_benchmark(
 def _measured(
     name: str, actual: LoadedArray, reference: LoadedArray, tolerance: Tolerance, terms: ComparisonTerms
 ) -> Comparison:
-    return compare_arrays(
+    # An analyzer may read any metric.
+    in_full = terms.details or bool(terms.analyzers) or not SUMMARY_METRICS.issuperset(tolerance.bounded)
+    measure = compare_arrays if in_full else summarize_arrays
+    return measure(
         actual,
         reference,
         output=name,
@@ -263,8 +267,6 @@ def _measured(
         regions=tolerance.regions,
         worst=terms.worst,
         threads=terms.threads,
-        # An analyzer may read any metric.
-        details=terms.details or bool(terms.analyzers) or not SUMMARY_METRICS.issuperset(tolerance.bounded),
     )
 
 

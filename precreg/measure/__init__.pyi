@@ -14,6 +14,7 @@ from .comparison import require_benchmark as require_benchmark
 from .comparison import select_backend as select_backend
 from .comparison import shadow_core as shadow_core
 from .comparison import share_of_tolerance as share_of_tolerance
+from .comparison import summarize_arrays as summarize_arrays
 from .deferred import compare_on_demand as compare_on_demand
 from .figures import SUMMARY_METRICS as SUMMARY_METRICS
 from .groups import GROUP_LAYOUTS as GROUP_LAYOUTS

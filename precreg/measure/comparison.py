@@ -1,8 +1,8 @@
 """How far is an output from its reference, and which backend measures it?
 
-compare_arrays measures one pair of arrays as a Comparison without judgement, compare_runs several runs of one output
-together. Ratios to a benchmark and the used share of a tolerance belong to the same question. All backends give the
-same tally; they differ in speed and readability.
+compare_arrays measures one pair of arrays as a Comparison without judgement, summarize_arrays only its main metrics,
+and compare_runs several runs of one output together. Ratios to a benchmark and the used share of a tolerance belong to
+the same question. All backends give the same tally; they differ in speed and readability.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
 from precreg.measure.plain import tally_reference
 from precreg.measure.read_ahead import MeasuredSide, copy_flat, read_ahead
 from precreg.measure.sketch import sketch_histogram
-from precreg.measure.tally import Counts, Groups, MeasureRules, NamedPairs, Tally
+from precreg.measure.tally import PLACE_NAMES, Counts, Groups, MeasuredFields, MeasureRules, NamedPairs, Tally
 from precreg.storage import Array, ArrayStream
 from precreg.types import AxisGroups, Comparison, Positions
 
@@ -111,7 +111,6 @@ def compare_arrays(
     worst: int = 100,
     threads: int | None = None,
     regions: Mapping[str, float] | None = None,
-    details: bool = True,
 ) -> Comparison:
     """Measure how far `actual` is from `reference`.
 
@@ -119,8 +118,7 @@ def compare_arrays(
     room, or complex numbers. The reference may have a wider dtype. Elements within `rtol` and `atol` match. `worst` is
     the number of named positions. Nothing is broadcast: different shapes give no metrics and no counts, and arrays
     without an element give no metrics. docs/metrics.md has every formula. `regions` replaces constants of Regions.
-    `threads` changes no metric; None means one for small arrays, and else one for each core of the process. Without
-    `details` a small array has counts, places and the metrics of SUMMARY_METRICS alone.
+    `threads` changes no metric; None means one for small arrays, and else one for each core of the process.
 
     Raises:
         UserError: bad-value or unknown-dtype, for arrays of other things than numbers.
@@ -134,31 +132,78 @@ def compare_arrays(
         return Comparison(*identity, counts=dict.fromkeys(COUNT_DESCRIPTIONS, 0))
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
     of_dtype = regions_of(pairing.dtype, rules.regions)
-    # Of a large array the details cost little beside the elements.
-    if not details and a.size <= IN_PLACE_CHUNK and not isinstance(a, ArrayStream) and not isinstance(r, ArrayStream):
-        # Without axes there are no groups. Copies of arrays in another layout are small, too.
-        tally = tally_arrays(a.reshape(-1), r.reshape(-1), rules._replace(worst=0), threads)
-        summary = compute_summary(tally, of_dtype)
-        return Comparison(*identity, metrics=summary, counts=_counts(tally.counts), places=_places(tally))
-    return Comparison(*identity, **comparison_fields(tally_arrays(a, r, rules, threads), pairing, of_dtype))
+    found = _measure_small(a, r, rules)
+    if found is None:
+        fields = comparison_fields(tally_arrays(a, r, rules, threads), pairing, of_dtype)
+    else:
+        fields = fields_found(found, pairing, of_dtype)
+    # By position, because keywords take longer; mypy does not follow the types of both tuples.
+    return Comparison(*identity, *fields)  # type: ignore[arg-type]
+
+
+def _measure_small(actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules) -> object:
+    """Measure one chunk in the core, without a tally in Python; None if it takes more, or another backend."""
+    if actual.size > IN_PLACE_CHUNK or isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
+        return None
+    if native is None or not readable_in_place(actual, reference) or select_backend() is not BACKENDS["native"]:
+        return None
+    return native.measure_found(actual, reference, rules)
+
+
+def summarize_arrays(
+    actual: ArrayLike | ArrayStream,
+    reference: ArrayLike | ArrayStream,
+    *,
+    output: str = "out",
+    rtol: float,
+    atol: float,
+    worst: int = 100,
+    threads: int | None = None,
+    regions: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Measure as compare_arrays does, and leave out the details of small arrays.
+
+    These have counts, places and the metrics of SUMMARY_METRICS alone. Raises UserError as compare_arrays does.
+    """
+    a, r = _as_side(actual), _as_side(reference)
+    small = a.shape == r.shape and 0 < a.size <= IN_PLACE_CHUNK
+    # The details of a large array cost little beside its elements.
+    if not small or isinstance(a, ArrayStream) or isinstance(r, ArrayStream):
+        limits: dict[str, Any] = {"rtol": rtol, "atol": atol, "worst": worst, "threads": threads, "regions": regions}
+        return compare_arrays(a, r, output=output, **limits)
+    pairing = pairing_of(a.dtype, r.dtype)
+    rules = MeasureRules(rtol, atol, 0, tuple((regions or {}).items()))
+    # Without axes there are no groups. Copies of arrays in another layout are small, too.
+    tally = tally_arrays(a.reshape(-1), r.reshape(-1), rules, threads)
+    return Comparison(
+        *(output, 0, pairing.dtype, a.shape, pairing.reference_dtype, r.shape),
+        metrics=compute_summary(tally, regions_of(pairing.dtype, rules.regions)),
+        counts=_counts(tally.counts),
+        places=_places(tally),
+    )
 
 
 def _as_side(side: ArrayLike | ArrayStream) -> MeasuredSide:
     return side if isinstance(side, ArrayStream) else np.asarray(side)
 
 
-def comparison_fields(tally: Tally, pairing: Pairing, regions: Regions) -> dict[str, Any]:
+def comparison_fields(tally: Tally, pairing: Pairing, regions: Regions) -> MeasuredFields:
     """Return the fields of a Comparison from a tally of at least one element; `regions` are those of the dtype."""
-    return {
-        "metrics": compute_metrics(tally, pairing.format, regions),
-        "counts": _counts(tally.counts),
-        "worst": _positions(tally.worst),
-        "non_finite": _positions(tally.non_finite),
-        "histogram": sketch_histogram(tally.sketches.absolute) if tally.counts.finite else None,
-        "heat": _heat(tally.groups),
-        "places": _places(tally),
-        "groups": tuple(map(_axis_groups, tally.groups)),
-    }
+    return MeasuredFields(
+        compute_metrics(tally, pairing.format, regions),
+        _counts(tally.counts),
+        _positions(tally.worst),
+        _positions(tally.non_finite),
+        sketch_histogram(tally.sketches.absolute) if tally.counts.finite else None,
+        _heat(tally.groups),
+        _places(tally),
+        tuple(map(_axis_groups, tally.groups)),
+    )
+
+
+def fields_found(found: object, pairing: Pairing, regions: Regions) -> MeasuredFields:
+    """Return the fields of a Comparison from a result of the core, as comparison_fields does from its tally."""
+    return native.describe_found(found) or comparison_fields(native.read_found(found), pairing, regions)
 
 
 def tally_arrays(
@@ -258,8 +303,7 @@ def _positions(named: NamedPairs) -> Positions | None:
 
 
 def _places(tally: Tally) -> dict[str, int]:
-    names = ("max_abs_error", "max_rel_error", "mare", "max_ulp")  # the order of the cores
-    return {name: place for name, place in zip(names, tally.places, strict=True) if place >= 0}
+    return {name: place for name, place in zip(PLACE_NAMES, tally.places, strict=True) if place >= 0}
 
 
 def _heat(groups: tuple[Groups, ...]) -> list[float] | None:
@@ -429,7 +473,7 @@ def compare_runs(
     alone = [compute_metrics(tally, pairing.format, of_dtype) for tally in tallies]
     pooled = replace(
         Comparison(output, seed, pairing.dtype, first.shape, pairing.reference_dtype, r.shape),
-        **comparison_fields(merge_all_tallies(tallies, rules), pairing, of_dtype),
+        **comparison_fields(merge_all_tallies(tallies, rules), pairing, of_dtype)._asdict(),
         runs=tuple({name: run[name] for name in AVERAGES if name in run} for run in alone),
     )
     return replace(pooled, groups=tuple(_mean_of_runs(groups, len(arrays)) for groups in pooled.groups))

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 from precreg.arithmetic import structs_of
 from precreg.measure import _core
-from precreg.measure.metrics import Regions
-from precreg.measure.tally import Counts, Expansion, Groups, Maxima, Places, Sketches, Sums
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, Regions
+from precreg.measure.tally import Counts, Expansion, Groups, Maxima, MeasuredFields, Places, Sketches, Sums
 from precreg.types import Scalar
 
 __all__ = [
+    "FIGURES",
     "KINDS",
     "REPEATED",
     "SHADOW_OPERATIONS",
@@ -64,6 +65,11 @@ class CoreResult(NamedTuple):
     scaled: list[tuple[int, int, Expansion]]
 
 
+# The metrics that the core computes: those of pairs alone.
+FIGURES = tuple(
+    name for name, metric in METRICS.items() if not (metric.needs_benchmark or metric.needs_samples or metric.derive)
+)
+
 # Operations on shadows, and how an operand repeats its elements, as core/shadows.hpp explains them.
 SHADOW_OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt")
 REPEATED = ("never", "everywhere", "in_row", "in_column")
@@ -110,6 +116,10 @@ STRUCTS = structs_of(
         "GroupSum": Groups._fields[1:],
         "Result": CoreResult._fields,
         "Sizes": ("percentiles", "above", "mean_log2", "bins", "counts"),  # of sketch.py, which imports this module
+        "Figure": [name.replace(".", "_").replace("-", "_") for name in FIGURES],
+        "Counted": tuple(COUNT_DESCRIPTIONS),
+        "Described": MeasuredFields._fields,
+        "describe": ("found", "figures", "counts", "places"),
         "measure": ("actual", "reference", "start", "shape", "rtol", "atol", "worst", "plan", "tables"),
         "read": ("found",),
         "sizes": ("keys", "counts", "largest"),

@@ -16,18 +16,19 @@ from precreg.measure.comparison import (
     BACKENDS,
     IN_PLACE_CHUNK,
     compare_arrays,
-    comparison_fields,
+    fields_found,
     native,
     readable_in_place,
     select_backend,
 )
 from precreg.measure.metrics import Regions, regions_of
 from precreg.measure.pairing import Pairing, pairing_of
+from precreg.measure.tally import MeasuredFields
 from precreg.storage import Array
 from precreg.types import Comparison
 
-# The fields that comparison_fields computes.
-DEFERRED_FIELDS = ("metrics", "counts", "worst", "non_finite", "histogram", "heat", "places", "groups")
+# The fields that fields_found computes.
+DEFERRED_FIELDS = MeasuredFields._fields
 _SLOTS = {name: Comparison.__dict__[name] for name in DEFERRED_FIELDS}
 
 
@@ -50,7 +51,7 @@ class PendingFigures:
 
     def fields(self) -> dict[str, Any]:
         """Return the values of DEFERRED_FIELDS."""
-        return comparison_fields(native.read_found(self._found), self._prepared.pairing, self._prepared.regions)
+        return fields_found(self._found, self._prepared.pairing, self._prepared.regions)._asdict()
 
 
 class DeferredComparison(Comparison, frozen=True):
@@ -99,6 +100,9 @@ class _DeferredField:
     def __set__(self, comparison: DeferredComparison, value: object) -> NoReturn:
         raise AttributeError(f"immutable type: {type(comparison).__name__!r}")
 
+
+# msgspec reads the memory of a Struct, and encodes nothing that waits. Its TypeError has the name of the type alone.
+PendingFigures.__name__ = "PendingFigures (first read them, as in: found.metrics; msgspec.json.encode(found))"
 
 for _name in DEFERRED_FIELDS:
     setattr(DeferredComparison, _name, _DeferredField(_name))

@@ -29,6 +29,10 @@ _LEAST_VARIANCE = 2.0**-40
 _PLAIN_VARIANCE = 2.0**-20
 _CANCELLED = 2.0**-10
 
+# The units of exact sums in 1, and in 1 of products of sums.
+_UNITS = 1 << 1074
+_SQUARED_UNITS = _UNITS * _UNITS
+
 Figures = dict[str, float]
 
 
@@ -229,8 +233,13 @@ def _second_degree(tally: Tally) -> Figures:
     if not sums.errors:
         found |= {"snr": EXACT_DB, "psnr": EXACT_DB, "effective_bits": MAX_BITS}
     elif sums.references:
-        bits = log2(sums.references / sums.errors) / 2 + (j - i)
-        found["snr"] = 10 * log10(sums.references / sums.errors) + 20 * (j - i) * log10(2)
+        ratio = sums.references / sums.errors
+        if not ratio:  # the quotient underflows, and has no logarithm
+            bits = (log2(sums.references) - log2(sums.errors)) / 2 + (j - i)
+            decibels = 10 * (log10(sums.references) - log10(sums.errors))
+        else:
+            bits, decibels = log2(ratio) / 2 + (j - i), 10 * log10(ratio)
+        found["snr"] = decibels + 20 * (j - i) * log10(2)
         found["effective_bits"] = min(bits, MAX_BITS)
         if rms and isfinite(rms):  # the RMSE may underflow to 0 though errors are not 0
             found["psnr"] = 20 * (log10(maxima.magnitude) - log10(rms))
@@ -276,9 +285,19 @@ def _cosine(tally: Tally, sums: _Products) -> Figures:
 def _exact_angle(tally: Tally) -> tuple[float, float, float]:
     """Return sum a r, the sum of squares of the part of a orthogonal to r, and sum a^2, from exact sums."""
     parts = (tally.sums.squared_error, tally.sums.squared_reference, tally.sums.product)
-    errors, references, product = (sum(map(Fraction, part), Fraction(0)) for part in parts)
-    across = errors - product * product / references
-    return float(references + product), float(across), float(references + 2 * product + errors)
+    errors, references, product = map(_in_units, parts)
+    # Python rounds the quotient of two integers once, as it rounds a fraction.
+    along, across = (references + product) / _UNITS, (errors * references - product * product) / (references * _UNITS)
+    return along, across, (references + 2 * product + errors) / _UNITS
+
+
+def _in_units(parts: Expansion) -> int:
+    """Return the exact sum of finite floats in units of 2**-1074, of which every float64 is a multiple."""
+    total = 0
+    for part in parts:
+        numerator, denominator = part.as_integer_ratio()
+        total += numerator * (_UNITS // denominator)
+    return total
 
 
 def _correlation(tally: Tally, sums: _Products) -> float:
@@ -290,6 +309,9 @@ def _correlation(tally: Tally, sums: _Products) -> float:
     total = (n * sums.errors, n * sums.references)
     variances = (total[0] - errors * errors, total[1] - magnitudes * magnitudes)
     covariance = n * sums.weighted - errors * magnitudes
+    # Without errors, and without references other than 0, a variance is 0: no need of exact sums.
+    if not total[0] or not total[1]:
+        return nan
     if not all(v > _PLAIN_VARIANCE * t for v, t in zip(variances, total, strict=True)):
         variances, covariance = _exact_variances(tally)
     if not all(v > _LEAST_VARIANCE * t for v, t in zip(variances, total, strict=True)):
@@ -302,8 +324,9 @@ def _exact_variances(tally: Tally) -> tuple[tuple[float, float], float]:
     parts = (sums.absolute, sums.magnitude, sums.squared_error, sums.squared_reference, sums.weighted_error)
     if not all(isfinite(number) for part in parts for number in part):
         return (nan, nan), nan
-    d, r, dd, rr, rd = (sum(map(Fraction, part), Fraction(0)) for part in parts)
+    d, r, dd, rr, rd = map(_in_units, parts)
     try:
-        return (float(n * dd - d * d), float(n * rr - r * r)), float(n * rd - d * r)
+        variances = (n * dd * _UNITS - d * d) / _SQUARED_UNITS, (n * rr * _UNITS - r * r) / _SQUARED_UNITS
+        return variances, (n * rd * _UNITS - d * r) / _SQUARED_UNITS
     except OverflowError:
         return (nan, nan), nan

@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 
 from precreg.arithmetic import Format
 from precreg.measure.compiled import (
+    FIGURES,
     KINDS,
     REPEATED,
     SHADOW_OPERATIONS,
@@ -24,13 +25,15 @@ from precreg.measure.compiled import (
     TallyPlan,
     _core,
 )
-from precreg.measure.metrics import regions_of
+from precreg.measure.metrics import COUNT_DESCRIPTIONS, METRICS, regions_of
 from precreg.measure.numpy_form import tally_numpy as numpy_tally
 from precreg.measure.pairing import Pairing, pairing_of
 from precreg.measure.tally import (
+    PLACE_NAMES,
     Counts,
     Groups,
     Maxima,
+    MeasuredFields,
     MeasureRules,
     NamedPairs,
     Places,
@@ -40,6 +43,7 @@ from precreg.measure.tally import (
     Tally,
 )
 from precreg.storage import Array
+from precreg.types import AxisGroups, Histogram, Positions
 
 # generic, avx2 or avx512: all give the same bits.
 MEASURE_INSTRUCTION_SET: str = _core.instruction_set
@@ -84,6 +88,15 @@ def tally_native(actual: Array, reference: Array, start: int, shape: tuple[int, 
     return read_found(plan.measure(*pair, start, shape, rules.rtol, rules.atol, rules.worst))
 
 
+def measure_found(actual: Array, reference: Array, rules: MeasureRules) -> object:
+    """Measure two whole arrays in C order; return a capsule for read_found, or None for dtypes that the core lacks."""
+    plan = native_plan(actual.dtype, reference.dtype, rules.regions)
+    if plan is None:
+        return None
+    pair = _flat(actual, plan.views[0]), _flat(reference, plan.views[1])
+    return plan.measure(*pair, 0, actual.shape, rules.rtol, rules.atol, rules.worst)
+
+
 def read_found(capsule: object) -> Tally:
     """Return the tally of a result of NativePlan.measure."""
     found = CoreResult(*_core.read(capsule))
@@ -98,6 +111,35 @@ def read_found(capsule: object) -> Tally:
         non_finite=NamedPairs(*found.non_finite),
         groups=tuple([Groups(*axis) for axis in found.groups]),
         scaled={(Sums._fields[which], exponent): parts for which, exponent, parts in found.scaled},
+    )
+
+
+_COUNT_NAMES = tuple(COUNT_DESCRIPTIONS)
+# Metrics of the table that no pair gives: those of benchmarks and of samples.
+_OTHERS = sum(metric.needs_benchmark or metric.needs_samples for metric in METRICS.values())
+
+
+def describe_found(capsule: object) -> MeasuredFields | None:
+    """Return the fields of a Comparison from a result of NativePlan.measure; None if only figures.py computes them.
+
+    These are figures of sums that cancel or that are beyond float64, and all if the table has derived metrics.
+    """
+    # A derived metric is a function of Python.
+    if len(METRICS) != len(FIGURES) + _OTHERS:
+        return None
+    found = _core.describe(capsule, FIGURES, _COUNT_NAMES, PLACE_NAMES)
+    if found is None:
+        return None
+    metrics, counts, worst, non_finite, histogram, heat, places, groups = found
+    return MeasuredFields(
+        metrics,
+        counts,
+        Positions(*worst) if worst else None,
+        Positions(*non_finite) if non_finite else None,
+        Histogram(*histogram) if histogram else None,
+        heat,
+        places,
+        tuple([AxisGroups(*axis) for axis in groups]),
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from precreg.types import Histogram, Scalar
+from precreg.types import AxisGroups, Histogram, Positions, Scalar
 
 
 class Counts(NamedTuple):
@@ -99,6 +99,10 @@ class Places(NamedTuple):
     ulps: int = -1
 
 
+# The metrics whose places a Comparison has, in the order of Places.
+PLACE_NAMES = ("max_abs_error", "max_rel_error", "mare", "max_ulp")
+
+
 class Sketch(NamedTuple):
     """Values counted by size: int32 keys, ascending, and an int64 count for each, both little-endian.
 
@@ -161,6 +165,19 @@ class Tally(Struct, frozen=True):
     non_finite: NamedPairs = NamedPairs([], [], [])
     groups: tuple[Groups, ...] = ()
     scaled: dict[tuple[str, int], Expansion] = {}
+
+
+class MeasuredFields(NamedTuple):
+    """The fields of a Comparison that a tally gives, in their order there."""
+
+    metrics: dict[str, float]
+    counts: dict[str, int]
+    worst: Positions | None
+    non_finite: Positions | None
+    histogram: Histogram | None
+    heat: list[float] | None
+    places: dict[str, int]
+    groups: tuple[AxisGroups, ...]
 
 
 class MeasureRules(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 from precreg.arithmetic.formats import numpy_dtype
 from precreg.comparison.pairing import ArrayPlace, RawFormat, StoredPair, pair_arrays, read_side
 from precreg.comparison.session import KEPT_PAIR_POSITIONS, ComparisonTerms, compare_pair, comparison_layers
-from precreg.measure.comparison import compare_arrays
+from precreg.measure.comparison import compare_arrays, summarize_arrays
 from precreg.measure.figures import SUMMARY_METRICS
 from precreg.types.verdict import Reason, Status
 
@@ -246,6 +246,6 @@ def test_a_summary_of_any_shape_agrees_with_the_whole(shape):
     for dtype in (np.float16, np.float32, np.int8, np.complex64, bool):
         a, r = (random.normal(size=shape).astype(dtype) for _ in range(2))
         whole = compare_arrays(a, r, rtol=1e-3, atol=1e-3)
-        brief = compare_arrays(a, r, rtol=1e-3, atol=1e-3, details=False)
+        brief = summarize_arrays(a, r, rtol=1e-3, atol=1e-3)
         assert (brief.counts, brief.places, brief.shape) == (whole.counts, whole.places, whole.shape)
         assert brief.metrics == {name: value for name, value in whole.metrics.items() if name in SUMMARY_METRICS}

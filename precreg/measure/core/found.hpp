@@ -39,6 +39,7 @@ struct Found {
     std::vector<Axis> axes;
     std::vector<ScaledSum> scaled;
     bool actual_is_integer, reference_is_integer;
+    bool has_small_values, has_threshold; // regions that are not empty
 
     Found(const Job& job, State& state) : counts(state.counts), axes(std::move(state.groups->finish())) {
         memcpy(maximum, state.maximum, sizeof maximum);
@@ -57,6 +58,7 @@ struct Found {
         for (const Worst& each : state.worst) worst.push_back(named(each));
         for (int64_t index : state.non_finite) non_finite.push_back(named({0.0, index}));
         actual_is_integer = job.actual.is_integer, reference_is_integer = job.reference.is_integer;
+        has_small_values = job.regions.small_bound != 0.0, has_threshold = job.regions.threshold_bound != 0.0;
     }
 
   private:

@@ -69,6 +69,8 @@ PRECREG_INDEX(Places, absolute, relative, floored, ulps) // the first maxima
 PRECREG_INDEX(Sketches, absolute, relative, ulps)
 // The results of measure and of sizes: tuples.
 PRECREG_INDEX(Result, counts, sums, maxima, places, sketches, errors, worst, non_finite, groups, scaled)
+// The result of describe: a tuple, in the order of the fields of a Comparison.
+PRECREG_INDEX(Described, metrics, counts, worst, non_finite, histogram, heat, places, groups)
 PRECREG_INDEX(Sizes, percentiles, above, mean_log2, bins, counts)
 
 // A sum without rounding: floats that do not overlap, smallest first (Shewchuk, Adaptive Precision Floating-Point

@@ -2,7 +2,7 @@
 #include "../../arithmetic/core/python.hpp" // Python's header first
 #include "../../arithmetic/core/processor.hpp"
 
-#include "found.hpp"
+#include "figures.hpp"
 #include "job.hpp"
 #include "shadows.hpp"
 #include "worst.hpp"
@@ -63,17 +63,6 @@ bool are_zero(const uint32_t* a, const uint32_t* b) {
     for (int i = 0; i < STRIDE; i++) any |= a[i] | b[i];
     return any == 0;
 }
-
-// Return the largest value below a bin; all values of the bin are larger.
-double begin_of(int key) {
-    const int64_t bits = (int64_t)key << KEY_SHIFT;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-// Return the largest value of a bin, as upper_end in precreg/measure/sketch.py.
-double upper_end(int key) { return begin_of(key + 1); }
 
 // Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
 void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
@@ -153,6 +142,27 @@ template <class Item> PyObject* list_of(Py_ssize_t size, Item item) {
         if (!value || PyList_SetItem(list, i, value) != 0) Py_CLEAR(list);
     }
     return list;
+}
+
+template <class T> PyObject* integers(const std::vector<T>& numbers) {
+    return list_of((Py_ssize_t)numbers.size(), [&](Py_ssize_t i) { return PyLong_FromLongLong(numbers[(size_t)i]); });
+}
+
+PyObject* none() {
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+// Return a dict of the items that are not null, under the names of a tuple.
+template <class Item> PyObject* dict_of(PyObject* names, Item item) {
+    PyObject* dict = PyDict_New();
+    const Py_ssize_t size = PyTuple_Size(names);
+    for (Py_ssize_t i = 0; dict && i < size; i++) {
+        PyObject* const value = item(i);
+        if (value ? PyDict_SetItem(dict, PyTuple_GetItem(names, i), value) != 0 : PyErr_Occurred() != nullptr) Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
 }
 
 PyObject* expansion(const std::vector<double>& parts) {
@@ -239,6 +249,69 @@ PyObject* read_found(PyObject*, PyObject* capsule) {
     }
 }
 
+// Return the arguments of AxisGroups: counts, then sums in its order, with None for sums beyond float64.
+PyObject* axis_groups(const Axis& axis) {
+    constexpr int ORDER[] = {GroupSum::absolute, GroupSum::signed_, GroupSum::squared, GroupSum::ulps,
+                             GroupSum::logs, GroupSum::outward, GroupSum::squared_ulps};
+    return tuple_of(1 + GroupSum::SIZE, [&](Py_ssize_t s) {
+        return list_of((Py_ssize_t)axis.groups, [&](Py_ssize_t g) {
+            if (s == 0) return PyLong_FromLongLong(axis.n[(size_t)g]);
+            const double sum = axis.sum[ORDER[s - 1]][(size_t)g];
+            return std::isfinite(sum) ? PyFloat_FromDouble(sum) : none();
+        });
+    });
+}
+
+// Return the mean errors in the groups of the last of two or more axes; None if one of them is beyond float64.
+PyObject* heat(const std::vector<Axis>& axes) {
+    if (axes.size() < 2) return none();
+    const Axis& last = axes.back();
+    const auto mean = [&](Py_ssize_t g) { return last.sum[GroupSum::absolute][(size_t)g] / (double)std::max<int64_t>(last.n[(size_t)g], 1); };
+    for (Py_ssize_t g = 0; g < (Py_ssize_t)last.groups; g++)
+        if (!std::isfinite(mean(g))) return none();
+    return list_of((Py_ssize_t)last.groups, [&](Py_ssize_t g) { return PyFloat_FromDouble(mean(g)); });
+}
+
+// Return the arguments of Histogram; None without a finite pair.
+PyObject* histogram(const Sketch& errors) {
+    if (errors.keys.empty()) return none();
+    auto [bins, counts] = coarse_bins_of(errors);
+    int64_t zeros = 0;
+    if (bins[0] == -1) zeros = counts[0], bins.erase(bins.begin()), counts.erase(counts.begin());
+    return Py_BuildValue("(LNN)", (long long)zeros, integers(bins), integers(counts));
+}
+
+// Return the fields of Described for an earlier `measure`, under the names of Figure, Counted and Places that Python gives;
+// None if its figures need exact sums.
+PyObject* describe(PyObject*, PyObject* arguments) {
+    PyObject *capsule, *figure_names, *count_names, *place_names;
+    if (!PyArg_ParseTuple(arguments, "OO!O!O!", &capsule, &PyTuple_Type, &figure_names, &PyTuple_Type, &count_names, &PyTuple_Type, &place_names))
+        return nullptr;
+    const Found* const found = (const Found*)PyCapsule_GetPointer(capsule, FOUND);
+    if (!found) return nullptr;
+    if (PyTuple_Size(figure_names) != Figure::SIZE || PyTuple_Size(count_names) != Counted::SIZE || PyTuple_Size(place_names) != Places::SIZE)
+        return PyErr_Format(PyExc_ValueError, "expected a name for each figure, count and place");
+    try {
+        const OrdinaryArithmetic ordinary;
+        double figures[Figure::SIZE];
+        int64_t counts[Counted::SIZE];
+        if (!compute_figures(*found, figures)) return none();
+        compute_counts(found->counts, counts);
+        std::vector<NamedPair> worst = found->worst; // two threads may read
+        std::sort(worst.begin(), worst.end());
+        const auto positions = [&](const std::vector<NamedPair>& pairs) { return pairs.empty() ? none() : named(*found, pairs); };
+        return Py_BuildValue(
+            "(NNNNNNNN)",
+            dict_of(figure_names, [&](Py_ssize_t i) { return std::isfinite(figures[i]) ? PyFloat_FromDouble(figures[i]) : nullptr; }),
+            dict_of(count_names, [&](Py_ssize_t i) { return PyLong_FromLongLong(counts[i]); }), positions(worst), positions(found->non_finite),
+            histogram(found->sketches[Sketches::absolute]), heat(found->axes),
+            dict_of(place_names, [&](Py_ssize_t i) { return found->place[i] >= 0 ? PyLong_FromLongLong(found->place[i]) : nullptr; }),
+            tuple_of((Py_ssize_t)found->axes.size(), [&](Py_ssize_t a) { return axis_groups(found->axes[(size_t)a]); }));
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
 constexpr int64_t ITEM_SIZE[] = {4, 8, 2, 2, 1, 2, 2, 4, 4}; // bytes, in the order of Kind
 
 constexpr int64_t MOST_PAIRS = 1 << 28; // 32-bit counters hold as many, and the error of a sum stays far below its ULP
@@ -318,8 +391,6 @@ PyObject* measure(PyObject*, PyObject* arguments) {
 
 // Return the fields of Sizes for a sketch, as read_sketch in precreg/measure/sketch.py does.
 PyObject* sizes(PyObject*, PyObject* arguments) {
-    constexpr int PERMILLES[] = {500, 900, 950, 990, 999}; // as there
-    constexpr double ENDS[] = {0.5, 1.0, 2.0, 32.0};       // as there
     const char *packed_keys, *packed_counts;
     Py_ssize_t keys_size, counts_size;
     double largest;
@@ -328,32 +399,18 @@ PyObject* sizes(PyObject*, PyObject* arguments) {
     if (n == 0 || counts_size != n * (Py_ssize_t)sizeof(int64_t))
         return PyErr_Format(PyExc_ValueError, "expected as many counts as keys, and at least one");
     try {
-        std::vector<int32_t> keys((size_t)n), bins;
-        std::vector<int64_t> counts((size_t)n), filled;
-        memcpy(keys.data(), packed_keys, (size_t)keys_size);
-        memcpy(counts.data(), packed_counts, (size_t)counts_size);
-        int64_t total = 0, seen = 0, above[4] = {};
-        for (int64_t count : counts) total += count;
-        double percentiles[5], log2s = 0.0, rest = 0.0;
-        int found = 0;
-        for (size_t i = 0; i < keys.size(); i++) {
-            const double end = upper_end(keys[i]);
-            seen += counts[i];
-            while (found < 5 && seen >= std::max<int64_t>((PERMILLES[found] * total + 999) / 1000, 1))
-                percentiles[found++] = std::min(end, largest);
-            for (int e = 0; e < 4; e++) above[e] += end > ENDS[e] ? counts[i] : 0;
-            const double term = (double)counts[i] * std::log2(end + 0.25), sum = log2s + term, rounded = sum - log2s;
-            rest += (log2s - (sum - rounded)) + (term - rounded);
-            log2s = sum;
-            const int32_t bin = keys[i] >> 5;
-            if (bins.empty() || bins.back() != bin) bins.push_back(bin), filled.push_back(0);
-            filled.back() += counts[i];
-        }
+        Sketch sketch = {std::vector<int32_t>((size_t)n), std::vector<int64_t>((size_t)n)};
+        memcpy(sketch.keys.data(), packed_keys, (size_t)n * sizeof(int32_t));
+        memcpy(sketch.counts.data(), packed_counts, (size_t)counts_size);
+        double percentiles[PERCENTILES] = {};
+        int64_t above[COUNTED_ENDS];
+        percentiles_of(sketch, largest, percentiles);
+        count_above(sketch, above);
+        const auto coarse = coarse_bins_of(sketch);
         return Py_BuildValue(
-            "(NNdNN)", tuple_of(5, [&](Py_ssize_t i) { return PyFloat_FromDouble(percentiles[i]); }),
-            tuple_of(4, [&](Py_ssize_t i) { return PyLong_FromLongLong(above[i]); }), (log2s + rest) / (double)total,
-            list_of((Py_ssize_t)bins.size(), [&](Py_ssize_t i) { return PyLong_FromLong(bins[(size_t)i]); }),
-            list_of((Py_ssize_t)filled.size(), [&](Py_ssize_t i) { return PyLong_FromLongLong(filled[(size_t)i]); }));
+            "(NNdNN)", tuple_of(PERCENTILES, [&](Py_ssize_t i) { return PyFloat_FromDouble(percentiles[i]); }),
+            tuple_of(COUNTED_ENDS, [&](Py_ssize_t i) { return PyLong_FromLongLong(above[i]); }), mean_log2_of(sketch), integers(coarse.first),
+            integers(coarse.second));
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }
@@ -461,6 +518,7 @@ PyObject* compute_shadows(PyObject*, PyObject* arguments) {
 PyMethodDef METHODS[] = {{"add_shadows", add_shadows, METH_VARARGS, "Add values and their shadows."},
                          {"compute_shadows", compute_shadows, METH_VARARGS, "Compute an operation on shadows."},
                          {"sizes", sizes, METH_VARARGS, "Return the figures of a sketch."},
+                         {"describe", describe, METH_VARARGS, "Return the fields of a comparison."},
                          {"measure", measure, METH_VARARGS, "Add up the pairs of two buffers."},
                          {"read", read_found, METH_O, "Return the figures of pairs."}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, METHODS, nullptr, nullptr, nullptr, nullptr};
@@ -475,7 +533,8 @@ PyMODINIT_FUNC PyInit__core(void) {
                       PRECREG_DECLARED(Counts), PRECREG_DECLARED(Sums), PRECREG_DECLARED(Maxima), PRECREG_DECLARED(Places),
                       PRECREG_DECLARED(Sketches), PRECREG_DECLARED(GroupSum), PRECREG_DECLARED(Result), PRECREG_DECLARED(Sizes),
                       {"measure", "actual, reference, start, shape, rtol, atol, worst, plan, tables"}, {"read", "found"},
-                      {"sizes", "keys, counts, largest"},
+                      PRECREG_DECLARED(Figure), PRECREG_DECLARED(Counted), PRECREG_DECLARED(Described),
+                      {"describe", "found, figures, counts, places"}, {"sizes", "keys, counts, largest"},
                       PRECREG_DECLARED(Differences), PRECREG_DECLARED(ShadowTotals), PRECREG_DECLARED(ShadowState),
                       PRECREG_DECLARED(ShadowOperation), PRECREG_DECLARED(Repeated),
                       {"add_shadows", "actual, exact, own, errors, state, columns, smallest_normal, ends_row"},
