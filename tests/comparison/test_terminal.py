@@ -6,7 +6,7 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.html import advise_pair
+from precreg.comparison.summary import advise_pair
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.measure.comparison import add_benchmark
 from precreg.types.comparison import ExecutionOrder, SomeNames
