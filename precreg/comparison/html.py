@@ -16,23 +16,26 @@ from msgspec.structs import asdict
 
 from precreg.comparison.course import pair_errors
 from precreg.comparison.summary import (
+    advise_pair,
+    benchmark_column,
+    comparison_exit_sentence,
     describe_firsts,
     describe_no_rise,
     describe_order,
     describe_regressions,
+    divides_by_floor,
     group_rows,
     one_line,
     regression_rows,
+    sort_pairs,
 )
-from precreg.measure import COUNT_DESCRIPTIONS, METRICS, ratio_denominator, view_metrics
+from precreg.measure import COUNT_DESCRIPTIONS, METRICS, view_metrics
 from precreg.report import (
     MAX_DETAIL_POSITIONS,
     STATUS_LABELS,
     count_differences,
     count_rows,
     describe_benchmark_difference,
-    describe_fingerprints,
-    describe_near_zero,
     describe_warning,
     finding_notes,
     finding_rows,
@@ -41,7 +44,6 @@ from precreg.report import (
     position_rows,
     strip_controls,
     tolerance_rows,
-    verdict_rank,
 )
 from precreg.report.charts import (
     TEMPLATES_FOLDER,
@@ -61,45 +63,12 @@ from precreg.types import (
     Comparison,
     ComparisonRecord,
     ComparisonWarning,
-    Metric,
-    Status,
     described_metric,
     format_duration,
     format_number,
     read_facts,
     unravel_index,
 )
-
-
-def sort_pairs(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
-    """Sort by status, by the largest ratio to a limit, by the share of matching elements, by name.
-
-    A pair that could not be measured comes before the measured ones.
-    """
-    return sorted(pairs, key=lambda pair: (*verdict_rank(pair.verdict), _matching(pair), pair.name))
-
-
-def _matching(pair: ComparedPair) -> float:
-    # Below every share, so that unmeasured pairs come first.
-    return -1.0 if pair.comparison is None else pair.comparison.metrics.get("match_ratio", -1.0)
-
-
-def comparison_exit_sentence(record: ComparisonRecord) -> str:
-    """Write one sentence with the result of the comparison."""
-    tally = Counter(pair.verdict.status for pair in record.pairs)
-    bad = {status: number for status, number in tally.items() if status in (Status.FAILED, Status.ERROR) and number}
-    number = len(record.pairs)
-    # No pair at all is a failure with a reason of its own. `all 0 pairs` would read like success.
-    if not number:
-        return next((finding.message for finding in record.findings), "nothing was compared")
-    if not bad:
-        return "the pair is within tolerance" if number == 1 else f"all {number:,} pairs are within tolerance"
-    if number == 1:
-        verb = "could not be judged" if record.pairs[0].verdict.status is Status.ERROR else "fails"
-        return f"the pair {verb}: {record.pairs[0].verdict.reason}"
-    reasons = Counter(str(pair.verdict.reason) for pair in record.pairs if pair.verdict.status in bad)
-    named = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
-    return f"{sum(bad.values()):,} of {number:,} pairs {'fails' if sum(bad.values()) == 1 else 'fail'}: {named}"
 
 
 class MetricRow(NamedTuple):
@@ -143,13 +112,6 @@ def describe_pair(pair: ComparedPair, number: int) -> dict[str, Any]:
     }
 
 
-def advise_pair(pair: ComparedPair) -> list[str]:
-    """Return sentences on what to look for in a failed pair: by the shapes of its errors, or else by its figures."""
-    if pair.comparison is None or pair.verdict.status is not Status.FAILED:
-        return []
-    return describe_fingerprints(pair.fingerprints) or [*filter(None, [describe_near_zero(pair.comparison)])]
-
-
 def _findings(pair: ComparedPair) -> Iterator[list[str]]:
     """Yield metric, value, the benchmark's value, ratio, limit, and the source of the limit."""
     numbered = [finding for finding in pair.verdict.findings if finding.metric]
@@ -171,22 +133,6 @@ def _metrics(pair: ComparedPair, comparison: Comparison) -> Iterator[MetricRow]:
             yield MetricRow(
                 name, format_number(value, 6), written, unit, metric.formula, metric.source, at, name in broken
             )
-
-
-def benchmark_column(pair: ComparedPair) -> dict[str, float]:
-    """Return the benchmark's metrics by name, and for a ratio the number by which it divides."""
-    if pair.benchmark is None or pair.comparison is None:
-        return {}
-    metrics, dtype = pair.benchmark.metrics, pair.comparison.dtype
-    divisors = {name: ratio_denominator(metric, dtype, metrics) for name, metric in METRICS.items()}
-    return metrics | {name: divisor for name, divisor in divisors.items() if divisor is not None}
-
-
-def divides_by_floor(pair: ComparedPair, metric: Metric) -> bool:
-    """Return whether a ratio divides by a floor, because the benchmark's own error is smaller."""
-    if not metric.floored or pair.benchmark is None:
-        return False
-    return benchmark_column(pair).get(metric.name, 0.0) > pair.benchmark.metrics.get(metric.ratio_of, 0.0)
 
 
 def _index(comparison: Comparison, metric: str) -> str:

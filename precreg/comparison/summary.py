@@ -1,11 +1,12 @@
-"""Which sentences summarize a comparison along its order: its source, first failures, groups and regressions?
+"""In which order and with which sentences do the terminal and the page show a comparison?
 
-The terminal and the page print the same ones.
+The terminal imports nothing of the page: its templates and charts take longer to import than numpy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from precreg.comparison.course import (
@@ -18,15 +19,17 @@ from precreg.comparison.course import (
     first_rise,
 )
 from precreg.comparison.groups import FailureGroup, differing_axes, failure_text, group_failed_pairs
-from precreg.measure import metric_named
-from precreg.report import finding_rows, strip_controls
+from precreg.measure import METRICS, metric_named, ratio_denominator
+from precreg.report import describe_fingerprints, describe_near_zero, finding_rows, strip_controls, verdict_rank
 from precreg.types import (
     AbsentArray,
     ComparedPair,
     ComparisonRecord,
+    Metric,
     OtherShape,
     Reason,
     SomeNames,
+    Status,
     format_number,
 )
 
@@ -191,3 +194,57 @@ def regression_rows(record: ComparisonRecord) -> list[list[str]]:
             numbers = ["" if number is None else format_number(number, 3) for number in figures]
             rows.append([one_line(pair.name), worst.metric or worst.message, *numbers])
     return rows
+
+
+def sort_pairs(pairs: Sequence[ComparedPair]) -> list[ComparedPair]:
+    """Sort by status, by the largest ratio to a limit, by the share of matching elements, by name.
+
+    A pair that could not be measured comes before the measured ones.
+    """
+    return sorted(pairs, key=lambda pair: (*verdict_rank(pair.verdict), _matching(pair), pair.name))
+
+
+def _matching(pair: ComparedPair) -> float:
+    # Below every share, so that unmeasured pairs come first.
+    return -1.0 if pair.comparison is None else pair.comparison.metrics.get("match_ratio", -1.0)
+
+
+def comparison_exit_sentence(record: ComparisonRecord) -> str:
+    """Write one sentence with the result of the comparison."""
+    tally = Counter(pair.verdict.status for pair in record.pairs)
+    bad = {status: number for status, number in tally.items() if status in (Status.FAILED, Status.ERROR) and number}
+    number = len(record.pairs)
+    # No pair at all is a failure with a reason of its own. `all 0 pairs` would read like success.
+    if not number:
+        return next((finding.message for finding in record.findings), "nothing was compared")
+    if not bad:
+        return "the pair is within tolerance" if number == 1 else f"all {number:,} pairs are within tolerance"
+    if number == 1:
+        verb = "could not be judged" if record.pairs[0].verdict.status is Status.ERROR else "fails"
+        return f"the pair {verb}: {record.pairs[0].verdict.reason}"
+    reasons = Counter(str(pair.verdict.reason) for pair in record.pairs if pair.verdict.status in bad)
+    named = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    return f"{sum(bad.values()):,} of {number:,} pairs {'fails' if sum(bad.values()) == 1 else 'fail'}: {named}"
+
+
+def advise_pair(pair: ComparedPair) -> list[str]:
+    """Return sentences on what to look for in a failed pair: by the shapes of its errors, or else by its figures."""
+    if pair.comparison is None or pair.verdict.status is not Status.FAILED:
+        return []
+    return describe_fingerprints(pair.fingerprints) or [*filter(None, [describe_near_zero(pair.comparison)])]
+
+
+def benchmark_column(pair: ComparedPair) -> dict[str, float]:
+    """Return the benchmark's metrics by name, and for a ratio the number by which it divides."""
+    if pair.benchmark is None or pair.comparison is None:
+        return {}
+    metrics, dtype = pair.benchmark.metrics, pair.comparison.dtype
+    divisors = {name: ratio_denominator(metric, dtype, metrics) for name, metric in METRICS.items()}
+    return metrics | {name: divisor for name, divisor in divisors.items() if divisor is not None}
+
+
+def divides_by_floor(pair: ComparedPair, metric: Metric) -> bool:
+    """Return whether a ratio divides by a floor, because the benchmark's own error is smaller."""
+    if not metric.floored or pair.benchmark is None:
+        return False
+    return benchmark_column(pair).get(metric.name, 0.0) > pair.benchmark.metrics.get(metric.ratio_of, 0.0)

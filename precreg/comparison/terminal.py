@@ -15,22 +15,20 @@ from click import style
 from precreg.comparison.course import is_bad, pair_errors
 from precreg.comparison.curve import draw_text_curve
 from precreg.comparison.groups import FailureGroup, group_failed_pairs
-from precreg.comparison.html import (
+from precreg.comparison.summary import (
     advise_pair,
     benchmark_column,
     comparison_exit_sentence,
-    divides_by_floor,
-    sort_pairs,
-)
-from precreg.comparison.summary import (
     describe_firsts,
     describe_no_rise,
     describe_order,
     describe_regressions,
     describe_why,
+    divides_by_floor,
     group_rows,
     one_line,
     regression_rows,
+    sort_pairs,
 )
 from precreg.measure import metric_named, view_metrics
 from precreg.report import (

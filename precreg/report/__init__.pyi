@@ -53,7 +53,6 @@ from .files import write_reports as write_reports
 from .findings import add_finding_message as add_finding_message
 from .findings import add_result_messages as add_result_messages
 from .findings import add_verdict_messages as add_verdict_messages
-from .findings import describe_disagreement as describe_disagreement
 from .findings import describe_environment_difference as describe_environment_difference
 from .github import append_step_summary as append_step_summary
 from .github import render_github as render_github
@@ -103,6 +102,7 @@ from .two_runs import compare_records as compare_records
 from .two_runs_page import render_two_runs_html as render_two_runs_html
 from .two_runs_text import ComparedPaths as ComparedPaths
 from .two_runs_text import comparison_json as comparison_json
+from .two_runs_text import describe_disagreement as describe_disagreement
 from .two_runs_text import render_two_runs_markdown as render_two_runs_markdown
 from .two_runs_text import render_two_runs_terminal as render_two_runs_terminal
 from .unclaimed import describe_unclaimed_files as describe_unclaimed_files

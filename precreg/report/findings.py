@@ -23,7 +23,6 @@ from precreg.report.sections import (
     describe_rounding_loss,
     describe_unjudged,
 )
-from precreg.run import Disagreement
 from precreg.types import (
     AbsenceFact,
     AbsentArray,
@@ -458,19 +457,6 @@ def _extent(difference: RepeatDifference) -> str:
     # A largest difference of 0 comes from 0.0 and -0.0, or from other bits of NaN.
     largest_difference = f"by at most {difference.largest:.3g}" if difference.largest else "in their bits alone"
     return f"{strange}, {largest_difference}" if strange else largest_difference
-
-
-def describe_disagreement(found: Disagreement) -> str:
-    """Write why a rerun does not confirm a proposal."""
-    if found.verdict is None:
-        return "a test defines the case, and only pytest can run it again"
-    verdict = add_verdict_messages(found.verdict)
-    causes = {
-        "changed": f"{verdict.reason}: the case changed since the proposal",
-        "bits": "its bits are not the proposal's",
-        "verdict": f"{verdict.reason} against the proposal: {verdict.message}",
-    }
-    return f"rerun {found.rerun} of {found.reruns} differs: {causes[found.cause]}"
 
 
 def describe_environment_difference(difference: EnvironmentDifference) -> str:

@@ -23,13 +23,14 @@ from precreg.report.describe import (
     list_some,
     strip_controls,
 )
-from precreg.report.findings import add_finding_message, describe_environment_difference
+from precreg.report.findings import add_finding_message, add_verdict_messages, describe_environment_difference
 from precreg.report.groups import ResultGroup, group_results, loss_size, measure_loss
 from precreg.report.layout import wrap_lines
 from precreg.report.page_words import say
 from precreg.report.story import describe_group_cause, describe_loss_size, short_message
 from precreg.report.summaries import escape_html, escape_markdown, markdown_code
 from precreg.report.two_runs import CasePair, Obstacle, PairKind, RunComparison, TimeChange, TimeComparison
+from precreg.run import Disagreement
 from precreg.types import (
     CaseResult,
     ChangedEnvironment,
@@ -457,3 +458,16 @@ def _json_pair(pair: CasePair) -> dict[str, Any]:
 
 def _json_verdict(verdict: Verdict) -> dict[str, str]:
     return {"status": verdict.status, "reason": verdict.reason, "message": verdict.message}
+
+
+def describe_disagreement(found: Disagreement) -> str:
+    """Write why a rerun does not confirm a proposal."""
+    if found.verdict is None:
+        return "a test defines the case, and only pytest can run it again"
+    verdict = add_verdict_messages(found.verdict)
+    causes = {
+        "changed": f"{verdict.reason}: the case changed since the proposal",
+        "bits": "its bits are not the proposal's",
+        "verdict": f"{verdict.reason} against the proposal: {verdict.message}",
+    }
+    return f"rerun {found.rerun} of {found.reruns} differs: {causes[found.cause]}"

@@ -8,7 +8,8 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.html import MAX_DRAWN_PAIRS, advise_pair, render_comparison_html
+from precreg.comparison.html import MAX_DRAWN_PAIRS, render_comparison_html
+from precreg.comparison.summary import advise_pair
 from precreg.measure.metrics import METRICS
 from precreg.types.case import Location
 from precreg.types.comparison import ComparisonSettings

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.html import comparison_exit_sentence, sort_pairs
+from precreg.comparison.summary import comparison_exit_sentence, sort_pairs
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from tests.comparison.made import failed, identical, missing, passed, record_of, reshaped
 

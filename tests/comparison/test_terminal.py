@@ -1,12 +1,14 @@
 """What `precreg compare` prints, from records alone."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 from msgspec.structs import replace
 
-from precreg.comparison.html import advise_pair
+from precreg.comparison.summary import advise_pair
 from precreg.comparison.terminal import MAX_FAILURES, render_comparison_terminal
 from precreg.measure.comparison import add_benchmark
 from precreg.types.comparison import ExecutionOrder, SomeNames
@@ -296,3 +298,13 @@ def test_a_quiet_comparison_has_a_line_for_each_failing_pair():
     assert text[2].startswith("exit 1: ")
     many = record_of(*(failed(f"layer{number:02}") for number in range(MAX_FAILURES + 3)), exit_code=1)
     assert "... and 3 more" in render_comparison_terminal(many, colour=False, quiet=True)
+
+
+def test_the_summary_imports_neither_the_page_nor_the_runs_of_cases():
+    names = "plan_comparison, compare_pairs, finish_comparison, render_comparison_terminal"
+    code = f"import sys; from precreg.comparison import {names}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert {"precreg.comparison.terminal", "precreg.run.workers.place"} <= imported
+    heavy = {"precreg.comparison.html", "precreg.report.html", "precreg.run.pipeline", "precreg.vcs.dependency"}
+    assert not heavy & imported

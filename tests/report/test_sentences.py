@@ -13,10 +13,10 @@ from precreg.report.findings import (
     add_result_messages,
     add_verdict_messages,
     describe_difference,
-    describe_disagreement,
     describe_environment_difference,
     describe_finding,
 )
+from precreg.report.two_runs_text import describe_disagreement
 from precreg.run.rerun import Disagreement
 from precreg.types.case import Bound, Location
 from precreg.types.pair import (
