@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from precreg.environment import MEMORY_PREFIX, required_memory
 from precreg.errors import UserError, key_hint, nearest
 from precreg.measure import OWN_FIGURES, analyzer_target
 from precreg.storage import (
@@ -236,13 +237,15 @@ def _tier_of_path(shown: str) -> Tier:
 def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:
     for index, requirement in enumerate(requirements):
         if not _is_requirement(requirement):
-            message = f"expected a requirement such as numpy>=2 or device:npu but got requirement={requirement}"
+            message = (
+                f"expected a requirement such as numpy>=2, device:npu or memory:8GB but got requirement={requirement}"
+            )
             raise source.error(
                 "bad-value",
                 message,
                 "requires",
                 index,
-                hint="write a package with its version, a device or a program: requires: ['numpy>=2']",
+                hint="write a package with its version, a device or memory: requires: ['numpy>=2', 'memory:8GB']",
             )
 
 
@@ -258,9 +261,11 @@ def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
 
 
 def _is_requirement(text: str) -> bool:
-    """Return True for device:LABEL, the import name of a module, or a requirement as pip writes it."""
+    """Return True for device:LABEL, memory:AMOUNT, the import name of a module, or a requirement as pip writes it."""
     if text.startswith("device:"):
         return re.fullmatch(r"device:\S+", text) is not None
+    if text.startswith(MEMORY_PREFIX):
+        return required_memory(text) is not None
     if text.isidentifier():  # __main__ is precreg itself, so it is always there and requires nothing
         return text != "__main__"
     from packaging.requirements import InvalidRequirement, Requirement  # takes 10 ms, and few suites require a version
