@@ -18,12 +18,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from precreg.environment import describe_memory, required_memory, usable_memory
+from precreg.environment import usable_memory
 from precreg.errors import UserError
 from precreg.storage import find_project
 from precreg.subject import Call, leave_module_space, report_failures, run_python
 from precreg.subject.torch import is_torch_module, run_torch, run_torch_layers
-from precreg.suite import locate_target
+from precreg.suite import describe_memory, locate_target, required_memory
 from precreg.types import Case, Location
 
 if TYPE_CHECKING:

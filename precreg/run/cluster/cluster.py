@@ -19,7 +19,6 @@ import msgspec
 from msgspec.structs import replace
 
 from precreg import __version__
-from precreg.environment import describe_memory
 from precreg.errors import UserError
 from precreg.run.cluster.connection import ClusterRequest, call_worker
 from precreg.run.cluster.remote import (
@@ -39,6 +38,7 @@ from precreg.run.cluster.remote import (
 )
 from precreg.run.cluster.transfer import pickle_for_cluster
 from precreg.run.cluster.upload import Tree, pack_tree, tree_roots
+from precreg.suite import describe_memory
 from precreg.types import (
     LABELS_FACT,
     ClusterWarning,

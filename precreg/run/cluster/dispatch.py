@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
-from precreg.environment import describe_memory, required_memory
 from precreg.run.cluster.cluster import AcceptedWorker, Cluster, Needs
 from precreg.run.cluster.remote import BatchResult, run_batch
+from precreg.suite import describe_memory, required_memory
 from precreg.types import Case, Failure, Reason
 
 # Workers that one item may cost: the first two may have ended for other reasons.
