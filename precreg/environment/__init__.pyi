@@ -12,3 +12,4 @@ from .machine import merge_request_base as merge_request_base
 from .machine import on_default_branch as on_default_branch
 from .machine import project_name as project_name
 from .machine import source_links as source_links
+from .memory import usable_memory as usable_memory

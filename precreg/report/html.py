@@ -87,6 +87,7 @@ from precreg.report.story import (
     short_message,
 )
 from precreg.report.studies import studies_for_html
+from precreg.report.workers import worker_rows
 from precreg.types import (
     TIERS,
     CaseResult,
@@ -198,6 +199,11 @@ def _notes(record: RunRecord, results: Sequence[CaseResult], words: PageWords) -
         "known_bad": known_bad_cases(record),
         "warnings": [words.sentence(describe_warning(one), chinese_warning(one)) for one in record.warnings[:200]],
         "orphans": [words.sentence(describe_orphan(one), chinese_orphan(one)) for one in record.orphans[:200]],
+        "workers": [
+            row._asdict()
+            | {"refusal": row.refusal and words.sentence(describe_warning(row.refusal), chinese_warning(row.refusal))}
+            for row in worker_rows(record)
+        ],
         "environments": [
             {"text": words.sentence(note.text, note.chinese), "ids": note.ids}
             for note in describe_environments(results)

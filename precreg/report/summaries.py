@@ -42,6 +42,7 @@ from precreg.report.sections import (
 from precreg.report.significant_digits import COLUMNS, digits_rows
 from precreg.report.story import describe_compared, describe_group_cause, describe_loss_size, short_message
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.report.workers import WorkerRow, worker_rows
 from precreg.types import (
     Reason,
     RunFinding,
@@ -93,7 +94,7 @@ def render_run_markdown(record: RunRecord) -> str:
         parts.append(f"Baselines without a case: {_ids([*map(describe_orphan, record.orphans)])}.")
     if record.reused:
         parts.append(f"{describe_reuse(record.reused)}.")
-    parts += _markdown_processes(record)
+    parts += [*_markdown_processes(record), *_markdown_workers(record)]
     if record.warnings:
         texts = map(describe_warning, record.warnings[:MAX_MARKDOWN_IDS])
         parts.append("\n".join(f"- Warning: {escape_markdown(text)}" for text in texts))
@@ -225,6 +226,23 @@ def _markdown_finding(finding: RunFinding) -> str:
     at = f" ({finding.source})" if finding.source else ""
     what = f"{finding.message}{at}" + (f"; allowed: {finding.allowed}" if finding.allowed is not None else "")
     return _line([finding_standing(finding), markdown_code(finding.about), finding.kind, times, escape_markdown(what)])
+
+
+def _markdown_workers(record: RunRecord) -> list[str]:
+    """Return the table of the workers of a cluster; none for a run on this machine."""
+    rows = worker_rows(record)
+    if not rows:
+        return []
+    headings = ("worker", "state", "cases", "environment", "fingerprint", "facts that differ, or the reason")
+    lines = [_line(_worker_cells(row)) for row in rows[:MAX_MARKDOWN_ROWS]]
+    more = [f"And {len(rows) - MAX_MARKDOWN_ROWS} more in the report."] if len(rows) > MAX_MARKDOWN_ROWS else []
+    return ["## Workers", "\n".join([_line(headings), "|" + "---|" * len(headings), *lines]), *more]
+
+
+def _worker_cells(row: WorkerRow) -> list[str]:
+    why = describe_warning(row.refusal) if row.refusal else row.differs
+    cells = (row.worker, row.state, str(row.cases), row.environment, row.fingerprint, why)
+    return [*map(escape_markdown, cells)]
 
 
 def _markdown_digits(record: RunRecord) -> list[str]:

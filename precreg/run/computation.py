@@ -18,11 +18,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from precreg.environment import usable_memory
 from precreg.errors import UserError
 from precreg.storage import find_project
 from precreg.subject import Call, leave_module_space, report_failures, run_python
 from precreg.subject.torch import is_torch_module, run_torch, run_torch_layers
-from precreg.suite import locate_target
+from precreg.suite import describe_memory, locate_target, required_memory
 from precreg.types import Case, Location
 
 if TYPE_CHECKING:
@@ -90,20 +91,30 @@ class PlainComputation:
 
 @cache
 def missing_requirement(requirement: str, chain: tuple[str, ...]) -> str | None:
-    """Return why a requirement such as "numpy>=2", "torch" or "device:npu" is not met; None when it is met.
+    """Return why a requirement such as "numpy>=2", "torch", "device:npu" or "memory:8GB" is not met; None if it is.
 
-    A device is there if a label of the environment's chain names it. A bare name is a module or a package. No module
+    A device is there if a label of the environment's chain names it, and memory if this machine or its container has
+    that much. A bare name is a module or a package. No module
     is imported to find out. A project's own modules meet no requirement: whether they are on sys.path, or loaded,
     depends on the cases that ran before. The suite's loader has checked the syntax.
     """
     if requirement.startswith(_DEVICE_PREFIX):
         device = requirement.removeprefix(_DEVICE_PREFIX)
         return None if device in chain else f"needs the device {device}, but the environment is {chain[0]}"
+    if (size := required_memory(requirement)) is not None:
+        return _missing_memory(size)
     leave_module_space()
     if requirement.isidentifier():
         is_there = _is_importable(requirement) or _installed_version(requirement) is not None
         return None if is_there else f"needs {requirement}, which is not installed"
     return _missing_version(requirement)
+
+
+def _missing_memory(size: int) -> str | None:
+    usable = usable_memory()
+    if usable is None or usable >= size:
+        return None
+    return f"needs {describe_memory(size)} of memory, but this machine has {describe_memory(usable)}"
 
 
 def _is_importable(module: str) -> bool:

@@ -18,6 +18,8 @@ from .load import suite_files as suite_files
 from .matrix import case_name as case_name
 from .node_tests import node_test_folders as node_test_folders
 from .recorded import folders_searched as folders_searched
+from .requirements import describe_memory as describe_memory
+from .requirements import required_memory as required_memory
 from .schema import json_schema as json_schema
 from .schema import tolerances_schema as tolerances_schema
 from .select import Selection as Selection

@@ -194,7 +194,9 @@ class SuiteFile(Struct, frozen=True, forbid_unknown_fields=True):
         default_factory=dict
     )
     study: Annotated[StudyEntry | None, Meta(description="Reports over all results of the suite")] = None
-    requires: Annotated[tuple[Text, ...], Meta(description="Packages and devices: numpy>=2, torch, device:npu")] = ()
+    requires: Annotated[
+        tuple[Text, ...], Meta(description="Packages, devices, memory: numpy>=2, torch, device:npu, memory:8GB")
+    ] = ()
     budget: Annotated[BudgetEntry, Meta(description="Limits on the cost of a case")] = BudgetEntry()
     tags: Annotated[tuple[Name, ...], Meta(description="Words to select cases by")] = ()
     depends: Annotated[

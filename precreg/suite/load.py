@@ -6,7 +6,6 @@ Suites are suites/{unit,integration,model}/**/*.yaml. Their tolerances are layer
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from os.path import lexists, normpath
 from pathlib import Path
@@ -32,6 +31,7 @@ from precreg.storage import (
 )
 from precreg.suite.figure_layers import figures_layer, require_recorded, with_own_figures_off
 from precreg.suite.files import SuiteFile, TolerancesFile
+from precreg.suite.requirements import check_requirements
 from precreg.suite.roles import check_roles
 from precreg.tolerance import (
     SHIPPED_LAYERS,
@@ -203,7 +203,7 @@ def read_suite(path: Path, project: Path, foundation: Foundation) -> Suite:
     source = read_yaml(path, shown)
     file = convert_source(source, SuiteFile)
     check_roles(source, file)
-    _check_requirements(source, file.requires)
+    check_requirements(source, file.requires)
     _check_analyzers(source, file.analyzers)
     own = tuple(read_layers("suite", source, ("tolerance",), file.tolerance))
     if file.onnx_tests is not None:
@@ -233,19 +233,6 @@ def _tier_of_path(shown: str) -> Tier:
     )
 
 
-def _check_requirements(source: Source, requirements: tuple[str, ...]) -> None:
-    for index, requirement in enumerate(requirements):
-        if not _is_requirement(requirement):
-            message = f"expected a requirement such as numpy>=2 or device:npu but got requirement={requirement}"
-            raise source.error(
-                "bad-value",
-                message,
-                "requires",
-                index,
-                hint="write a package with its version, a device or a program: requires: ['numpy>=2']",
-            )
-
-
 def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
     for index, name in enumerate(analyzers):
         if name in analyzers[:index]:
@@ -255,21 +242,6 @@ def _check_analyzers(source: Source, analyzers: tuple[str, ...]) -> None:
             analyzer_target(name)
         except UserError as error:
             raise source.error(error.slug, error.message, "analyzers", index, hint=error.hint) from None
-
-
-def _is_requirement(text: str) -> bool:
-    """Return True for device:LABEL, the import name of a module, or a requirement as pip writes it."""
-    if text.startswith("device:"):
-        return re.fullmatch(r"device:\S+", text) is not None
-    if text.isidentifier():  # __main__ is precreg itself, so it is always there and requires nothing
-        return text != "__main__"
-    from packaging.requirements import InvalidRequirement, Requirement  # takes 10 ms, and few suites require a version
-
-    try:
-        Requirement(text)
-    except InvalidRequirement:
-        return False
-    return True
 
 
 def read_foundation(project: Path, environ: Mapping[str, str] = os.environ) -> Foundation:

@@ -9,7 +9,8 @@ CHAIN = ("npu-910b", "npu", "generic")
 
 
 @pytest.mark.parametrize(
-    "requirement", ["numpy", "numpy>=1.26", "msgspec>=0.18,<1000", "decimal", "pyyaml", "device:npu", "device:npu-910b"]
+    "requirement",
+    ["numpy", "numpy>=1.26", "msgspec>=0.18,<1000", "decimal", "pyyaml", "device:npu", "device:npu-910b", "memory:1MB"],
 )
 def test_what_is_there(requirement):
     assert missing_requirement(requirement, CHAIN) is None
@@ -23,6 +24,7 @@ def test_what_is_there(requirement):
         ("_no_such_module", "needs _no_such_module, which is not installed"),
         ("no-such-library>=2", "no-such-library is not installed"),
         ("device:mlu", "needs the device mlu, but the environment is npu-910b"),
+        ("memory:4000TB", "needs 4000 TB of memory, but this machine has "),
     ],
 )
 def test_what_is_missing_is_named(requirement, said):

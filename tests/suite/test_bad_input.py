@@ -60,9 +60,15 @@ def lines(text):
         (lines("cases:\n- match: '*'\n  expect: fail\n"), "missing-key", 6, ["expected reason:"]),
         (lines("cases:\n- {match: '*', expect: pass, reason: r}\n"), "missing-key", 5, ["expect: fail beside reason"]),
         (lines("cases:\n- {match: '*', expect: no}\n"), "bad-value", 5, ["expected fail or pass", "cases.0.expect=no"]),
-        (lines("requires:\n- numpy>=2\n- '!!'\n"), "bad-value", 6, ["requirement=!!", "numpy>=2 or device:npu"]),
+        (
+            lines("requires:\n- numpy>=2\n- '!!'\n"),
+            "bad-value",
+            6,
+            ["requirement=!!", "numpy>=2, device:npu or memory:8GB"],
+        ),
         (lines("requires: [numpy>>2]\n"), "bad-value", 4, ["requirement=numpy>>2"]),
         (lines("requires: [__main__]\n"), "bad-value", 4, ["requirement=__main__"]),
+        (lines("requires: ['memory:8']\n"), "bad-value", 4, ["requirement=memory:8"]),
         (lines("requires: ['device:']\n"), "bad-value", 4, ["requirement=device:"]),
         # modules and kinds
         ("suite: s\nsubject: kernel:naive\nreference: kernels:exact\n", "missing-module", 2, ['"kernels"?']),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -38,6 +38,7 @@ from precreg.run.cluster.remote import (
 )
 from precreg.run.cluster.transfer import pickle_for_cluster
 from precreg.run.cluster.upload import Tree, pack_tree, tree_roots
+from precreg.suite import describe_memory
 from precreg.types import (
     LABELS_FACT,
     ClusterWarning,
@@ -57,6 +58,8 @@ _UNIMPORTANT = frozenset({"os", "python_version", "thread_variables", "kernel_va
 # The version is read by an expression, because another version of precreg may lack the functions of this one.
 _VERSION = "__import__('precreg').__version__"
 _CHECKOUT = "checkout"
+# The documentation of Dask has this name: dask worker --resources "memory=100e9". Case does not matter.
+_MEMORY = "memory"
 # Facts that a warning names.
 _MAX_FACTS = 4
 
@@ -65,6 +68,13 @@ def worker_name(address: str, facts: Mapping[str, Any]) -> str:
     """Return the name that a worker was given, its address by default; Dask's own clusters count from 0."""
     name = facts.get("name")
     return address if name is None or name == "" else str(name)
+
+
+class Needs(NamedTuple):
+    """The devices that an item requires, and the bytes of memory."""
+
+    devices: tuple[str, ...] = ()
+    memory: int = 0
 
 
 class AcceptedWorker:
@@ -77,6 +87,10 @@ class AcceptedWorker:
         self.slots = int(facts["nthreads"])
         # By the name of the device: Dask writes NPU=1, and a suite requires device:npu.
         self.resources = {name.lower(): name for name, number in facts.get("resources", {}).items() if number >= 1}
+        self._memory_name = self.resources.pop(_MEMORY, None)
+        # The resource that the worker offers for cases, or else the limit at which Dask ends it; 0 has none.
+        offered = facts["resources"][self._memory_name] if self._memory_name else facts.get("memory_limit")
+        self.memory = int(offered) if offered else None
         self.active: set[Any] = set()
         # One item has the worker to itself.
         self.is_exclusive = False
@@ -88,18 +102,35 @@ class AcceptedWorker:
         """The name and the address, as messages have them."""
         return self.address if self.name == self.address else f"{self.name} ({self.address})"
 
-    def offers(self, devices: Iterable[str]) -> bool:
-        """Return whether a label or a resource of this worker names each device."""
-        return all(device in self.environment.chain or device.lower() in self.resources for device in devices)
+    def offers(self, needs: Needs) -> bool:
+        """Return whether a label or a resource of this worker names each device, and its memory is large enough."""
+        has_memory = self.memory is None or needs.memory <= self.memory
+        chain = self.environment.chain
+        return has_memory and all(each in chain or each.lower() in self.resources for each in needs.devices)
+
+    def has_room(self, needs: Needs) -> bool:
+        """Return whether the memory beside the items that run now is large enough."""
+        if self.memory is None or not needs.memory:
+            return True
+        used: int = sum(batch.needs.memory for batch in self.active)
+        return used + needs.memory <= self.memory
+
+    @property
+    def offer(self) -> str:
+        """The resources of this worker as a message has them."""
+        devices = " ".join(self.resources.values()) or "no resource"
+        return devices if self.memory is None else f"{devices}, {describe_memory(self.memory)} of memory"
 
     def chain(self, devices: Iterable[str]) -> tuple[str, ...]:
         """Return the labels of this worker with devices that only its resources name, before the last, generic."""
         own = self.environment.chain
         return tuple(dict.fromkeys((*own[:-1], *devices, own[-1])))
 
-    def resources_for(self, devices: Iterable[str]) -> dict[str, float]:
-        """Return the resources that Dask has to keep for these devices."""
-        return {self.resources[name]: 1.0 for each in devices if (name := each.lower()) in self.resources}
+    def resources_for(self, needs: Needs) -> dict[str, float]:
+        """Return the resources that Dask has to keep for an item, also from the tasks of others."""
+        devices = {self.resources[name]: 1.0 for each in needs.devices if (name := each.lower()) in self.resources}
+        memory = {self._memory_name: float(needs.memory)} if self._memory_name and needs.memory else {}
+        return devices | memory
 
 
 class Cluster:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
-from precreg.run.cluster.cluster import AcceptedWorker, Cluster
+from precreg.run.cluster.cluster import AcceptedWorker, Cluster, Needs
 from precreg.run.cluster.remote import BatchResult, run_batch
+from precreg.suite import describe_memory, required_memory
 from precreg.types import Case, Failure, Reason
 
 # Workers that one item may cost: the first two may have ended for other reasons.
@@ -34,10 +35,10 @@ _DEVICE = "device:"
 
 
 class Work(NamedTuple):
-    """The items of one answer, one for each task, their devices, and the workers that they cost so far."""
+    """The items of one answer, one for each task, their requirements, and the workers that they cost so far."""
 
     items: tuple[Any, ...]
-    devices: tuple[str, ...]
+    needs: Needs
     losses: tuple[str, ...] = ()
 
 
@@ -45,7 +46,8 @@ class _Batch:
     """Items that run on a worker, and the future of their answers."""
 
     def __init__(self, work: list[Work], worker: AcceptedWorker) -> None:
-        self.work, self.worker = work, worker
+        # The items of a batch have the same requirements, and run one after the other.
+        self.work, self.worker, self.needs = work, worker, work[0].needs
         self.future: Any = None
 
 
@@ -66,7 +68,7 @@ class Dispatch:
 
     def run(self, items: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield the answers to each tuple of items as they come. Raises UserError as the cluster does."""
-        self._waiting.extend(Work(each, _devices_of(each)) for each in items)
+        self._waiting.extend(Work(each, _needs_of(each)) for each in items)
         try:
             while self._waiting or self._active:
                 if monotonic() - self._refreshed > REFRESH_S:
@@ -110,8 +112,9 @@ class Dispatch:
         passed: list[Work] = []
         while self._waiting and len(taken) < size:
             work = self._waiting.popleft()
-            fits = worker.offers(work.devices) and (len(work.losses) < MAX_LOSSES - 1 or not worker.active)
-            if not fits or (taken and (work.losses or work.devices != taken[0].devices)):
+            has_place = worker.offers(work.needs) and worker.has_room(work.needs)
+            fits = has_place and (len(work.losses) < MAX_LOSSES - 1 or not worker.active)
+            if not fits or (taken and (work.losses or work.needs != taken[0].needs)):
                 passed.append(work)
                 if taken:
                     break
@@ -129,7 +132,7 @@ class Dispatch:
         return max(1, min(MAX_BATCH, int(BATCH_SECONDS / self._of_item), shared))
 
     def _submit(self, work: list[Work], worker: AcceptedWorker) -> None:
-        batch, devices = _Batch(work, worker), work[0].devices
+        batch = _Batch(work, worker)
         # An item that cost two workers runs alone, so that a third loss has one cause.
         worker.is_exclusive = len(work[0].losses) >= MAX_LOSSES - 1
         cluster = self._cluster
@@ -138,9 +141,9 @@ class Dispatch:
             cluster.session,
             self._key,
             cluster.pickle([each.items for each in work]),
-            worker.chain(devices),
+            worker.chain(batch.needs.devices),
             workers=[worker.address],
-            resources=worker.resources_for(devices) or None,
+            resources=worker.resources_for(batch.needs) or None,
             pure=False,
         )
         self._active.add(batch)
@@ -178,7 +181,7 @@ class Dispatch:
         for encoded in result.answers:
             answers = [decoder.decode(each) for decoder, each in zip(self._decoders, encoded, strict=False)]
             missing.pop(self._tasks[0].answer_key(answers[0]), None)
-            yield tuple(self._cluster.located(each, batch.worker, batch.work[0].devices) for each in answers)
+            yield tuple(self._cluster.located(each, batch.worker, batch.needs.devices) for each in answers)
         # The worker stopped before these.
         self._waiting.extendleft(missing.values())
 
@@ -209,25 +212,32 @@ class Dispatch:
         batch.future.release()
 
     def _give_up_impossible(self) -> Iterator[tuple[Any, ...]]:
-        """Give up the items whose devices no worker has, once no worker came for the time of the request."""
+        """Give up the items that no worker can run, once no worker came for the time of the request."""
         cluster = self._cluster
         if not cluster.workers or monotonic() - cluster.changed_at < cluster.request.wait_s:
             return
         workers = cluster.workers.values()
-        known = {work.devices for work in self._waiting}
-        absent = {devices for devices in known if not any(worker.offers(devices) for worker in workers)}
+        known = {work.needs for work in self._waiting}
+        absent = {needs for needs in known if not any(worker.offers(needs) for worker in workers)}
         if not absent:
             return
-        has = ", ".join(f"{each.label} has {' '.join(each.resources.values()) or 'no resource'}" for each in workers)
-        for work in [work for work in self._waiting if work.devices in absent]:
+        has = "; ".join(f"{each.label} has {each.offer}" for each in workers)
+        for work in [work for work in self._waiting if work.needs in absent]:
             self._waiting.remove(work)
-            needed = ", ".join(work.devices)
-            message = f"needs the device {needed}, and no worker came with it in {cluster.request.wait_s:g} s ({has})"
+            needed = _describe_needs(work.needs)
+            message = f"needs {needed}, and no worker came with it in {cluster.request.wait_s:g} s ({has})"
             yield self._give_up(work, Failure(Reason.UNAVAILABLE, message))
 
 
-def _devices_of(items: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return the devices that the case of an item requires."""
+def _needs_of(items: tuple[Any, ...]) -> Needs:
+    """Return the devices and the memory that the case of an item requires."""
     case = items[0] if isinstance(items[0], Case) else getattr(items[0], "case", None)
     required = case.requires if isinstance(case, Case) else ()
-    return tuple(each.removeprefix(_DEVICE) for each in required if each.startswith(_DEVICE))
+    devices = tuple(each.removeprefix(_DEVICE) for each in required if each.startswith(_DEVICE))
+    return Needs(devices, max((required_memory(each) or 0 for each in required), default=0))
+
+
+def _describe_needs(needs: Needs) -> str:
+    devices = f"the device {', '.join(needs.devices)}" if needs.devices else ""
+    memory = f"{describe_memory(needs.memory)} of memory" if needs.memory else ""
+    return " and ".join(filter(None, (devices, memory)))

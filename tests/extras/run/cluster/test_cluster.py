@@ -50,6 +50,8 @@ def goes_wrong(x, number):
         time.sleep(60)
     if number == 3:
         raise ValueError("not like this")
+    if number == 4:
+        np.empty(2**60, np.uint8)
     return x
 
 def kills_its_machine(x, number):
@@ -66,6 +68,16 @@ def kills_its_machine(x, number):
 
 def exact(x, number):
     return np.exp(x) * number
+
+def counts_neighbours(x, number):
+    folder = os.environ["NEIGHBOURS"]
+    own = os.path.join(folder, str(number))
+    open(own, "w").close()
+    time.sleep(0.3)
+    with open(folder + ".log", "a") as log:
+        print(len(os.listdir(folder)), file=log)
+    os.remove(own)
+    return x
 
 def plain(x, number):
     return x
@@ -170,6 +182,7 @@ def test_a_case_that_goes_wrong_fails_as_on_this_machine(project, cluster):
     same_results(found, local)
     reasons = [each.verdict.reason for each in found.results[:3]]
     assert reasons == [Reason.CRASHED, Reason.TIMED_OUT, Reason.SUBJECT_ERROR]
+    assert "MemoryError" in found.results[3].outcome.execution.failure.message
     assert "number 3" in (found.results[2].outcome.execution.failure.detail or "") + str(found.results[2].verdict)
     assert worker.poll() is None, "the Dask worker survives its cases"
     assert not found.warnings
@@ -340,6 +353,35 @@ def test_a_case_goes_to_the_worker_with_its_device(project, cluster):
     assert [worker.name for worker in found.workers] == ["beta"]
     assert all(each.outcome.execution.failure is None for each in found.results), ran.stdout
     assert found.environment.of_case(found.results[0].outcome.execution).chain[-2:] == ("npu", "generic")
+
+
+def test_the_cases_of_a_worker_share_its_memory(project, cluster, tmp_path):
+    running, log = tmp_path / "running", tmp_path / "running.log"
+    running.mkdir()
+    keys = {"subject": "{python: kernels:counts_neighbours}", "reference": "{python: kernels:plain}"}
+    # Two of 1 GB fit into 2.5 GB, although the worker has four threads.
+    cluster.worker("alpha", "--resources", "MEMORY=2.5e9", threads=4, NEIGHBOURS=str(running))
+    rewrite(project, matrix=numbers(12), requires="['memory:1GB']", **keys)
+    assert command(project, "run", "--dask", cluster.address).returncode == NEW
+    assert {each.outcome.execution.failure for each in record(project).results} == {None}
+    assert max(log.read_text().split()) == "2"
+    log.unlink()
+    rewrite(project, matrix=numbers(12), **keys)
+    assert command(project, "run", "--dask", cluster.address).returncode == NEW
+    assert max(log.read_text().split()) > "2"
+
+
+def test_a_case_that_fits_into_no_worker_is_named_and_the_others_run(project, cluster):
+    big = SUITE.replace("suite: s", "suite: big") + "requires: ['memory:3GB']\n"
+    (project / "suites" / "unit" / "big.yaml").write_text(big)
+    cluster.worker("alpha", "--resources", "memory=2e9")
+    ran = command(project, "run", "--dask", cluster.address, "--dask-wait", "1")
+    failures = {each.suite: each.outcome.execution.failure for each in record(project).results}
+    assert failures["s"] is None, ran.stdout
+    assert failures["big"].reason is Reason.UNAVAILABLE
+    assert failures["big"].message.startswith("needs 3 GB of memory, and no worker came with it in 1 s (alpha (")
+    assert failures["big"].message.endswith(" has no resource, 2 GB of memory)")
+    assert command(project, "run", "--dask", cluster.address, "--dask-wait", "1", "--require").returncode == 2
 
 
 def test_a_checkout_of_another_commit_is_refused(project, cluster, tmp_path):
