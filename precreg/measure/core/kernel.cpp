@@ -40,13 +40,15 @@ class Kernel {
   public:
     Kernel(const Job& job, State& state, bool wide)
         : job(job), state(state), totals(state, job.format, wide),
-          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), regions(job.regions), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
+          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
           to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
         // A little below the bound on |d| / |r|, because count_violations compares |d| with rtol |r|, which rounds differently.
         alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
+        largest_uncancelled = of.cancellation_rtol * (1 - 0x1p-40);
+        set_limits();
         for (double& counts : run.counts) counts = 1.0;
         for (auto& keys : nothing.of)
             for (uint32_t& key : keys) key = UNUSED_KEY;
@@ -81,14 +83,25 @@ class Kernel {
     }
 
   private:
+    // Runs within these limits have no pair for which look_at_each_size would do anything.
+    struct Limits {
+        double peak[PEAKS - 1], least;
+
+        INLINE Longs exceeded_by(const Run& run) const {
+            Longs result = below(run.least, least);
+            for (int m = 0; m < PEAKS - 1; m++) result |= above(run.peak[m], peak[m]);
+            return result;
+        }
+    };
+
     const Job& job;
     State& state;
     Totals totals;
     const double tiny;
     Near near;
-    const NearRegions regions;
     const double to_ulps, to_grid;
-    double small, smallest_diff3, alarming;
+    double small, smallest_diff3, alarming, largest_uncancelled;
+    Limits calm, calm_near;
     Counters counters;
     int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
     Totals::RunSums close_sums; // of the latest run of close pairs
@@ -235,7 +248,6 @@ class Kernel {
         hope = 0;
         if (in_stretch) add_to_stretch(groups, near.sums, near.product);
         else add_to_groups(groups, run, RUN, first);
-        state.counts.above += near.above;
         count_close<true>(a, r, near.zeros, first);
         return true;
     }
@@ -246,7 +258,7 @@ class Kernel {
         state.counts.n += RUN, state.counts.finite += RUN;
         if (zeros) {
             const auto [pairs, other_signs] = count_zeros(a, r);
-            if (IS_NEAR) state.counts.equal -= other_signs; // counted as errors of no ULP
+            if (IS_NEAR) state.counts.equal += pairs - other_signs, near.zero_pairs += pairs;
             else state.sum[Sums::spacing].add((double)pairs * job.format.smallest_binade * std::ldexp(1.0, 1 - job.format.precision));
         }
         const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
@@ -300,7 +312,7 @@ class Kernel {
                 for (int half = 0; half < 2; half++) {
                     const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
                     const Doubles x = widen(a + at), y = widen(r + at), d = x - y, e = size_of(d), size = size_of(y);
-                    const Doubles out = (Doubles)((Longs)d ^ ((Longs)y & SIGN)); // d sign(r), or d is zero
+                    const Doubles out = signed_by(d, y); // d sign(r), or d is zero
                     const Doubles power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
                     const Doubles u = e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps), square = d * d, squared_ulp = u * u;
                     sums.absolute.part[p] += e;
@@ -544,13 +556,40 @@ class Kernel {
         look_at_sizes<false>(a, r, size, first);
     }
     template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
+        if (!any((IS_NEAR ? calm_near : calm).exceeded_by(run))) {
+            if (IS_NEAR) near.count_regions();
+            return;
+        }
+        look_at_each_size<IS_NEAR>(a, r, size, first);
+        set_limits();
+    }
+    // After each change of a maximum.
+    void set_limits() {
+        const Regions& of = job.regions;
+        calm = limits();
+        calm.peak[PEAK_RELATIVE] = std::min(calm.peak[PEAK_RELATIVE], alarming);
+        calm.least = std::max(small, smallest_diff3);
+        calm_near = limits(); // near.count_regions counts the others
+        if (!near.regions.multiplies_exactly) calm_near.peak[PEAK_RELATIVE] = calm.peak[PEAK_RELATIVE];
+        if (of.cancellation_bound > 0) calm_near.peak[PEAK_RELATIVE] = std::min(calm_near.peak[PEAK_RELATIVE], largest_uncancelled);
+        calm_near.least = std::max({of.small_bound, of.threshold_bound, smallest_diff3});
+    }
+    Limits limits() const {
+        const double* const most = state.maximum;
+        Limits of;
+        of.peak[PEAK_ABSOLUTE] = std::min(most[Maxima::absolute], state.least_of_worst);
+        of.peak[PEAK_RELATIVE] = std::min({1e-4, most[Maxima::diff3], most[Maxima::relative]});
+        of.peak[PEAK_FLOORED] = most[Maxima::floored], of.peak[PEAK_ULPS] = most[Maxima::ulps], of.peak[PEAK_MAGNITUDE] = most[Maxima::magnitude];
+        return of;
+    }
+    template <bool IS_NEAR, class A, class R> __attribute__((noinline)) void look_at_each_size(const A* a, const R* r, int size, int64_t first) {
         if (any_below(run.least, small)) {
-            const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], job.regions.cancellation_rtol * (1 - 0x1p-40));
+            const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], largest_uncancelled);
             if (IS_NEAR && no_cancelled_errors) count_small_near(a, r); else look_at_small(a, r, RUN - size);
         }
         if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
         if (any_above(run.peak[PEAK_RELATIVE], alarming)) {
-            if (IS_NEAR && regions.multiplies_exactly) count_violations_near(a, r); else count_violations(a, r);
+            if (IS_NEAR && near.regions.multiplies_exactly) count_violations_near(a, r); else count_violations(a, r);
         }
         // diff3's term is at most |d| / |r| where |r| is not small.
         if (any_above(run.peak[PEAK_RELATIVE], state.maximum[Maxima::diff3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
@@ -568,9 +607,9 @@ class Kernel {
     }
 
     template <class A, class R> INLINE void count_small_near(const A*, const R*) {}
-    INLINE void count_small_near(const float* a, const float* r) { regions.count_small(a, r, state.counts); }
+    INLINE void count_small_near(const float* a, const float* r) { near.regions.count_small(a, r, state.counts); }
     template <class A, class R> INLINE void count_violations_near(const A*, const R*) {}
-    INLINE void count_violations_near(const float* a, const float* r) { state.counts.relative_violations += regions.count_violations(a, r); }
+    INLINE void count_violations_near(const float* a, const float* r) { state.counts.relative_violations += near.regions.count_violations(a, r); }
     template <class A, class R> INLINE void store_differences(const A* a, const R* r) {
         for (int i = 0; i < RUN; i += WIDTH) store(run.d + i, widen(a + i) - widen(r + i));
     }
