@@ -83,7 +83,7 @@ class Kernel {
     }
 
   private:
-    // Runs within these limits have no pair for which look_at_each_size would do anything.
+    // Runs of near pairs within these limits have no pair for which look_at_each_size would do anything.
     struct Limits {
         double peak[PEAKS - 1], least;
 
@@ -101,7 +101,7 @@ class Kernel {
     Near near;
     const double to_ulps, to_grid;
     double small, smallest_diff3, alarming, largest_uncancelled;
-    Limits calm, calm_near;
+    Limits calm; // of near pairs: near.count_regions counts their violations and cancellations
     Counters counters;
     int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
     Totals::RunSums close_sums; // of the latest run of close pairs
@@ -322,11 +322,11 @@ class Kernel {
                     binades.part[p] += where_not_zero(size, power);
                     adder.squared_error.two_step(p, square);
                     adder.squared_ulps.two_step(p, squared_ulp);
-                    peak.part[p] = larger(e, peak.part[p]);
-                    peak_ulps.part[p] = larger(u, peak_ulps.part[p]);
-                    most.part[p] = larger(size, most.part[p]);
+                    peak.part[p] = larger_size(e, peak.part[p]);
+                    peak_ulps.part[p] = larger_size(u, peak_ulps.part[p]);
+                    most.part[p] = larger_size(size, most.part[p]);
                     least.part[p] = smaller_above_zero(size, least.part[p]);
-                    smallest.part[p] = smaller(size, smallest.part[p]);
+                    smallest.part[p] = smaller_size(size, smallest.part[p]);
                     above.part[p] = count_larger(d, all(0.0), above.part[p]);
                     equal.part[p] = count_equal<ROUNDING>(a + at, x, y, power, equal.part[p]);
                     if (STORES) {
@@ -357,9 +357,9 @@ class Kernel {
                 for (int half = 0; half < 2; half++) {
                     const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
                     const Doubles y = widen(r + at), d = widen(a + at) - y, e = size_of(d), size = size_of(y);
-                    const Doubles ratio = e / larger(size, all(DBL_MIN)), floored = e / (size + all(FLOOR)); // 0 / 0 is 0
-                    ratios.part[p] = larger(ratio, ratios.part[p]);
-                    floored_ratios.part[p] = larger(floored, floored_ratios.part[p]);
+                    const Doubles ratio = e / larger_size(size, all(DBL_MIN)), floored = e / (size + all(FLOOR)); // 0 / 0 is 0
+                    ratios.part[p] = larger_size(ratio, ratios.part[p]);
+                    floored_ratios.part[p] = larger_size(floored, floored_ratios.part[p]);
                     adder.relative.two_step(p, ratio);
                     adder.floored.two_step(p, floored);
                     adder.add_references(p, d, y, size);
@@ -556,33 +556,22 @@ class Kernel {
         look_at_sizes<false>(a, r, size, first);
     }
     template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
-        if (!any((IS_NEAR ? calm_near : calm).exceeded_by(run))) {
-            if (IS_NEAR) near.count_regions();
-            return;
-        }
+        if (IS_NEAR && !any(calm.exceeded_by(run))) return near.count_regions();
         look_at_each_size<IS_NEAR>(a, r, size, first);
-        set_limits();
+        if (IS_NEAR) set_limits();
     }
-    // After each change of a maximum.
+    // Maxima only grow, so that limits of before a change are too low, and still right.
     void set_limits() {
         const Regions& of = job.regions;
-        calm = limits();
-        calm.peak[PEAK_RELATIVE] = std::min(calm.peak[PEAK_RELATIVE], alarming);
-        calm.least = std::max(small, smallest_diff3);
-        calm_near = limits(); // near.count_regions counts the others
-        if (!near.regions.multiplies_exactly) calm_near.peak[PEAK_RELATIVE] = calm.peak[PEAK_RELATIVE];
-        if (of.cancellation_bound > 0) calm_near.peak[PEAK_RELATIVE] = std::min(calm_near.peak[PEAK_RELATIVE], largest_uncancelled);
-        calm_near.least = std::max({of.small_bound, of.threshold_bound, smallest_diff3});
-    }
-    Limits limits() const {
         const double* const most = state.maximum;
-        Limits of;
-        of.peak[PEAK_ABSOLUTE] = std::min(most[Maxima::absolute], state.least_of_worst);
-        of.peak[PEAK_RELATIVE] = std::min({1e-4, most[Maxima::diff3], most[Maxima::relative]});
-        of.peak[PEAK_FLOORED] = most[Maxima::floored], of.peak[PEAK_ULPS] = most[Maxima::ulps], of.peak[PEAK_MAGNITUDE] = most[Maxima::magnitude];
-        return of;
+        calm.peak[PEAK_ABSOLUTE] = std::min(most[Maxima::absolute], state.least_of_worst);
+        calm.peak[PEAK_RELATIVE] = std::min({1e-4, most[Maxima::diff3], most[Maxima::relative]});
+        if (!near.regions.multiplies_exactly) calm.peak[PEAK_RELATIVE] = std::min(calm.peak[PEAK_RELATIVE], alarming);
+        if (of.cancellation_bound > 0) calm.peak[PEAK_RELATIVE] = std::min(calm.peak[PEAK_RELATIVE], largest_uncancelled);
+        calm.peak[PEAK_FLOORED] = most[Maxima::floored], calm.peak[PEAK_ULPS] = most[Maxima::ulps], calm.peak[PEAK_MAGNITUDE] = most[Maxima::magnitude];
+        calm.least = std::max({of.small_bound, of.threshold_bound, smallest_diff3});
     }
-    template <bool IS_NEAR, class A, class R> __attribute__((noinline)) void look_at_each_size(const A* a, const R* r, int size, int64_t first) {
+    template <bool IS_NEAR, class A, class R> INLINE void look_at_each_size(const A* a, const R* r, int size, int64_t first) {
         if (any_below(run.least, small)) {
             const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], largest_uncancelled);
             if (IS_NEAR && no_cancelled_errors) count_small_near(a, r); else look_at_small(a, r, RUN - size);

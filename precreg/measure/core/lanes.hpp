@@ -52,6 +52,16 @@ INLINE Singles smaller(Singles a, Singles b) { return a < b ? a : b; }
 INLINE Words smaller(Words a, Words b) { return a < b ? a : b; }
 #endif
 
+// The larger and the smaller of two sizes: finite, and not negative. Comparisons of floats compete with additions for ports;
+// those of integers do not.
+#if defined(__AVX512F__)
+INLINE Doubles larger_size(Doubles a, Doubles b) { return (Doubles)_mm512_max_epi64((__m512i)a, (__m512i)b); }
+INLINE Doubles smaller_size(Doubles a, Doubles b) { return (Doubles)_mm512_min_epi64((__m512i)a, (__m512i)b); }
+#else
+INLINE Doubles larger_size(Doubles a, Doubles b) { return larger(a, b); }
+INLINE Doubles smaller_size(Doubles a, Doubles b) { return smaller(a, b); }
+#endif
+
 // a * b + c and a * b - c, for products that are exact: then a fused operation gives the bits of two operations.
 #if defined(__AVX512F__)
 INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
