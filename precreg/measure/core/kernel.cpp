@@ -40,13 +40,15 @@ class Kernel {
   public:
     Kernel(const Job& job, State& state, bool wide)
         : job(job), state(state), totals(state, job.format, wide),
-          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), regions(job.regions), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
+          tiny(std::max(job.format.smallest_normal, SMALLEST_RATIO_REFERENCE * (1 + 0x1p-40))), near(job, state, totals, tiny), to_ulps(std::ldexp(1.0, job.format.precision - 2)),
           to_grid(std::ldexp(1.5, 53 - job.format.precision)) {
         const Regions& of = job.regions;
         smallest_diff3 = std::max(of.diff3_bound, DBL_MIN); // zero included
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
         // A little below the bound on |d| / |r|, because count_violations compares |d| with rtol |r|, which rounds differently.
         alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
+        largest_uncancelled = of.cancellation_rtol * (1 - 0x1p-40);
+        set_limits();
         for (double& counts : run.counts) counts = 1.0;
         for (auto& keys : nothing.of)
             for (uint32_t& key : keys) key = UNUSED_KEY;
@@ -81,14 +83,25 @@ class Kernel {
     }
 
   private:
+    // Runs of near pairs within these limits have no pair for which look_at_each_size would do anything.
+    struct Limits {
+        double peak[PEAKS - 1], least;
+
+        INLINE Longs exceeded_by(const Run& run) const {
+            Longs result = below(run.least, least);
+            for (int m = 0; m < PEAKS - 1; m++) result |= above(run.peak[m], peak[m]);
+            return result;
+        }
+    };
+
     const Job& job;
     State& state;
     Totals totals;
     const double tiny;
     Near near;
-    const NearRegions regions;
     const double to_ulps, to_grid;
-    double small, smallest_diff3, alarming;
+    double small, smallest_diff3, alarming, largest_uncancelled;
+    Limits calm; // of near pairs: near.count_regions counts their violations and cancellations
     Counters counters;
     int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
     Totals::RunSums close_sums; // of the latest run of close pairs
@@ -235,7 +248,6 @@ class Kernel {
         hope = 0;
         if (in_stretch) add_to_stretch(groups, near.sums, near.product);
         else add_to_groups(groups, run, RUN, first);
-        state.counts.above += near.above;
         count_close<true>(a, r, near.zeros, first);
         return true;
     }
@@ -246,7 +258,7 @@ class Kernel {
         state.counts.n += RUN, state.counts.finite += RUN;
         if (zeros) {
             const auto [pairs, other_signs] = count_zeros(a, r);
-            if (IS_NEAR) state.counts.equal -= other_signs; // counted as errors of no ULP
+            if (IS_NEAR) state.counts.equal += pairs - other_signs, near.zero_pairs += pairs;
             else state.sum[Sums::spacing].add((double)pairs * job.format.smallest_binade * std::ldexp(1.0, 1 - job.format.precision));
         }
         const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
@@ -300,7 +312,7 @@ class Kernel {
                 for (int half = 0; half < 2; half++) {
                     const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
                     const Doubles x = widen(a + at), y = widen(r + at), d = x - y, e = size_of(d), size = size_of(y);
-                    const Doubles out = (Doubles)((Longs)d ^ ((Longs)y & SIGN)); // d sign(r), or d is zero
+                    const Doubles out = signed_by(d, y); // d sign(r), or d is zero
                     const Doubles power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
                     const Doubles u = e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps), square = d * d, squared_ulp = u * u;
                     sums.absolute.part[p] += e;
@@ -310,11 +322,11 @@ class Kernel {
                     binades.part[p] += where_not_zero(size, power);
                     adder.squared_error.two_step(p, square);
                     adder.squared_ulps.two_step(p, squared_ulp);
-                    peak.part[p] = larger(e, peak.part[p]);
-                    peak_ulps.part[p] = larger(u, peak_ulps.part[p]);
-                    most.part[p] = larger(size, most.part[p]);
+                    peak.part[p] = larger_size(e, peak.part[p]);
+                    peak_ulps.part[p] = larger_size(u, peak_ulps.part[p]);
+                    most.part[p] = larger_size(size, most.part[p]);
                     least.part[p] = smaller_above_zero(size, least.part[p]);
-                    smallest.part[p] = smaller(size, smallest.part[p]);
+                    smallest.part[p] = smaller_size(size, smallest.part[p]);
                     above.part[p] = count_larger(d, all(0.0), above.part[p]);
                     equal.part[p] = count_equal<ROUNDING>(a + at, x, y, power, equal.part[p]);
                     if (STORES) {
@@ -345,9 +357,9 @@ class Kernel {
                 for (int half = 0; half < 2; half++) {
                     const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
                     const Doubles y = widen(r + at), d = widen(a + at) - y, e = size_of(d), size = size_of(y);
-                    const Doubles ratio = e / larger(size, all(DBL_MIN)), floored = e / (size + all(FLOOR)); // 0 / 0 is 0
-                    ratios.part[p] = larger(ratio, ratios.part[p]);
-                    floored_ratios.part[p] = larger(floored, floored_ratios.part[p]);
+                    const Doubles ratio = e / larger_size(size, all(DBL_MIN)), floored = e / (size + all(FLOOR)); // 0 / 0 is 0
+                    ratios.part[p] = larger_size(ratio, ratios.part[p]);
+                    floored_ratios.part[p] = larger_size(floored, floored_ratios.part[p]);
                     adder.relative.two_step(p, ratio);
                     adder.floored.two_step(p, floored);
                     adder.add_references(p, d, y, size);
@@ -544,13 +556,29 @@ class Kernel {
         look_at_sizes<false>(a, r, size, first);
     }
     template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
+        if (IS_NEAR && !any(calm.exceeded_by(run))) return near.count_regions();
+        look_at_each_size<IS_NEAR>(a, r, size, first);
+        if (IS_NEAR) set_limits();
+    }
+    // Maxima only grow, so that limits of before a change are too low, and still right.
+    void set_limits() {
+        const Regions& of = job.regions;
+        const double* const most = state.maximum;
+        calm.peak[PEAK_ABSOLUTE] = std::min(most[Maxima::absolute], state.least_of_worst);
+        calm.peak[PEAK_RELATIVE] = std::min({1e-4, most[Maxima::diff3], most[Maxima::relative]});
+        if (!near.regions.multiplies_exactly) calm.peak[PEAK_RELATIVE] = std::min(calm.peak[PEAK_RELATIVE], alarming);
+        if (of.cancellation_bound > 0) calm.peak[PEAK_RELATIVE] = std::min(calm.peak[PEAK_RELATIVE], largest_uncancelled);
+        calm.peak[PEAK_FLOORED] = most[Maxima::floored], calm.peak[PEAK_ULPS] = most[Maxima::ulps], calm.peak[PEAK_MAGNITUDE] = most[Maxima::magnitude];
+        calm.least = std::max({of.small_bound, of.threshold_bound, smallest_diff3});
+    }
+    template <bool IS_NEAR, class A, class R> INLINE void look_at_each_size(const A* a, const R* r, int size, int64_t first) {
         if (any_below(run.least, small)) {
-            const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], job.regions.cancellation_rtol * (1 - 0x1p-40));
+            const bool no_cancelled_errors = !any_above(run.peak[PEAK_RELATIVE], largest_uncancelled);
             if (IS_NEAR && no_cancelled_errors) count_small_near(a, r); else look_at_small(a, r, RUN - size);
         }
         if (any_above(run.peak[PEAK_RELATIVE], 1e-4)) count_thousandths(a, r);
         if (any_above(run.peak[PEAK_RELATIVE], alarming)) {
-            if (IS_NEAR && regions.multiplies_exactly) count_violations_near(a, r); else count_violations(a, r);
+            if (IS_NEAR && near.regions.multiplies_exactly) count_violations_near(a, r); else count_violations(a, r);
         }
         // diff3's term is at most |d| / |r| where |r| is not small.
         if (any_above(run.peak[PEAK_RELATIVE], state.maximum[Maxima::diff3]) || any_below(run.least, smallest_diff3)) diff3(a, r);
@@ -568,9 +596,9 @@ class Kernel {
     }
 
     template <class A, class R> INLINE void count_small_near(const A*, const R*) {}
-    INLINE void count_small_near(const float* a, const float* r) { regions.count_small(a, r, state.counts); }
+    INLINE void count_small_near(const float* a, const float* r) { near.regions.count_small(a, r, state.counts); }
     template <class A, class R> INLINE void count_violations_near(const A*, const R*) {}
-    INLINE void count_violations_near(const float* a, const float* r) { state.counts.relative_violations += regions.count_violations(a, r); }
+    INLINE void count_violations_near(const float* a, const float* r) { state.counts.relative_violations += near.regions.count_violations(a, r); }
     template <class A, class R> INLINE void store_differences(const A* a, const R* r) {
         for (int i = 0; i < RUN; i += WIDTH) store(run.d + i, widen(a + i) - widen(r + i));
     }

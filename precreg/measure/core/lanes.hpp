@@ -52,16 +52,42 @@ INLINE Singles smaller(Singles a, Singles b) { return a < b ? a : b; }
 INLINE Words smaller(Words a, Words b) { return a < b ? a : b; }
 #endif
 
+// The larger and the smaller of two sizes: finite, and not negative. Comparisons of floats compete with additions for ports;
+// those of integers do not.
+#if defined(__AVX512F__)
+INLINE Doubles larger_size(Doubles a, Doubles b) { return (Doubles)_mm512_max_epi64((__m512i)a, (__m512i)b); }
+INLINE Doubles smaller_size(Doubles a, Doubles b) { return (Doubles)_mm512_min_epi64((__m512i)a, (__m512i)b); }
+#else
+INLINE Doubles larger_size(Doubles a, Doubles b) { return larger(a, b); }
+INLINE Doubles smaller_size(Doubles a, Doubles b) { return smaller(a, b); }
+#endif
+
 // a * b + c and a * b - c, for products that are exact: then a fused operation gives the bits of two operations.
 #if defined(__AVX512F__)
 INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
 INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)c); }
+INLINE Singles exact_product_plus(Singles a, Singles b, Singles c) { return (Singles)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 #elif defined(__AVX2__) && defined(__FMA__)
 INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
 INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return (Doubles)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)c); }
+INLINE Singles exact_product_plus(Singles a, Singles b, Singles c) { return (Singles)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 #else
 INLINE Doubles exact_product_plus(Doubles a, Doubles b, Doubles c) { return a * b + c; }
 INLINE Doubles exact_product_minus(Doubles a, Doubles b, Doubles c) { return a * b - c; }
+INLINE Singles exact_product_plus(Singles a, Singles b, Singles c) { return a * b + c; }
+#endif
+
+// x with its sign changed where y is negative.
+#if defined(__AVX512F__)
+INLINE Singles signed_by(Singles x, Singles y) {
+    return (Singles)_mm512_ternarylogic_epi32((__m512i)x, (__m512i)y, _mm512_set1_epi32(INT32_MIN), 0x78);
+}
+INLINE Doubles signed_by(Doubles x, Doubles y) {
+    return (Doubles)_mm512_ternarylogic_epi64((__m512i)x, (__m512i)y, _mm512_set1_epi64(INT64_MIN), 0x78);
+}
+#else
+INLINE Singles signed_by(Singles x, Singles y) { return (Singles)((Words)x ^ ((Words)y & ~UNSIGNED_SINGLE)); }
+INLINE Doubles signed_by(Doubles x, Doubles y) { return (Doubles)((Longs)x ^ ((Longs)y & SIGN)); }
 #endif
 
 // The smaller of x and least where x is not zero, elsewhere least; and y where x is not zero, elsewhere 0.
@@ -121,13 +147,13 @@ INLINE Longs count_rounded(const float* a, Doubles r, Longs counts) {
     const __m256i rounded = _mm256_castps_si256(_mm512_cvtpd_ps((__m512d)r));
     return plus_where(_mm256_cmpeq_epi32_mask(_mm256_loadu_si256((const __m256i*)a), rounded), counts);
 }
-INLINE Words count_positive(Singles x, Words counts) {
-    const __mmask16 mask = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
+INLINE Words count_larger(Singles a, Singles b, Words counts) {
+    const __mmask16 mask = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
     return (Words)_mm512_mask_sub_epi32((__m512i)counts, mask, (__m512i)counts, _mm512_set1_epi32(-1));
 }
 #else
 INLINE Words count_both(Singles a, Singles b, Singles c, Singles d, Words counts) { return counts - ((Words)(a > b) & (Words)(c > d)); }
-INLINE Words count_positive(Singles x, Words counts) { return counts - (Words)(x > singles_of(0.0f)); }
+INLINE Words count_larger(Singles a, Singles b, Words counts) { return counts - (Words)(a > b); }
 INLINE Longs count_at_most(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a <= b); }
 INLINE Longs count_larger(Doubles a, Doubles b, Longs counts) { return counts - (Longs)(a > b); }
 INLINE Longs count_same_bits(Doubles a, Doubles b, Longs counts) { return counts - (Longs)((Longs)a == (Longs)b); }
@@ -251,6 +277,7 @@ INLINE Lanes<Doubles> lanes_of(Singles x) {
 #if defined(__AVX512F__)
 INLINE int64_t sum_of(Words words) { return (uint32_t)_mm512_reduce_add_epi32((__m512i)words); }
 INLINE float highest(Singles x) { return _mm512_reduce_max_ps((__m512)x); }
+INLINE float lowest(Singles x) { return _mm512_reduce_min_ps((__m512)x); }
 INLINE uint32_t lowest(Words x) { return _mm512_reduce_min_epu32((__m512i)x); }
 #else
 INLINE int64_t sum_of(Words words) {
@@ -261,6 +288,11 @@ INLINE int64_t sum_of(Words words) {
 INLINE float highest(Singles x) {
     float result = x[0];
     for (int i = 1; i < SINGLES; i++) result = x[i] > result ? x[i] : result;
+    return result;
+}
+INLINE float lowest(Singles x) {
+    float result = x[0];
+    for (int i = 1; i < SINGLES; i++) result = x[i] < result ? x[i] : result;
     return result;
 }
 INLINE uint32_t lowest(Words x) {

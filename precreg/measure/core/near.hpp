@@ -6,6 +6,7 @@
 
 #include "job.hpp"
 #include "lanes.hpp"
+#include "reader.hpp"
 #include "totals.hpp"
 
 #include <algorithm>
@@ -54,6 +55,9 @@ class NearRegions {
     }
     bool multiplies_exactly; // rtol |r| is a float32 for every |r| of near pairs
 
+    Singles region_end() const { return singles_of(end); }
+    Singles violating_share() const { return singles_of(multiplies_exactly ? rtol : INFINITY); }
+
     __attribute__((noinline)) int64_t count_violations(const float* a, const float* r) const {
         const Singles below = singles_of(std::nextafterf(threshold_end, -INFINITY)), share = singles_of(rtol);
         Words violations = {};
@@ -87,17 +91,18 @@ class NearRegions {
 class Near {
   public:
     Near(const Job& job, State& state, Totals& totals, double tiny)
-        : state(state), totals(totals), binade((float)job.format.smallest_binade),
-          to_ulps((float)std::ldexp(1.0, job.format.precision - 1)), spacing(std::ldexp(1.0, 1 - job.format.precision)),
-          least_reference(2 * tiny), largest_reference(std::min(job.format.largest_reference, LARGEST)) {
+        : regions(job.regions), state(state), totals(totals), to_ulps(INVERSE + ((uint32_t)(job.format.precision - 1) << 23)),
+          smallest_binade(job.format.smallest_binade), spacing(std::ldexp(1.0, 1 - job.format.precision)),
+          least_reference(std::max(2 * tiny, LEAST)), largest_reference(std::min(job.format.largest_reference, LARGEST)) {
         for (uint32_t& key : nothing.ratios) key = UNUSED_KEY;
-        for (uint32_t& key : nothing.errors) key = UNUSED_ERROR;
+        for (uint32_t& key : nothing.errors) key = NO_ULP;
     }
 
+    const NearRegions regions;
     Totals::RunSums sums;
     Lanes<Doubles> product; // of 4 U* + 1
-    int64_t above;
     bool zeros; // some references, and their actual values, are zero
+    int64_t zero_pairs = 0; // finish adds their ULPs, and counts their errors
 
     // Add a run of near pairs to all but the groups. Returns false, with nothing done, for any other run. Counters lag one
     // run behind, so that they and the arithmetic do not wait for each other. STORES keeps d, d sign(r) and U in the run.
@@ -109,8 +114,15 @@ class Near {
         pending = &nothing;
         if (!fits(errors, run)) return false;
         adder.commit(totals, sums);
+        above += counted.positive;
         pending = &next;
         return true;
+    }
+
+    // Count the latest run in the regions of standards, if none of its references is small, or below the threshold.
+    INLINE void count_regions() {
+        cancellations += counted.below_end;
+        violations += counted.violating;
     }
 
     void count_pending() {
@@ -125,6 +137,9 @@ class Near {
     // Count |d| and U in the tables of their sketches, and add up ulp(r) and the pairs of equal bits.
     void finish() {
         count_pending();
+        state.counts.above += sum_of(above);
+        state.counts.cancellations += sum_of(cancellations);
+        state.counts.relative_violations += sum_of(violations);
         for (uint32_t exponent = lowest_exponent; exponent <= highest_exponent; exponent++) {
             const double ulp = std::ldexp(spacing, (int)exponent - 127);
             int64_t pairs = 0;
@@ -139,30 +154,38 @@ class Near {
             }
             if (pairs) state.sum[Sums::spacing].add((double)pairs * ulp);
         }
-        state.near.counts[0][UNUSED_ERROR] = state.near.counts[1][UNUSED_ERROR] = 0;
+        state.near.counts[0][NO_ULP] = state.near.counts[1][NO_ULP] = 0;
+        state.table[Sketches::absolute].counts[0][ZERO_KEY] += (uint32_t)zero_pairs;
+        state.table[Sketches::ulps].counts[0][ZERO_KEY] += (uint32_t)zero_pairs;
+        state.sum[Sums::spacing].add((double)zero_pairs * smallest_binade * spacing);
     }
 
   private:
     struct Keys {
         alignas(64) uint32_t errors[RUN], ratios[RUN];
     };
+    struct Counted {
+        Words positive, below_end, violating; // d > 0; |r| below both regions of standards; |d| > rtol |r|
+    };
     struct Errors {
         double largest, largest_ulps, largest_reference, least_reference; // the least above zero
         bool finite;
     };
     // The exponent 0 is that of no ULP. The upper bits of these keys are those of HALF.
-    static constexpr uint32_t UNUSED_ERROR = 0, ERROR_BITS = 0xFFFF, RATIO_BITS = ~0u;
-    static constexpr uint32_t INVERSE = 254u << 23; // minus the bits of 2**e: those of 2**-e
+    static constexpr uint32_t NO_ULP = 0, ERROR_BITS = 0xFFFF, RATIO_BITS = ~0u;
+    static constexpr uint32_t INVERSE = 254u << 23;  // minus the bits of 2**e: those of 2**-e
+    static constexpr double LEAST = 0x1p-102;        // ulps of smaller ones have no inverse in float32
     static constexpr float HALF = 0x1p22f;          // its ulp is a half; the lower 16 bits are zero
     static constexpr double LARGEST = 0x1p126, LARGEST_ULPS = 31.5; // 2 U has NEAR_BITS bits
     static constexpr double MOST_UNITS = 0x1p24 / (RUN / SINGLES);  // a lane's sum of integers up to this is exact in float32
     static constexpr int STEP = 16;
-    static constexpr uint32_t BELOW_END = 0xFFFF; // ends of bins have 8 significant bits
 
     State& state;
     Totals& totals;
-    const float binade, to_ulps;
-    const double spacing, least_reference, largest_reference;
+    const uint32_t to_ulps; // minus the bits of the binade of r: those of the inverse of its ulp
+    const double smallest_binade, spacing, least_reference, largest_reference;
+    Counted counted;                                     // of the latest run
+    Words above = {}, cancellations = {}, violations = {}; // lanes of counts: a call has at most 2**28 pairs
     uint32_t lowest_exponent = 255, highest_exponent = 0;
     Keys buffers[2], nothing;
     Keys* pending = &nothing; // the keys of the run whose sizes are not counted yet
@@ -175,31 +198,31 @@ class Near {
 
     template <bool STORES> INLINE Errors add_errors(const float* a, const float* r, Run& run, Keys& next) {
         Singles absolute = {}, bias = {}, outward = {}, ulps = {}, squared_ulps = {}, largest = {}, largest_ulp = {}, most = {};
-        Words positive = {}, least = (Words){} - 1, any_zero = {};
+        Singles least = singles_of(FLT_MAX);
+        Words positive = {}, below_end = {}, violating = {};
+        const Singles end = regions.region_end(), share = regions.violating_share();
         Lanes<Doubles> factors = lanes_of(1.0);
-        const Singles smallest_binade = singles_of(binade), scale = singles_of(to_ulps);
-        const Keys& before = *pending;
-        uint32_t* const counters[2] = {state.near.counts[0], state.near.counts[1]};
+        const Words inverse = (Words){} + to_ulps;
         for (int i = 0; i < RUN; i += STEP) {
 #pragma GCC unroll 4
             for (int q = 0; q < STEP; q += SINGLES) {
                 const Singles y = load<Singles>(r + i + q), d = load<Singles>(a + i + q) - y, e = size_of(d), size = size_of(y);
-                const Singles out = (Singles)((Words)d ^ ((Words)y & ~UNSIGNED_SINGLE)); // d sign(r), or d is zero
-                const Singles power = larger((Singles)((Words)y & EXPONENT_OF_SINGLE), smallest_binade);
-                const Singles u = e * (Singles)(INVERSE - (Words)power) * scale;
+                const Words power = (Words)y & EXPONENT_OF_SINGLE; // 0 for zeros, whose d is zero
+                const Singles u = e * (Singles)(inverse - power);
                 absolute += e;
                 bias += d;
-                outward += out;
+                outward += signed_by(d, y); // d sign(r), or d is zero
                 ulps += u;
-                squared_ulps += u * u;
+                squared_ulps = exact_product_plus(u, u, squared_ulps);
                 largest = larger(e, largest);
                 largest_ulp = larger(u, largest_ulp);
                 most = larger(size, most);
-                least = smaller((Words)size - 1, least);
-                any_zero |= (Words)size - 1;
-                positive = count_positive(d, positive);
-                store(next.errors + i + q, ((Words)power >> (23 - NEAR_BITS)) + (Words)(u + singles_of(HALF)));
-                const Singles end = (Singles)(((Words)u + BELOW_END) & ~BELOW_END), factor = end * singles_of(4.0f) + singles_of(1.0f);
+                least = smaller(size, least);
+                positive = count_larger(d, (Singles){}, positive);
+                below_end = count_larger(end, size, below_end);
+                violating = count_larger(e, size * share, violating);
+                store(next.errors + i + q, (power >> (23 - NEAR_BITS)) + (Words)(u + singles_of(HALF)));
+                const Singles factor = exact_product_plus(u, singles_of(4.0f), singles_of(1.0f)); // U ends its own bin
                 if (STORES) {
                     store(run.ulps + i + q, lower_half(u));
                     store(run.ulps + i + q + WIDTH, upper_half(u));
@@ -208,20 +231,20 @@ class Near {
                     factors.part[(q / WIDTH + 1) % PARTS] *= upper_half(factor);
                 }
             }
-            count_sizes<ERROR_BITS>(before.errors + i, counters);
-            count_sizes<ERROR_BITS>(before.errors + i + LANES, counters);
         }
         sums.absolute = lanes_of(absolute), sums.bias = lanes_of(bias), sums.outward = lanes_of(outward);
         sums.ulps = lanes_of(ulps), sums.squared_ulps = lanes_of(squared_ulps);
         product = factors;
-        above = sum_of(positive);
-        zeros = any((Longs)(any_zero & ~UNSIGNED_SINGLE));
-        return {highest(largest), highest(largest_ulp), highest(most), least_of(least), is_finite(absolute)};
+        counted = {positive, below_end, violating};
+        const float smallest = lowest(least);
+        zeros = smallest == 0.0f;
+        return {highest(largest), highest(largest_ulp), highest(most), zeros ? least_above_zero(r) : smallest, is_finite(absolute)};
     }
     template <bool STORES> INLINE void add_ratios(const float* a, const float* r, Run& run, Keys& next, Totals::NearAdder& adder) {
         Lanes<Doubles> magnitude = {}, squared = {}, largest = {}, largest_floored = {};
         const Keys& before = *pending;
-        uint32_t* const counters[2] = {state.table[Sketches::relative].counts[0], state.table[Sketches::relative].counts[1]};
+        uint32_t* const errors[2] = {state.near.counts[0], state.near.counts[1]};
+        uint32_t* const ratios[2] = {state.table[Sketches::relative].counts[0], state.table[Sketches::relative].counts[1]};
         for (int i = 0; i < RUN; i += STEP) {
 #pragma GCC unroll 4
             for (int q = 0; q < STEP; q += SINGLES) {
@@ -244,8 +267,10 @@ class Near {
                 }
                 store(next.ratios + i + q, upper_halves(below[0], below[1]) >> (KEY_SHIFT - 32));
             }
-            count_sizes<RATIO_BITS>(before.ratios + i, counters);
-            count_sizes<RATIO_BITS>(before.ratios + i + LANES, counters);
+            count_sizes<ERROR_BITS>(before.errors + i, errors);
+            count_sizes<ERROR_BITS>(before.errors + i + LANES, errors);
+            count_sizes<RATIO_BITS>(before.ratios + i, ratios);
+            count_sizes<RATIO_BITS>(before.ratios + i + LANES, ratios);
         }
         sums.magnitude = magnitude, sums.squared_error = squared;
         run.peak[PEAK_RELATIVE] = largest, run.peak[PEAK_FLOORED] = largest_floored;
@@ -255,12 +280,12 @@ class Near {
         Words bad = (Words)(sums - sums) & UNSIGNED_SINGLE;
         return !any((Longs)bad);
     }
-    INLINE static double least_of(Words bits_below) {
-        const uint32_t bits = lowest(bits_below) + 1;
+    __attribute__((noinline)) static double least_above_zero(const float* r) {
+        Words least = (Words){} - 1; // zero is the largest, too
+        for (int i = 0; i < RUN; i += SINGLES) least = smaller((Words)size_of(load<Singles>(r + i)) - 1, least);
+        const uint32_t bits = lowest(least) + 1;
         if (bits == 0) return 1.0; // all references are zero
-        float least;
-        memcpy(&least, &bits, sizeof least);
-        return least;
+        return from_bits(bits);
     }
 
     // Return true if every sum of the run is exact, and if the accumulators have room for it.
@@ -278,14 +303,15 @@ class Near {
         run.least = lanes_of(zeros ? 0.0 : of.least_reference);
         if (!totals.fits(run)) return totals.widen_to(run), false;
         if (!totals.keeps(unit)) return false;
-        lowest_exponent = std::min(lowest_exponent, exponent_of(zeros ? 0.0 : of.least_reference));
+        lowest_exponent = std::min(lowest_exponent, exponent_of(of.least_reference));
         highest_exponent = std::max(highest_exponent, exponent_of(of.largest_reference));
         return true;
     }
-    INLINE uint32_t exponent_of(double reference) const {
-        const float power = std::max((float)reference, binade);
+    // The biased exponent in float32.
+    INLINE static uint32_t exponent_of(double reference) {
+        const float single = (float)reference;
         uint32_t bits;
-        memcpy(&bits, &power, sizeof bits);
+        memcpy(&bits, &single, sizeof bits);
         return bits >> 23;
     }
 };

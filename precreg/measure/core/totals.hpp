@@ -246,12 +246,11 @@ class Totals {
             // |r d| has the two parts of r d, with the sign of r d taken from each.
             const Doubles rd = r * d, sum = product.high.part[p] + rd, part = sum - product.high.part[p], rest = rd - part;
             const Doubles low_sum = product.low.part[p] + rest;
-            const Longs sign = (Longs)rd & SIGN;
             lost |= (Longs)rest ^ (Longs)(low_sum - product.low.part[p]);
             product.low.part[p] = low_sum;
             product.high.part[p] = sum;
-            weighted.high.part[p] += (Doubles)((Longs)part ^ sign);
-            weighted.low.part[p] += (Doubles)((Longs)rest ^ sign);
+            weighted.high.part[p] += signed_by(part, rd);
+            weighted.low.part[p] += signed_by(rest, rd);
         }
         INLINE bool lossless() const { return !any(lost & UNSIGNED); }
         // Products that lost bits are left out.
@@ -291,11 +290,11 @@ class Totals {
             // |r d| has the two parts of r d, with the sign of r d taken from each.
             const Doubles sum = exact_product_plus(r, d, product.high.part[p]), part = sum - product.high.part[p];
             const Doubles rest = exact_product_minus(r, d, part);
-            const Longs sign = ((Longs)r ^ (Longs)d) & SIGN;
+            const Doubles sign = (Doubles)((Longs)r ^ (Longs)d);
             product.low.part[p] += rest;
             product.high.part[p] = sum;
-            weighted.high.part[p] += (Doubles)((Longs)part ^ sign);
-            weighted.low.part[p] += (Doubles)((Longs)rest ^ sign);
+            weighted.high.part[p] += signed_by(part, sign);
+            weighted.low.part[p] += signed_by(rest, sign);
         }
         INLINE void commit(Totals& totals, const RunSums& run) const {
             totals.of[Sums::relative].high = relative.high, totals.of[Sums::relative].low = relative.low;
