@@ -99,7 +99,7 @@ def main(rounds: int) -> None:
 
 def measure(folder: Path, words: list[str]) -> tuple[float, float, float]:
     """Return the time of a command without an index, with one, and of importing numpy."""
-    for index in ("cases.index", "baselines.index"):
+    for index in ("cases.index", "baselines.index", "baseline_counts.index"):
         (folder / WORKING_FOLDER / index).unlink(missing_ok=True)
     shutil.rmtree(folder / WORKING_FOLDER / "proposals", ignore_errors=True)
     return call(folder, words), call(folder, words), call(folder, NUMPY)

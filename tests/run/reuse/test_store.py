@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from multiprocessing import get_context
 
 import pytest
@@ -156,3 +157,11 @@ def test_a_run_with_a_damaged_store_runs_each_case(runs):
     (runs.project / OUTCOMES_FILE).write_bytes(b"damaged" * 1000)
     assert runs() == set()
     assert runs() == {"a", "b"}
+
+
+def test_a_new_file_has_pages_in_which_outcomes_share_a_page(tmp_path):
+    store = OutcomeStore(tmp_path)
+    assert store.find_set("none") is None
+    store.close()
+    with closing(sqlite3.connect(tmp_path / OUTCOMES_FILE)) as database:
+        assert database.execute("PRAGMA page_size").fetchone() == (8192,)
