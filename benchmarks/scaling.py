@@ -1,8 +1,8 @@
 """How do the costs of precreg grow with cases, processes, elements and runs, and where linearly?
 
-Measures one axis or all. It fits y = a + b n by least squares of relative residuals, and y = a + b n + c n log2 n beside
-it. It prints the residual of each size, and the first size that leaves the line of the smaller ones by more than 20 %.
-The extrapolation to ten times the largest size is no measurement.
+Measures one axis or all. It fits y = a + b n by least squares of relative residuals, and beside it a model with a term
+c n log2 n. It prints the residual of each size, and the first size that leaves the line of the smaller ones by more than
+20 %. Without such a size it extrapolates to ten times the largest size, which is no measurement.
 Usage: python benchmarks/scaling.py [cases] [jobs] [elements] [runs] [--largest N] [--history FILE]
 `--largest` limits every axis, and 100,000 cases take minutes. `--history` is a file of history_at_size.py, for `runs`.
 """
@@ -96,9 +96,11 @@ def describe(curve: Curve) -> Iterator[str]:
         worst = max(map(abs, bent.residuals))
         yield f"a + b n + c n log2 n: {bent.constant:.4g}, {bent.each:.4g}, {bent.of_logarithm:.4g}; worst {worst:.1%}"
     end = end_of_linear(curve.points)
-    yield "linear within 20 %" if end is None else f"leaves the line of the smaller sizes by over 20 % at {end:,}"
+    if end is not None:
+        yield f"leaves the line of the smaller sizes by over 20 % at {end:,}: not extrapolated"
+        return
     largest = 10 * max(curve.points)
-    yield f"extrapolated, not measured: {line.at(largest):.4g} at {largest:,}"
+    yield f"linear within 20 %; extrapolated, not measured: {line.at(largest):.4g} at {largest:,}"
 
 
 def of_cases(largest: int, _history: Path | None) -> Iterator[Curve]:
