@@ -1,8 +1,8 @@
 """How do the costs of precreg grow with cases, processes, elements and runs, and where linearly?
 
-Measures one axis or all. It fits y = a + b n by least squares of relative residuals, and beside it a model with a term
-c n log2 n. It prints the residual of each size, and the first size that leaves the line of the smaller ones by more than
-20 %. Without such a size it extrapolates to ten times the largest size, which is no measurement.
+Measures one axis or all. It fits y = a + b n by least squares of relative residuals, and beside it a model with a
+term c n log2 n. It prints the residual of each size, and the first size that leaves the line of the smaller ones by
+more than 20 %. Without such a size it extrapolates to ten times the largest size, which is no measurement.
 Usage: python benchmarks/scaling.py [cases] [jobs] [elements] [runs] [--largest N] [--history FILE]
 `--largest` limits every axis, and 100,000 cases take minutes. `--history` is a file of history_at_size.py, for `runs`.
 """
@@ -39,7 +39,7 @@ ROUNDS = 3
 
 
 class Curve(NamedTuple):
-    """Hold what was measured at each size, and its unit."""
+    """Hold the measured value of each size, and the unit."""
 
     name: str
     unit: str
@@ -60,7 +60,7 @@ class Fit(NamedTuple):
 
 
 def fit(points: dict[int, float], *, logarithm: bool = False) -> Fit:
-    """Fit the model by least squares of the relative residuals: sizes span powers of ten, and each counts alike."""
+    """Fit the model by least squares of the relative residuals: sizes span powers of ten, with equal weights."""
     sizes, values = np.array([*points], float), np.array([*points.values()])
     columns = [np.ones(len(sizes)), sizes, *([sizes * np.log2(sizes)] if logarithm else [])]
     design = np.stack(columns, axis=1) / values[:, None]
