@@ -194,3 +194,14 @@ def test_another_environment_is_named(project):
     record.write_text(json.dumps(data | {"duration_s": 99.0}))
     precreg(project, "history", "add", "reports")
     assert f"another environment than run 1: numpy {numpy} -> 9.9\n" in precreg(project, "history", "list").stdout
+
+
+def test_an_export_to_parquet_without_pyarrow_names_the_extra_and_leaves_no_file(project):
+    night(project, None, "--create")
+    (project / "blocked").mkdir()
+    (project / "blocked" / "pyarrow.py").write_text("raise ImportError('blocked')\n")
+    done = precreg(project, "history", "export", "h.parquet", PYTHONPATH=str(project / "blocked"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error[missing-extra]: expected pyarrow, which writes Parquet" in done.stderr
+    assert "pip install 'precreg[parquet]'" in done.stderr
+    assert not (project / "h.parquet").exists()
