@@ -6,7 +6,7 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -99,12 +99,12 @@ def update_proposals(
         with lock_baselines(project):
             replace_proposals(project, changes)
             if proposed:
-                propose_environment_facts(project, *_environments(results, proposed, environment))
+                propose_environment_facts(project, *_environments(results, {*proposed}, environment))
     _update_seen(project, results, environment, set(gone))
     return proposed
 
 
-def _environments(results: Iterable[CaseResult], ids: Collection[str], environment: Environment) -> list[Environment]:
+def _environments(results: Iterable[CaseResult], ids: Set[str], environment: Environment) -> list[Environment]:
     """Return the environments in which some cases of a run computed, each once, and the run's own."""
     every = (environment.of_case(each.outcome.execution) for each in results if each.id in ids)
     return [*{each.fingerprint: each for each in (environment, *every)}.values()]
@@ -351,7 +351,7 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
                     after[id] = waiting
             if after != before:
                 replace_seen(project, after)
-                propose_environment_facts(project, *_environments(results, found, environment))
+                propose_environment_facts(project, *_environments(results, found.keys(), environment))
     except UserError as problem:
         # The next run sees the bits again. Without other proposals a run needs no disk that it can write.
         if problem.slug != "not-writable":

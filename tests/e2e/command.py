@@ -13,8 +13,11 @@ import traceback
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 import precreg as precreg_package
 from precreg.__main__ import main
+from precreg.run.journal import JournalHeader, resume_journal
 from precreg.subject.module_space import leave_module_space
 
 ROOT = Path(__file__).parents[2]
@@ -198,6 +201,15 @@ def copy_of(source, folder, *parts):
             (folder / part).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source / part, folder / part)
     return repository(folder)
+
+
+def journal_cases(project):
+    """Return the ids in the journal of the last run, in the order in which its cases ran."""
+    path = project / ".precreg" / "journal.jsonl"
+    header = msgspec.json.decode(path.read_bytes().partition(b"\n")[0], type=JournalHeader)
+    journal, outcomes = resume_journal(path, header)
+    journal.close()
+    return [*outcomes]
 
 
 def change(file, before, after):
