@@ -21,7 +21,7 @@ from precreg.baseline.store import delete_file, lock_baselines, write_file
 from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
 from precreg.baseline.text import member_names, parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, DataError, convert_data, unpack_struct
+from precreg.storage import WORKING_FOLDER, DataError, convert_data, pause_gc, unpack_struct
 from precreg.suite import list_names, select_names
 from precreg.types import (
     Baseline,
@@ -218,7 +218,9 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
     file = _file(suite)
     try:
         data = read_project_bytes(project, file)
-        return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
+        # Of 100,000 proposals, the search for garbage takes more time than the decoding.
+        with pause_gc():
+            return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
     except UserError as problem:
         raise _unreadable_proposals(problem) from problem
 
