@@ -5,7 +5,7 @@ case, so a killed run keeps its outcomes. A kill can tear only the last line, an
 a digest of the project's sources: a run goes on only with the code that it began with.
 
 The first outcome with figures is plain JSON, and the dictionary of the following ones: each of their lines is a JSON
-string, the base64 of the compressed JSON. 100,000 tiny cases have 279 MB in plain JSON, and some 35 MB so.
+string, the base64 of the compressed JSON. 3,000 tiny cases have 8.4 MB in plain JSON, and 0.5 MB so.
 """
 
 from __future__ import annotations
