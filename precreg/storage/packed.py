@@ -32,7 +32,7 @@ _WORDS: dict[Any, bytes] = {}
 
 
 def pack_bytes(data: bytes, words: bytes) -> bytes:
-    """Return compressed bytes; `words` is a text with the same words, of which the last 32 KiB count."""
+    """Return compressed bytes; zlib searches the last 32 KiB of `words` for the same words."""
     packer = zlib.compressobj(_LEVEL, zdict=words)
     return packer.compress(data) + packer.flush()
 
