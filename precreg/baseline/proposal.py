@@ -6,7 +6,7 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -21,7 +21,7 @@ from precreg.baseline.store import delete_file, lock_baselines, write_file
 from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
 from precreg.baseline.text import member_names, parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, DataError, convert_data, unpack_struct
+from precreg.storage import WORKING_FOLDER, DataError, convert_data, pause_gc, unpack_struct
 from precreg.suite import list_names, select_names
 from precreg.types import (
     Baseline,
@@ -99,12 +99,12 @@ def update_proposals(
         with lock_baselines(project):
             replace_proposals(project, changes)
             if proposed:
-                propose_environment_facts(project, *_environments(results, proposed, environment))
+                propose_environment_facts(project, *_environments(results, {*proposed}, environment))
     _update_seen(project, results, environment, set(gone))
     return proposed
 
 
-def _environments(results: Iterable[CaseResult], ids: Collection[str], environment: Environment) -> list[Environment]:
+def _environments(results: Iterable[CaseResult], ids: Set[str], environment: Environment) -> list[Environment]:
     """Return the environments in which some cases of a run computed, each once, and the run's own."""
     every = (environment.of_case(each.outcome.execution) for each in results if each.id in ids)
     return [*{each.fingerprint: each for each in (environment, *every)}.values()]
@@ -218,7 +218,9 @@ def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
     file = _file(suite)
     try:
         data = read_project_bytes(project, file)
-        return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
+        # Of 100,000 proposals, the search for garbage takes more time than the decoding.
+        with pause_gc():
+            return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
     except UserError as problem:
         raise _unreadable_proposals(problem) from problem
 
@@ -351,7 +353,7 @@ def _update_seen(project: Path, results: Iterable[CaseResult], environment: Envi
                     after[id] = waiting
             if after != before:
                 replace_seen(project, after)
-                propose_environment_facts(project, *_environments(results, found, environment))
+                propose_environment_facts(project, *_environments(results, found.keys(), environment))
     except UserError as problem:
         # The next run sees the bits again. Without other proposals a run needs no disk that it can write.
         if problem.slug != "not-writable":

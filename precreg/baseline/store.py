@@ -329,7 +329,8 @@ def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str
 
 def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
     # Every file is read and rendered before the first one is written.
-    rendered = [_rendered(project, BaselineFile(*place), cases) for place, cases in suites.items()]
+    with pause_gc():
+        rendered = [_rendered(project, BaselineFile(*place), cases) for place, cases in suites.items()]
     if any(each.text for each in rendered) and not (project / ATTRIBUTES_FILE).exists():
         write_file(project, ATTRIBUTES_FILE, _ATTRIBUTES)
     for each in rendered:

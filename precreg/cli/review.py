@@ -151,8 +151,8 @@ def _warn_of_powerless(terms: AcceptTerms, accepted: Mapping[str, BaselineEntry]
     from precreg.report import describe_powerless
 
     found = [id for id, entry in accepted.items() if _is_powerless(terms, id, entry)]
-    of_tables = [id for id in found if id in terms.cases and terms.cases[id].subject.kind == "table"]
-    for ids, figures_alone in ((of_tables, True), ([id for id in found if id not in {*of_tables}], False)):
+    of_tables = {id: None for id in found if id in terms.cases and terms.cases[id].subject.kind == "table"}
+    for ids, figures_alone in (([*of_tables], True), ([id for id in found if id not in of_tables], False)):
         if ids:
             click.echo(describe_powerless(ids, len(accepted), figures_alone=figures_alone), err=True)
 

@@ -3,13 +3,17 @@
 The journal has a header and then one outcome a line. Each line reaches the system before the run waits for the next
 case, so a killed run keeps its outcomes. A kill can tear only the last line, and that case runs again. The header has
 a digest of the project's sources: a run goes on only with the code that it began with.
+
+The first outcome with figures is plain JSON, and the dictionary of the following ones: each of their lines is a JSON
+string, the base64 of the compressed JSON. 3,000 tiny cases have 8.4 MB in plain JSON, and 0.5 MB so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterable, Iterator
 from errno import ENOSPC
 from os import strerror
 from pathlib import Path
@@ -25,9 +29,11 @@ from precreg.storage import (
     append_to_regular_file,
     lock_file,
     make_scratch_folder,
+    pack_bytes,
     read_regular_file,
     report_write_errors,
     schema_age,
+    unpack_bytes,
 )
 from precreg.subject import escape_surrogates
 from precreg.types import ClusterWorker, Environment, Outcome
@@ -40,9 +46,14 @@ _SOURCE_SUFFIXES = (".py", ".so", ".pyd", ".npy", ".npz")
 # Folders that a build or a run writes: their files would change the digest at every run.
 _BUILT_FOLDERS = frozenset({"node_modules", "reports", "build", "dist"})
 
-JOURNAL_SCHEMA = "precreg-journal/2"
+JOURNAL_SCHEMA = "precreg-journal/3"
+# All lines of its journals are plain JSON. A run that goes on with one adds such lines.
+_PLAIN_SCHEMA = "precreg-journal/2"
+# The most bytes of one outcome, as a worker may send it.
+_MAX_OUTCOME_BYTES = 1 << 30
 # The line of a worker comes before its first outcome; lines of outcomes begin with the case.
 _WORKER_LINE = b'{"name":'
+_PACKED_MARK = b'"'
 
 _Line = TypeVar("_Line")
 
@@ -123,6 +134,9 @@ class Journal:
         """Open the file, or create it. Raises UserError (locked, not-writable)."""
         self.path = path
         self.workers: tuple[ClusterWorker, ...] = ()
+        # The text that lines of outcomes are compressed with: none before the first outcome with figures.
+        self.words = b""
+        self.is_plain = False
         self._encoder = msgspec.json.Encoder()
         with report_write_errors(str(path)):
             make_scratch_folder(path.parent)
@@ -136,10 +150,20 @@ class Journal:
 
     def append(self, line: JournalHeader | Outcome | ClusterWorker) -> None:
         """Write a line. Raises UserError (not-writable), for instance if the disk is full."""
-        text = self._encoder.encode(line) + b"\n"
+        text = self._encoder.encode(line)
+        # An outcome without figures is short, and has other words.
+        has_figures = not self.is_plain and isinstance(line, Outcome) and bool(line.comparisons)
+        if has_figures and self.words:
+            self._write(_pack(text, self.words))
+            return
+        self._write(text)
+        if has_figures:
+            self.words = text
+
+    def _write(self, text: bytes) -> None:
         with report_write_errors(str(self.path)):
             # An unbuffered write to a nearly full disk may write a part of the line without an error.
-            if self._file.write(text) < len(text):
+            if self._file.write(text + b"\n") <= len(text):
                 raise OSError(ENOSPC, strerror(ENOSPC))
 
     def keep(self, length: int) -> None:
@@ -179,9 +203,12 @@ def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str
     try:
         complete, _, _torn = _read_lines(path).rpartition(b"\n")
         lines = complete.split(b"\n")
-        _require_same(_read_header(lines[0], path), header, path)
+        written = _read_header(lines[0], path)
+        _require_same(written, header, path)
+        journal.is_plain = written.schema == _PLAIN_SCHEMA
         numbered = list(enumerate(lines[1:], start=2))
-        outcomes = [_decode(line, Outcome, path, at) for at, line in numbered if not line.startswith(_WORKER_LINE)]
+        of_cases = ((at, line) for at, line in numbered if not line.startswith(_WORKER_LINE))
+        outcomes = [*_read_outcomes(journal, of_cases)]
         workers = [_decode(line, ClusterWorker, path, at) for at, line in numbered if line.startswith(_WORKER_LINE)]
         journal.workers = tuple(workers)
         journal.keep(len(complete) + 1)
@@ -189,6 +216,36 @@ def resume_journal(path: Path, header: JournalHeader) -> tuple[Journal, dict[str
         journal.close()
         raise
     return journal, {outcome.case: outcome for outcome in outcomes}
+
+
+def _pack(text: bytes, words: bytes) -> bytes:
+    return _PACKED_MARK + b2a_base64(pack_bytes(text, words), newline=False) + _PACKED_MARK
+
+
+def _read_outcomes(journal: Journal, lines: Iterable[tuple[int, bytes]]) -> Iterator[Outcome]:
+    """Yield the outcomes of numbered lines. The journal gets the text that compresses the following ones."""
+    path = journal.path
+    for at, line in lines:
+        if line.startswith(_PACKED_MARK) and journal.words:
+            yield _decode(_unpack(line, journal.words, path, at), Outcome, path, at)
+            continue
+        outcome = _decode(line, Outcome, path, at)
+        if outcome.comparisons and not journal.words and not journal.is_plain:
+            journal.words = line
+        yield outcome
+
+
+def _unpack(line: bytes, words: bytes, path: Path, number: int) -> bytes:
+    try:
+        if not line.endswith(_PACKED_MARK):
+            raise ValueError("a text without an end")
+        return unpack_bytes(a2b_base64(line[1:-1], strict_mode=True), words, _MAX_OUTCOME_BYTES)
+    except ValueError as error:
+        raise _unreadable_line(error, path, number) from error
+
+
+def _unreadable_line(error: Exception, path: Path, number: int) -> UserError:
+    return UserError("unreadable-journal", f"expected a line of a journal but got {error}", file=str(path), line=number)
 
 
 def _read_lines(path: Path) -> bytes:
@@ -205,7 +262,7 @@ def _read_header(line: bytes, path: Path) -> JournalHeader:
     # The schema first and alone: other versions may have other fields.
     schema = _decode(line, _Schema, path, 1).schema
     age = schema_age(schema, JOURNAL_SCHEMA)
-    if age == "same":
+    if age == "same" or schema == _PLAIN_SCHEMA:
         return _decode(line, JournalHeader, path, 1)
     slug = "future-schema" if age == "newer" else "unreadable-journal"
     raise UserError(slug, f"expected schema={JOURNAL_SCHEMA} but got schema={schema}", file=str(path), line=1)
@@ -215,14 +272,14 @@ def _decode(line: bytes, kind: type[_Line], path: Path, number: int) -> _Line:
     try:
         return msgspec.json.decode(line, type=kind)
     except (ValueError, RecursionError) as error:
-        message = f"expected a line of a journal but got {error}"
-        raise UserError("unreadable-journal", message, file=str(path), line=number) from error
+        raise _unreadable_line(error, path, number) from error
 
 
 def _require_same(written: JournalHeader, present: JournalHeader, path: Path) -> None:
     # Journals of version 0.1.0 have the revision in `code`, behind the digest.
     if present.against and written.code == f"{present.code} against {present.against}":
         written = replace(written, code=present.code, against=present.against)
+    written = replace(written, schema=present.schema)
     for name in JournalHeader.__struct_fields__:
         before, now = getattr(written, name), getattr(present, name)
         if before != now:

@@ -83,8 +83,10 @@ from .packed import PackedEach as PackedEach
 from .packed import StructPacker as StructPacker
 from .packed import encode_json as encode_json
 from .packed import is_reduced as is_reduced
+from .packed import pack_bytes as pack_bytes
 from .packed import pack_dict as pack_dict
 from .packed import pack_tuple as pack_tuple
+from .packed import unpack_bytes as unpack_bytes
 from .packed import unpack_struct as unpack_struct
 from .python_source import ImportedName as ImportedName
 from .python_source import files_named as files_named

@@ -31,13 +31,25 @@ _MOST_WORDS = 1 << 15
 _WORDS: dict[Any, bytes] = {}
 
 
-def _compress(data: bytes, words: bytes) -> bytes:
+def pack_bytes(data: bytes, words: bytes) -> bytes:
+    """Return compressed bytes; zlib searches the last 32 KiB of `words` for the same words."""
     packer = zlib.compressobj(_LEVEL, zdict=words)
     return packer.compress(data) + packer.flush()
 
 
-def _decompress(packed: bytes, words: bytes) -> bytes:
-    return zlib.decompressobj(zdict=words).decompress(packed)
+def unpack_bytes(packed: bytes, words: bytes, max_bytes: int = 0) -> bytes:
+    """Return the bytes that `pack_bytes` compressed with the same words; 0 limits nothing.
+
+    Raises ValueError for others, and for more than `max_bytes`.
+    """
+    unpacker = zlib.decompressobj(zdict=words)
+    try:
+        data = unpacker.decompress(packed, max_bytes)
+    except zlib.error as problem:
+        raise ValueError(str(problem)) from problem
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("compressed bytes of another length")
+    return data
 
 
 class _Packed:
@@ -51,12 +63,12 @@ class _Packed:
         data = encode_json(value)
         # Values of one type repeat its names, so the first value of the process serves as dictionary for the others.
         self._words = _WORDS.setdefault(kind, data[-_MOST_WORDS:])
-        self._data = _compress(data, self._words)
+        self._data = pack_bytes(data, self._words)
         self._kind = kind
 
     def json(self) -> bytes:
         """Return the JSON of the value."""
-        return _decompress(self._data, self._words)
+        return unpack_bytes(self._data, self._words)
 
     def unpack(self) -> Any:
         """Return the value. Nobody may change it."""
@@ -133,11 +145,11 @@ class StructPacker(Generic[_S]):
         """Return the packed bytes of a struct."""
         data = msgspec.msgpack.encode(value)
         self._words = self._words or data[-_MOST_WORDS:]
-        return _compress(data, self._words)
+        return pack_bytes(data, self._words)
 
     def unpack(self, packed: bytes) -> _S:
         """Return the struct of packed bytes."""
-        return self._decoder.decode(_decompress(packed, self._words))
+        return self._decoder.decode(unpack_bytes(packed, self._words))
 
 
 class PackedEach(Mapping[str, _S]):

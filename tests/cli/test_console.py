@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from msgspec import json
 
-from tests.e2e.command import PATIENCE_S, THREADS, change, copy_of, environ, precreg
+from tests.e2e.command import PATIENCE_S, THREADS, change, copy_of, environ, journal_cases, precreg
 from tests.e2e.fork_server import forked, run_forked
 from tests.e2e.test_road import BASELINE, KERNEL, NARROW, ROAD, WIDE
 
@@ -307,8 +307,7 @@ def test_last_failed_reads_the_record_of_the_named_folder(project):
 
 def order_of(project):
     """Return the names of the cases in the order in which the last run executed them."""
-    lines = (project / ".precreg/journal.jsonl").read_text().splitlines()
-    return [case.rpartition("/")[2] for line in lines if (case := json.decode(line).get("case"))]
+    return [case.rpartition("/")[2] for case in journal_cases(project)]
 
 
 def test_failed_first_runs_every_case_in_another_order(project):

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
+from precreg.run.journal import JournalHeader, resume_journal
 from tests.e2e.fork_server import forked
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +118,15 @@ def copy_of(source, folder, *parts):
             (folder / part).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source / part, folder / part)
     return repository(folder)
+
+
+def journal_cases(project):
+    """Return the ids in the journal of the last run, in the order in which its cases ran."""
+    path = project / ".precreg" / "journal.jsonl"
+    header = msgspec.json.decode(path.read_bytes().partition(b"\n")[0], type=JournalHeader)
+    journal, outcomes = resume_journal(path, header)
+    journal.close()
+    return [*outcomes]
 
 
 def change(file, before, after):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.e2e.command import ROOT, repository, started
+from tests.e2e.command import ROOT, journal_cases, repository, started
 from tests.processes import processes_with
 from tests.run.workers.test_hostile import CRASHES, LEAVERS, TIMEOUTS
 
@@ -62,8 +62,7 @@ def test_the_record_names_the_cases_that_left_processes(attacked):
 
 def test_the_journal_has_every_outcome(attacked):
     _, found, folder = attacked
-    lines = (folder / ".precreg" / "journal.jsonl").read_text().splitlines()
-    assert sorted(json.loads(line)["case"] for line in lines[1:]) == sorted(result["id"] for result in found.values())
+    assert sorted(journal_cases(folder)) == sorted(result["id"] for result in found.values())
 
 
 def test_no_process_is_left(attacked):

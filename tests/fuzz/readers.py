@@ -60,7 +60,7 @@ from tests.storage.torch_files import tensor, write_torch_file
 from tests.suite.test_expand import FULL
 
 SUITE = "suites/unit/s.yaml"
-HEADER = JournalHeader("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
+HEADER = JournalHeader("precreg-journal/3", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
 ALLOW = """\
 allow:
 - {case: unit/row_sum, change: case_removed, reason: it moved}

@@ -3,6 +3,7 @@ import resource
 import subprocess
 import sys
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from precreg.types.outcome import Comparison, Execution, Failure, Histogram, Out
 from precreg.types.record import Environment
 from precreg.types.verdict import Reason
 
-HEADER = JournalHeader("precreg-journal/2", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
+HEADER = JournalHeader("precreg-journal/3", "0.1.0", "shop", "cpu-x86_64", "7d8d9dbe", "0" * 32)
 COMPARISON = Comparison(
     "out",
     0,
@@ -31,6 +32,9 @@ RAN = Execution(("i",), {"out": ("d",)}, 1e-6, ("out",), differences=(DIFFERENCE
 OUTCOMES = [
     Outcome("unit/s/a", "1:a", RAN, (COMPARISON,), ("grad",)),
     Outcome("unit/s/b", "1:b", Execution(failure=Failure(Reason.CRASHED, "killed by SIGSEGV", 'line\n"quoted" é'))),
+    # These two are compressed with the first.
+    Outcome("unit/s/c", "1:c", RAN, (replace(COMPARISON, seed=1), replace(COMPARISON, seed=2))),
+    Outcome("unit/s/d", "1:d", RAN, (replace(COMPARISON, dtype="float16"),)),
 ]
 
 
@@ -41,7 +45,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def written(path):
-    """The journal of a run that was stopped after two cases."""
+    """The journal of a run that was stopped after four cases."""
     journal = start_journal(path, HEADER)
     for outcome in OUTCOMES:
         journal.append(outcome)
@@ -79,12 +83,10 @@ def test_a_new_run_takes_the_place_of_the_last(written):
 
 def test_a_run_goes_on_where_it_was_cut_anywhere(written):
     whole = written.read_bytes()
-    first_line = whole.index(b"\n") + 1
-    second_line = whole.index(b"\n", first_line) + 1
-    for length in range(first_line, len(whole) + 1):
+    for length in range(whole.index(b"\n") + 1, len(whole) + 1):
         written.write_bytes(whole[:length])
         journal, outcomes = resume_journal(written, HEADER)
-        assert len(outcomes) == (length >= second_line) + (length == len(whole))
+        assert len(outcomes) == whole[:length].count(b"\n") - 1
         for outcome in OUTCOMES[len(outcomes) :]:
             journal.append(outcome)
         journal.close()
@@ -93,20 +95,53 @@ def test_a_run_goes_on_where_it_was_cut_anywhere(written):
 
 def test_what_is_broken_elsewhere_is_refused_with_its_line(written):
     lines = written.read_bytes().split(b"\n")
-    for broken in (b"{", b"", b'{"case": 1}', b"\xff"):
-        written.write_bytes(b"\n".join([lines[0], broken, lines[2], b""]))
-        error = refused(written)
-        assert (error.slug, error.line, error.file) == ("unreadable-journal", 2, str(written))
+    packed = lines[3]
+    assert packed.startswith(b'"')
+    cut = b'"' + packed[5:]
+    packed_ones = (b'"', b'""', b'"_"', packed[:-1], packed[:-9] + b'"', cut, packed * 2)
+    for broken in (b"{", b"", b'{"case": 1}', b"\xff", *packed_ones):
+        for place in (2, 4):
+            written.write_bytes(b"\n".join([*lines[: place - 1], broken, *lines[place:]]))
+            error = refused(written)
+            assert (error.slug, error.line, error.file) == ("unreadable-journal", place, str(written))
+
+
+def test_a_changed_first_outcome_is_no_dictionary_of_the_others(written):
+    written.write_bytes(written.read_bytes().replace(b'"max_ulp"', b'"max_ulq"'))
+    error = refused(written)
+    assert (error.slug, error.line) == ("unreadable-journal", 4)
+
+
+def test_a_packed_line_is_a_fifth_of_its_json(written):
+    lines = written.read_bytes().splitlines()
+    plain = len(msgspec.json.encode(OUTCOMES[3]))
+    assert lines[1] == msgspec.json.encode(OUTCOMES[0])
+    assert len(lines[4]) < plain / 5
+
+
+def test_a_journal_of_plain_lines_goes_on_with_plain_lines(written):
+    """Version 0.1.0 wrote schema 2."""
+    header = msgspec.json.encode(replace(HEADER, schema="precreg-journal/2"))
+    whole = b"".join(line + b"\n" for line in (header, *map(msgspec.json.encode, OUTCOMES)))
+    written.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    journal, outcomes = resume_journal(written, HEADER)
+    assert list(outcomes.values()) == OUTCOMES[:2]
+    for outcome in OUTCOMES[2:]:
+        journal.append(outcome)
+    journal.close()
+    assert written.read_bytes() == whole
+    assert resumed(written) == {outcome.case: outcome for outcome in OUTCOMES}
 
 
 @pytest.mark.parametrize(
     ("first_line", "slug"),
     [
-        (b'{"schema": "precreg-journal/3", "new": []}\n', "future-schema"),
+        (b'{"schema": "precreg-journal/4", "new": []}\n', "future-schema"),
         (b'{"schema": "precreg-journal/1"}\n', "unreadable-journal"),
         (b'{"schema": "precreg-journal/two"}\n', "unreadable-journal"),
         (b'{"schema": "precreg-record/1"}\n', "unreadable-journal"),
         (b'{"schema": "precreg-journal/2"}\n', "unreadable-journal"),
+        (b'{"schema": "precreg-journal/3"}\n', "unreadable-journal"),
         (b"text\n", "unreadable-journal"),
         (b'{"schema": "precr', "nothing-to-resume"),
         (b"", "nothing-to-resume"),
@@ -122,7 +157,7 @@ def test_a_run_does_not_go_on_with_other_code_or_elsewhere(written, name):
     error = refused(written, replace(HEADER, **{name: "other"}))
     assert error.slug == "code-changed"
     assert f"expected {name}=" in error.message
-    assert len(resumed(written)) == 2
+    assert len(resumed(written)) == len(OUTCOMES)
 
 
 def test_without_a_journal_there_is_nothing_to_resume(path):
@@ -140,7 +175,7 @@ def test_two_processes_do_not_write_one_journal(written):
     assert refused(written).slug == "locked"
     assert written.read_bytes() == before
     journal.close()
-    assert len(resumed(written)) == 2
+    assert len(resumed(written)) == len(OUTCOMES)
 
 
 def test_a_folder_that_is_made_for_it_is_not_seen_by_git(written):
