@@ -23,6 +23,16 @@ from numpy.typing import ArrayLike
 from precreg.environment import count_processors
 from precreg.errors import UserError
 from precreg.measure.accumulation import merge_all_tallies
+from precreg.measure.chunks import (
+    IN_PLACE_CHUNK,
+    MeasuredSide,
+    chunk_size,
+    cut_chunks,
+    read_ahead,
+    readable_in_place,
+    stream_chunk,
+    unmap_chunks,
+)
 from precreg.measure.figures import compute_metrics, compute_summary
 from precreg.measure.groups import GROUP_SUMS
 from precreg.measure.metrics import (
@@ -34,9 +44,8 @@ from precreg.measure.metrics import (
     regions_of,
 )
 from precreg.measure.numpy_form import tally_numpy
-from precreg.measure.pairing import Pairing, pairing_of, unmap_chunks
+from precreg.measure.pairing import Pairing, pairing_of
 from precreg.measure.plain import tally_reference
-from precreg.measure.read_ahead import MeasuredSide, copy_flat, read_ahead
 from precreg.measure.sketch import sketch_histogram
 from precreg.measure.tally import PLACE_NAMES, Counts, Groups, MeasuredFields, MeasureRules, NamedPairs, Tally
 from precreg.storage import Array, ArrayStream
@@ -92,10 +101,6 @@ def shadow_core() -> ModuleType | None:
     return native if FASTEST == "native" and select_backend() is BACKENDS["native"] else None
 
 
-# Elements of one copy of an array that is not in C order: 2 MiB of float64 stay in a core's caches.
-COPY_CHUNK = 1 << 18
-# Elements of one chunk without a copy: small enough for several chunks a thread, large enough for few merges.
-IN_PLACE_CHUNK, MAX_IN_PLACE_CHUNK = 1 << 20, 1 << 21
 # Below this size, threads take longer to start than they save.
 MIN_ELEMENTS_FOR_THREADS = 1 << 21
 
@@ -221,7 +226,7 @@ def tally_arrays(
 
 def _tally_in_chunks(actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules, threads: int | None) -> Tally:
     size = actual.size
-    chunk = _chunk_size(size)
+    chunk = chunk_size(size)
     chunks = -(-size // chunk)
     workers = min(_count_workers(size) if threads is None else max(threads, 1), chunks)
     if workers == 1:
@@ -233,11 +238,6 @@ def _tally_in_chunks(actual: MeasuredSide, reference: MeasuredSide, rules: Measu
         return merge_all_tallies(list(chain.from_iterable(parts)), rules)
 
 
-def _chunk_size(size: int) -> int:
-    """Return the elements of one chunk. They do not depend on the number of threads, so no bit does."""
-    return min(max(IN_PLACE_CHUNK, 1 << (size // 32).bit_length()), MAX_IN_PLACE_CHUNK)
-
-
 def _count_workers(size: int) -> int:
     return 1 if size < MIN_ELEMENTS_FOR_THREADS else count_processors()
 
@@ -246,50 +246,14 @@ def _tallies(actual: MeasuredSide, reference: MeasuredSide, low: int, high: int,
     tally, shape = select_backend(), actual.shape
     if isinstance(actual, ArrayStream) or isinstance(reference, ArrayStream):
         mapped = [side for side in (actual, reference) if not isinstance(side, ArrayStream)]
-        ahead = unmap_chunks(read_ahead(actual, reference, range(low, high), _stream_chunk(actual, reference)), *mapped)
+        ahead = unmap_chunks(read_ahead(actual, reference, range(low, high), stream_chunk(actual, reference)), *mapped)
         return [tally(a, r, start, shape, rules) for start, a, r in ahead]
-    chunks = unmap_chunks(_chunks(actual, reference, low, high), actual, reference)
+    chunks = unmap_chunks(cut_chunks(actual, reference, low, high), actual, reference)
     return [tally(a, r, start, shape, rules) for start, a, r in chunks]
-
-
-def _chunks(actual: Array, reference: Array, low: int, high: int) -> Iterator[tuple[int, Array, Array]]:
-    """Yield the flat chunks of a range, each with its first position.
-
-    Aligned arrays in C order and the machine's byte order are cut. Other arrays are copied chunk by chunk into one
-    buffer, so the caller must use a chunk before it takes the next.
-    """
-    if readable_in_place(actual, reference):
-        a, r = actual.reshape(-1), reference.reshape(-1)
-        chunk = _chunk_size(a.size)
-        for start in range(low, high, chunk):
-            stop = min(start + chunk, high)
-            yield start, a[start:stop], r[start:stop]
-        return
-    size = min(COPY_CHUNK, high - low)
-    into = np.empty(size, actual.dtype.newbyteorder("=")), np.empty(size, reference.dtype.newbyteorder("="))
-    for start in range(low, high, COPY_CHUNK):
-        stop = min(start + COPY_CHUNK, high)
-        copy_flat((actual, reference), start, stop, into)
-        yield start, into[0][: stop - start], into[1][: stop - start]
-
-
-def readable_in_place(*sides: Array) -> bool:
-    """Return True if the cores can read all arrays where they are: in C order, aligned, in the machine's byte order."""
-    for side in sides:
-        flags = side.flags
-        if not (flags.c_contiguous and flags.aligned and side.dtype.isnative):
-            return False
-    return True
 
 
 _SUMMED_COUNTS = ("inf_matched", "inf_mismatched")
 _PICK_COUNTS = itemgetter(*[(*Counts._fields, *_SUMMED_COUNTS).index(name) for name in COUNT_DESCRIPTIONS])
-
-
-def _stream_chunk(*sides: MeasuredSide) -> int:
-    """Return the elements of a chunk as _chunks has them for mapped files: sums of groups depend on the cuts."""
-    in_order = all(side.is_in_order if isinstance(side, ArrayStream) else readable_in_place(side) for side in sides)
-    return _chunk_size(sides[0].size) if in_order else COPY_CHUNK
 
 
 def _counts(counts: Counts) -> dict[str, int]:

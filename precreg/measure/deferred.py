@@ -12,13 +12,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from precreg.measure.chunks import IN_PLACE_CHUNK, readable_in_place
 from precreg.measure.comparison import (
     BACKENDS,
-    IN_PLACE_CHUNK,
     compare_arrays,
     fields_found,
     native,
-    readable_in_place,
     select_backend,
 )
 from precreg.measure.metrics import Regions, regions_of

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from precreg.errors import UserError
-from precreg.measure.pairing import count_non_finite, make_pairs, pairing_of, round_references, unmap_read
+from precreg.measure.chunks import unmap_read
+from precreg.measure.pairing import count_non_finite, make_pairs, pairing_of, round_references
 from precreg.storage import Array
 from precreg.types import MAP_EMPTY, MAP_EXACT, MAP_LEVELS, MAP_MISMATCHED, Comparison, ErrorGrid
 

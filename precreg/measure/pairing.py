@@ -6,15 +6,12 @@ unmap_chunks also releases the pages of mapped files, so that a process does not
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cache
 from math import frexp, inf, ldexp
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precreg.arithmetic import Format, dtype_name, format_of, round_to
 from precreg.errors import UserError
@@ -311,36 +308,3 @@ def common_quantum(format: Format | None, smallest: float) -> float:
     if smallest == inf:
         return inf
     return ldexp(1.0, max(frexp(smallest)[1] - 1, format.min_exponent) - format.precision + 1)
-
-
-# Elements between two releases of pages: a release costs a system call.
-UNMAP_ELEMENTS = 1 << 21
-
-
-Chunk = tuple[int, NDArray[Any], NDArray[Any]]
-
-
-def unmap_chunks(chunks: Iterable[Chunk], *arrays: NDArray[Any]) -> Iterator[Chunk]:
-    """Yield chunks one after the other, and release the pages of their arrays now and then."""
-    read = 0
-    for chunk in chunks:
-        yield chunk
-        read += chunk[1].size
-        if read >= UNMAP_ELEMENTS:
-            read = 0
-            for array in arrays:
-                unmap_read(array)
-
-
-def unmap_read(array: NDArray[Any]) -> None:
-    """Release the pages of the file behind a mapped array, so that the process does not grow by the file's size.
-
-    The pages stay in the system's cache, from where another thread can read them again. Only np.memmap of mode "r" is
-    released, so that no written element is lost; any other array stays as it is.
-    """
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    mapped, advice = owner.base, getattr(mmap, "MADV_DONTNEED", None)
-    if advice is not None and isinstance(owner, np.memmap) and owner.mode == "r" and isinstance(mapped, mmap.mmap):
-        mapped.madvise(advice)

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 import precreg
 from precreg.measure import compare_arrays, compare_on_demand
 from precreg.measure import comparison as comparisons
-from precreg.measure.comparison import IN_PLACE_CHUNK
+from precreg.measure.chunks import IN_PLACE_CHUNK
 from precreg.measure.deferred import DEFERRED_FIELDS, DeferredComparison, PendingFigures, complete_comparison
 from precreg.types import Comparison
 

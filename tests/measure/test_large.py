@@ -5,7 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from precreg.measure.comparison import BACKENDS, COPY_CHUNK, compare_arrays, tally_arrays
+from precreg.measure.chunks import COPY_CHUNK
+from precreg.measure.comparison import BACKENDS, compare_arrays, tally_arrays
 from precreg.measure.tally import MeasureRules
 from tests.measure.test_backends import check_same
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from precreg.measure.chunks import UNMAP_ELEMENTS, unmap_read
 from precreg.measure.comparison import compare_arrays
-from precreg.measure.pairing import UNMAP_ELEMENTS, unmap_read
 
 BYTES = 32 << 20
 

@@ -22,6 +22,7 @@ import pytest
 from precreg.measure import _core, plain, sketch
 from precreg.measure import comparison as compare
 from precreg.measure.accumulation import merge_tallies
+from precreg.measure.chunks import COPY_CHUNK
 from precreg.measure.compiled import STRUCTS, CoreResult
 from precreg.measure.tally import Counts, MeasureRules, Tally
 from precreg.quality.self_test import tally_differences
@@ -60,9 +61,9 @@ def test_every_instruction_set_of_this_processor_gives_the_same_bits():
 def long_pair():
     """Two chunks and a part of a third, with rare things in some places."""
     generator = np.random.default_rng(3)
-    reference = generator.normal(size=2 * compare.COPY_CHUNK + 777)
+    reference = generator.normal(size=2 * COPY_CHUNK + 777)
     actual = (reference * (1 + generator.normal(size=reference.size) * 1e-6)).astype(np.float32)
-    actual[1000:1003], reference[compare.COPY_CHUNK], actual[-1] = nan, inf, 1e-45
+    actual[1000:1003], reference[COPY_CHUNK], actual[-1] = nan, inf, 1e-45
     reference[5000:6000] *= 1e-300
     return actual, reference
 

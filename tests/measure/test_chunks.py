@@ -7,8 +7,8 @@ import pytest
 from msgspec import to_builtins
 
 from precreg.errors import UserError
-from precreg.measure.comparison import COPY_CHUNK, compare_arrays
-from precreg.measure.read_ahead import PIECE, read_ahead
+from precreg.measure.chunks import COPY_CHUNK, PIECE, read_ahead
+from precreg.measure.comparison import compare_arrays
 from precreg.storage.array_stream import ArrayStream
 
 SHAPE = (5, 1_000_003)
