@@ -3,11 +3,13 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from tests.e2e.command import change, git, precreg, repository, started, with_suite
+from tests.e2e.command import change, environ, git, precreg, repository, started, with_suite
 
 # With five seeds, the default, the baseline itself finds these losses.
 SUITE = """\
@@ -445,15 +447,26 @@ def test_a_version_without_the_nan_of_the_accepted_one_is_no_loss(tmp_path):
     assert "non_finite_on_fresh_inputs" in {finding["fact"]["kind"] for finding in result["verdict"]["findings"]}
 
 
-def test_a_pair_prints_its_progress_every_few_seconds(project, monkeypatch):
+AT_ONCE = """\
+import sys
+import precreg.cli.run
+from precreg.__main__ import main
+
+precreg.cli.run.LOG_SECONDS = 0.0
+sys.argv = ["precreg", *sys.argv[1:]]
+main()
+"""
+
+
+def test_a_pair_prints_its_progress_every_few_seconds(project):
     change(kernel(project), SUBJECT, LOSS)
     done = precreg(project, *AUTO)
     assert "cases judged side by side" not in done.stderr, "a short pair needs no progress"
-    monkeypatch.setattr("precreg.cli.run.LOG_SECONDS", 0.0)
     for pair in ("auto", "HEAD"):
         for path in (project / ".precreg/pairs").iterdir():
             path.unlink()
-        done = precreg(project, *AUTO, "--pair", pair)
+        command = [sys.executable, "-c", AT_ONCE, *AUTO, "--pair", pair]
+        done = subprocess.run(command, cwd=project, env=environ(), capture_output=True, text=True, check=False)
         own = re.findall(r"(\d) of 2 cases ran by the other version on their own seeds; \d+ s of at most", done.stderr)
         assert own == (["1", "2"] if pair == "auto" else []), done.stderr
         judged = r"\d of \d cases judged side by side, the others on (\d+) fresh seeds; \d+ s of at most \d+ s"
