@@ -131,9 +131,9 @@ def test_thousands_of_findings_stay_small_and_the_worst_are_drawn():
 
 
 def test_outputs_that_were_not_judged_beyond_the_limit_are_counted(monkeypatch):
-    monkeypatch.setattr(html, "MAX_DRIFT_HTML_ROWS", 3)
-    found = recorded(*(steady(name) for name in "abcdefgh"), *(absent(name) for name in "pqrst"))
+    monkeypatch.setattr(html, "MAX_DRIFT_HTML_ROWS", 5)
+    found = recorded(*(steady(name) for name in "abcdefgh"), *(absent(name) for name in "pqrstuv"))
     page = Page(html.render_drift_html(found))
-    assert len(page.all_of("li")) == 3
+    assert len(page.all_of("li")) == 5
     assert "And 2 more; drift.json has them all." in page.text
     assert "more" not in Page(html.render_drift_html(everything())).text
