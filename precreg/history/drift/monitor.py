@@ -259,7 +259,7 @@ def _judgement(ordered: Sequence[OutputDrift], modes: dict[str, int]) -> DriftJu
 
 
 def _kept(ordered: Iterable[OutputDrift], drawn: Set[tuple[str, str]]) -> Iterator[OutputDrift]:
-    """Keep the points of the outputs that are `drawn`; of a steady one, those of its first metric."""
+    """Keep the points of the outputs that are `drawn`. A steady output keeps its first metric."""
     for found in ordered:
         is_drawn = (found.case, found.output) in drawn
         if found.state is DriftState.STEADY:
