@@ -171,6 +171,7 @@ def _record(project: Path, history: History, options: DriftOptions) -> DriftReco
         modes=found.modes,
         other_environments=_other_environments(every, environment, options),
         exit_code=drift_exit_code(result.state for result in found.results),
+        without_points=found.without_points,
     )
 
 

@@ -6,7 +6,7 @@ Each output of each case gets one finding, with its metrics as the evidence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby, islice
 from typing import NamedTuple
 
@@ -36,10 +36,14 @@ _RANK = {state: rank for rank, state in enumerate(DriftState)}
 
 
 class DriftJudgement(NamedTuple):
-    """Hold the findings of all outputs, worst first, and the number of series by mode."""
+    """Hold the findings of all outputs, worst first, the number of series by mode, and the outputs without points.
+
+    `without_points` counts by state the outputs that were measured, and whose points are not in `results`.
+    """
 
     results: tuple[OutputDrift, ...]
     modes: dict[str, int]
+    without_points: dict[str, int]
 
 
 def find_anchor(name: str, commit: str | None, runs: Sequence[HistoryRun]) -> Anchor:
@@ -76,7 +80,7 @@ def judge_series(
     judging = _Judging(runs, anchor, settings)
     judging.add_series(series)
     results, modes = judging.finish()
-    return DriftJudgement(tuple(_kept(results)), modes)
+    return _judgement(results, modes)
 
 
 def judge_history(
@@ -109,8 +113,8 @@ def judge_history(
         again.add_series(history.series(environment, since=since, cases=part))
     full = {(one.case, one.output): one for one, _ in again.results}
     drawn = {(one.case, one.output) for one in _with_points(sorted_results)}
-    results = (full[key] if (key := (one.case, one.output)) in drawn else one for one in sorted_results)
-    return DriftJudgement(tuple(_kept(results)), modes)
+    results = [full[key] if (key := (one.case, one.output)) in drawn else one for one in sorted_results]
+    return _judgement(results, modes)
 
 
 class _Judging:
@@ -247,10 +251,15 @@ def _with_points(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
     yield from islice((one for one in measured if one.state is DriftState.STEADY), MAX_STEADY_DRAWN)
 
 
-def _kept(results: Iterable[OutputDrift]) -> Iterator[OutputDrift]:
-    """Keep the points of the first outputs with a finding, and of one metric of the first few steady outputs."""
-    ordered = list(results)
+def _judgement(ordered: Sequence[OutputDrift], modes: dict[str, int]) -> DriftJudgement:
+    """Drop the points beyond the limits of a record, and count the outputs that lost them."""
     drawn = {(one.case, one.output) for one in _with_points(ordered)}
+    left = Counter(str(one.state) for one in ordered if one.metrics and (one.case, one.output) not in drawn)
+    return DriftJudgement(tuple(_kept(ordered, drawn)), modes, dict(sorted(left.items())))
+
+
+def _kept(ordered: Iterable[OutputDrift], drawn: Set[tuple[str, str]]) -> Iterator[OutputDrift]:
+    """Keep the points of the outputs that are `drawn`. A steady output keeps its first metric."""
     for found in ordered:
         is_drawn = (found.case, found.output) in drawn
         if found.state is DriftState.STEADY:

@@ -132,7 +132,8 @@ class Anchor(Struct, frozen=True):
 class DriftRecord(Struct, frozen=True):
     """Hold all results of one call of `precreg drift`. `runs` are the runs of the environment, oldest first.
 
-    `other_environments` has the labels of the history that this call did not judge.
+    `other_environments` has the labels of the history that this call did not judge. `without_points` counts by state
+    the outputs beyond the limits of a record: their points are in the history alone.
     """
 
     schema: str
@@ -147,6 +148,7 @@ class DriftRecord(Struct, frozen=True):
     modes: dict[str, int]
     other_environments: tuple[str, ...] = ()
     exit_code: int = 0
+    without_points: dict[str, int] = {}
 
 
 def drift_exit_code(states: Iterable[DriftState]) -> int:

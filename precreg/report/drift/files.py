@@ -226,7 +226,7 @@ def _description(
     return "; ".join([*parts, *(describe_worsening(metric.metric, worse) for worse in metric.worsenings)])
 
 
-# Charts make the page large, so only the worst findings have one; drift.json has all of them.
+# Charts make the page large, so only the worst findings have one.
 MAX_DRAWN_SERIES = 200
 # Other metrics of an output usually show the same change.
 MAX_CHARTS = 3
@@ -264,7 +264,9 @@ def _page(record: DriftRecord) -> dict[str, Any]:
         "beyond": max(0, len(found) - MAX_DRIFT_HTML_ROWS),
         # Rows are cheap and charts are not, so the table is longer than the list of charts.
         "drawn": [_drawn(number, one, record) for number, one in enumerate(found[:MAX_DRAWN_SERIES])],
+        "undrawn": max(0, len(found) - MAX_DRAWN_SERIES),
         "others": others[:MAX_DRIFT_HTML_ROWS],
+        "others_beyond": max(0, len(others) - MAX_DRIFT_HTML_ROWS),
         "steady": [_drawn(-1, one, record) for one in steady if one.metrics],
         "tally": Counter(str(one.state) for one in record.results),
         "box": {"WIDTH": WIDTH, "HEIGHT": HEIGHT, "LEFT": LEFT, "RIGHT": RIGHT, "TOP": TOP, "BOTTOM": BOTTOM},

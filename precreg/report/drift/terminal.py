@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from click import style
@@ -147,7 +148,22 @@ def _change_sentences(change: DriftChange) -> list[str]:
 def drift_warnings(record: DriftRecord) -> list[str]:
     """Write the warnings about the whole call."""
     others = ", ".join(record.other_environments)
-    return [f"runs of other environments were not judged: {others}; name one with --environment"] if others else []
+    environments = f"runs of other environments were not judged: {others}; name one with --environment"
+    return [*([environments] if others else []), *_missing_points(record)]
+
+
+def _missing_points(record: DriftRecord) -> list[str]:
+    """Count the outputs with a finding whose values drift.json lacks, with a command that writes those of one case."""
+    # report.html counts the steady outputs that it does not draw, and most records have too many for points.
+    counts = {state: count for state, count in record.without_points.items() if state != DriftState.STEADY}
+    if not counts:
+        return []
+    missing = sum(counts.values())
+    by_state = ", ".join(f"{counts[state]} {state}" for state in DRIFT_LABELS if state in counts)
+    # The findings are sorted, worst first, and the first of them have points.
+    found = [one.case for one in record.results if one.metrics and one.state is not DriftState.STEADY]
+    command = f"precreg drift {quote(found[-missing])}"
+    return [f"drift.json has no values at each run for {missing} outputs ({by_state}); for one case: {command}"]
 
 
 def _count_runs(number: int) -> str:

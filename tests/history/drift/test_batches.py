@@ -133,6 +133,7 @@ def test_a_record_has_the_points_of_the_first_outputs_with_a_finding(new_place, 
     assert [one.case for one in drifting] == [f"unit/s/{case}" for case in range(8, 0, -1)]
     assert [bool(one.metrics[0].points) for one in drifting] == [True] * 3 + [False] * 5
     assert all(one.metrics[0].worsenings for one in drifting)
+    assert found.without_points == {"drift": 5}
 
 
 @pytest.mark.filterwarnings("error")

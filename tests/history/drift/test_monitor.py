@@ -1,8 +1,11 @@
 """All outputs of a history: one finding each, worst first, with its evidence; the anchor; the exit code."""
 
+from collections import Counter
+
 import pytest
 
 from precreg.errors import UserError
+from precreg.history.drift import monitor
 from precreg.history.drift.monitor import MAX_STEADY_DRAWN, find_anchor, judge_series
 from precreg.history.drift.record import Anchor, DriftMode, DriftSettings, DriftState, drift_exit_code
 from precreg.history.series import HistoryPoint, HistorySeries
@@ -95,9 +98,26 @@ def test_what_is_absent_is_not_counted_as_judged():
 
 def test_few_steady_outputs_keep_what_is_drawn():
     many = [series([1.0] * 20, 1.0, case=f"unit/s/{number:03}") for number in range(MAX_STEADY_DRAWN + 10)]
-    drawn = [one for one in found(*many).results if one.metrics]
+    judged = found(*many)
+    drawn = [one for one in judged.results if one.metrics]
     assert len(drawn) == MAX_STEADY_DRAWN
     assert drawn[0].metrics[0].points
+    assert judged.without_points == {"steady": 10}
+
+
+def test_outputs_without_points_are_counted_by_state(monkeypatch):
+    monkeypatch.setattr(monitor, "MAX_WITH_POINTS", 3)
+    monkeypatch.setattr(monitor, "MAX_STEADY_DRAWN", 1)
+    worse = [series([1.0] * 30 + [2.0] * 10, 1.0, case=f"unit/s/worse{number}") for number in range(5)]
+    better = [series([1.0] * 30 + [0.5] * 10, 1.0, case=f"unit/s/better{number}") for number in range(2)]
+    steady = [series([1.0] * 40, 1.0, case=f"unit/s/steady{number}") for number in range(4)]
+    # An absent output was not measured: it has no points to lose.
+    gone = series([1.0] * 30, 1.0, case="unit/s/gone")
+    judged = found(*better, gone, *steady, *worse, count=40)
+    assert judged.without_points == {"drift": 2, "improved": 2, "steady": 3}
+    without = Counter(str(one.state) for one in judged.results if not any(metric.points for metric in one.metrics))
+    assert without == {"drift": 2, "improved": 2, "steady": 3, "absent": 1}
+    assert found(*worse[:3], steady[0], count=40).without_points == {}
 
 
 def test_runs_that_were_added_late_stand_where_they_started():

@@ -24,6 +24,7 @@ def recorded(*histories, among=WITH_ANOTHER_NUMPY, anchor=None, **changes):
         "results": judged.results,
         "modes": judged.modes,
         "exit_code": drift_exit_code(found.state for found in judged.results),
+        "without_points": judged.without_points,
     }
     return DriftRecord(**(fields | changes))
 

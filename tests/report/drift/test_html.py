@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from precreg.report.drift import files as html
 from precreg.report.drift.files import HEIGHT, WIDTH, draw_drift_chart
 from tests.history.drift.drawn import FACTS, run, series
-from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
+from tests.report.drift.made import absent, everything, recorded, steady, stepped, unmeasured
 from tests.report.test_html import HOSTILE
 
 
@@ -123,3 +123,17 @@ def test_thousands_of_findings_stay_small_and_the_worst_are_drawn():
     assert len([one for one in page.all_of("article") if one.get("id")]) == html.MAX_DRAWN_SERIES
     assert len(page.all_of("tr")) < 2 * html.MAX_DRIFT_HTML_ROWS
     assert "And 4000 more; drift.json has them all." in page.text
+    assert "4800 more findings are not drawn here." in page.text
+    assert (
+        "drift.json has no values at each run for 4000 outputs (4000 drift); "
+        "for one case: precreg drift unit/mean/01000" in page.text
+    )
+
+
+def test_outputs_that_were_not_judged_beyond_the_limit_are_counted(monkeypatch):
+    monkeypatch.setattr(html, "MAX_DRIFT_HTML_ROWS", 5)
+    found = recorded(*(steady(name) for name in "abcdefgh"), *(absent(name) for name in "pqrstuv"))
+    page = Page(html.render_drift_html(found))
+    assert len(page.all_of("li")) == 5
+    assert "And 2 more; drift.json has them all." in page.text
+    assert "more" not in Page(html.render_drift_html(everything())).text

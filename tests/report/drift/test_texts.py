@@ -4,11 +4,12 @@ import msgspec
 import pytest
 from click import unstyle
 
+from precreg.history.drift import monitor
 from precreg.history.drift.record import DriftRecord
 from precreg.report.drift import terminal
 from precreg.report.drift import terminal as markdown
 from precreg.report.drift.files import write_drift_reports
-from tests.report.drift.made import everything, recorded, steady, stepped, unmeasured
+from tests.report.drift.made import everything, improved, recorded, steady, stepped, unmeasured
 
 
 def printed(record, **options):
@@ -51,6 +52,30 @@ def test_many_findings_are_counted():
     text = printed(recorded(*(stepped(f"{number:03}") for number in range(50))))
     assert text.count("DRIFT ") == terminal.MAX_OUTPUTS
     assert "... and 30 more in the report" in text
+
+
+def test_findings_without_points_are_counted_in_every_report(monkeypatch, tmp_path):
+    monkeypatch.setattr(monitor, "MAX_WITH_POINTS", 2)
+    record = recorded(*(stepped(f"a b{number}") for number in range(3)), improved(), *(steady(name) for name in "cd"))
+    text = "drift.json has no values at each run for 2 outputs (1 drift, 1 improved)"
+    command = "precreg drift 'unit/mean/a b2'"
+    assert f"warning   {text}; for one case: {command}\n" in printed(record)
+    assert text in markdown.render_drift_markdown(record)
+    written = write_drift_reports(record, tmp_path)
+    stored = msgspec.json.decode(written[0].read_bytes())
+    assert stored["without_points"] == {"drift": 1, "improved": 1}
+    assert stored["warnings"] == [f"{text}; for one case: {command}"]
+    without = [one["case"] for one in stored["results"] if not any(metric["points"] for metric in one["metrics"])]
+    assert without == ["unit/mean/a b2", "model/mean/better"]
+
+
+def test_steady_outputs_without_points_are_counted_in_the_file_and_are_no_warning(monkeypatch, tmp_path):
+    monkeypatch.setattr(monitor, "MAX_STEADY_DRAWN", 1)
+    record = recorded(*(steady(name) for name in "abc"))
+    assert "no values at each run" not in printed(record)
+    written = write_drift_reports(record, tmp_path)
+    assert msgspec.json.decode(written[0].read_bytes())["without_points"] == {"steady": 2}
+    assert "<strong>3</strong> steady; 1 of them are drawn here" in written[2].read_text()
 
 
 def test_colours_change_nothing_but_colours():
