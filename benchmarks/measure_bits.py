@@ -110,7 +110,8 @@ def zeros(random: np.random.Generator, n: int) -> tuple[Array, Array]:
 
 def subnormal(random: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Draw pairs around the smallest normal number of float32."""
-    return tuple(side * 2.0**-130 for side in near(random, n))
+    actual, reference = near(random, n)
+    return actual * 2.0**-130, reference * 2.0**-130
 
 
 def at_the_ends(random: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -160,8 +161,9 @@ def dtype_named(name: str) -> np.dtype[Any]:
 def cast(side: Array, dtype: np.dtype[Any]) -> Array:
     """Round to a dtype; integers are parts of a hundredth, without special values."""
     if dtype.kind in "iu":
-        return np.clip(np.nan_to_num(side) * 100, 0, 255).astype(dtype)
-    return side.astype(dtype)
+        side = np.clip(np.nan_to_num(side) * 100, 0, 255)
+    rounded: Array = side.astype(dtype)
+    return rounded
 
 
 def small_pairs() -> Iterator[tuple[str, Array, Array]]:
