@@ -267,7 +267,12 @@ def main() -> int:
     """Print the digests; return 1 if two differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], help="interpreter of another environment")
-    parser.add_argument("--elements", type=int, default=2_100_000, help="of long arrays (default: %(default)s)")
+    parser.add_argument(
+        "--elements",
+        type=int,
+        default=300_000,
+        help="of long arrays; above 1,048,576 those read in place are cut, too (default: %(default)s)",
+    )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
