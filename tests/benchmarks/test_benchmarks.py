@@ -263,3 +263,32 @@ def test_a_way_that_rounds_otherwise_ends_the_benchmark(parts):
     assert numerics.check(calls, "fp16") == []
     with pytest.raises(SystemExit, match="results do not agree, fp16: other"):
         numerics.check({**calls, "other": lambda: calls["numpy form"]() * 2}, "fp16")
+
+
+def test_each_instruction_set_gives_one_digest_of_all_figures():
+    """Arrays of several chunks are left to the default size: these are of one chunk, with up to four threads."""
+    pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
+    lines = [line.split() for line in run("measure_bits.py", "--elements", 3001).splitlines()]
+    assert [line[1] for line in lines] == ["generic", "avx2", "avx512"][: len(lines)]
+    assert len({line[0] for line in lines}) == 1
+    assert int(lines[0][2].replace(",", "")) > 4000
+
+
+def test_a_figure_that_differs_is_named(parts):
+    from measure_bits import differences, digest
+
+    one = {"near (7,)": digest(1.0, 2.0), "far (7,)": digest(0.0)}
+    assert differences(one, dict(one)) == []
+    assert differences(one, {**one, "far (7,)": digest(-0.0)}) == ["far (7,)"]
+    assert differences(one, {"near (7,)": digest(1.0, float(np.nextafter(2, 3)))}) == ["near (7,)", "far (7,)"]
+
+
+def test_the_time_of_the_core_has_the_rows_of_the_page():
+    pytest.importorskip("precreg.measure.native", reason="no C++ compiler was there to build the core")
+    page = (ROOT / "docs" / "measure-cost.md").read_text(encoding="utf-8")
+    command = ("--elements", 3001, "--rounds", 1, "--python", sys.executable)
+    shown = run("measure_core.py", *command).splitlines()
+    assert shown[0] == "| pairs | before | now |"
+    assert len(shown) == 10
+    for line in shown[2:]:
+        assert re.search(rf"^{re.escape(line.rsplit('|', 3)[0])}\| \d+ \| \d+ \|$", page, re.MULTILINE), line
