@@ -112,7 +112,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "list again": ("list",),
     "report": ("report", "reports"),
     "explain one": ("explain", ONE),
-    "run one": ("run", ONE),
 }
 
 
