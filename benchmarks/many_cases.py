@@ -101,13 +101,17 @@ def megabytes(*paths: Path) -> float:
     return sum(file.stat().st_size for file in files) / 1e6
 
 
+# Every project has this case.
+ONE = "unit/tiny0/k=7"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "list": ("list",),
     "run, all new": ("run",),
     "diff": ("baseline", "diff"),
     "accept": ("baseline", "accept", "*", "--reason", "benchmark"),
     "run, all known": ("run",),
+    "list again": ("list",),
     "report": ("report", "reports"),
+    "explain one": ("explain", ONE),
 }
 
 

@@ -13,9 +13,10 @@ fingerprint contains no time, commit, shard or line: a case that still fails for
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
@@ -75,6 +76,8 @@ JunitDialect = Literal["gitlab", "strict"]
 _TOTALS = ("errors", "failures", "tests")
 # GitLab refuses a report above 30 MB. Messages and bodies are most of it; 10,000 failures without them take 8 MB.
 MAX_TEXT_BYTES = 15_000_000
+# Neither report is larger: 1 MB is room for the line that counts the rest.
+MAX_FILE_BYTES = 29_000_000
 # One traceback must not take the room of other failures.
 MAX_BODY_CHARACTERS = 20_000
 # The attribute shows in lists; the body has the whole message, if the file has room for bodies.
@@ -101,14 +104,59 @@ def render_run_junit(record: RunRecord, dialect: JunitDialect) -> str:
 
 
 def junit_document(suites: Sequence[ElementTree.Element], **attributes: str) -> str:
-    """Write suites as one document; the root sums their counts and has the given attributes."""
+    """Write suites as one document; the root sums their counts and has the given attributes.
+
+    A document above `MAX_FILE_BYTES` loses tests, passed tests first, and a suite of its own counts them.
+    """
+    text = _document(suites, attributes)
+    if len(text.encode(errors="replace")) <= MAX_FILE_BYTES:
+        return text
+    left_out = _shorten(suites)
+    return _document([*suites, left_out], attributes)
+
+
+def _document(suites: Sequence[ElementTree.Element], attributes: Mapping[str, str]) -> str:
     totals = {total: str(sum(int(suite.get(total, 0)) for suite in suites)) for total in _TOTALS}
     # GitLab accepts testsuites and testsuite as root; only testsuites holds more than one tier.
-    root = ElementTree.Element("testsuites", totals | attributes)
+    root = ElementTree.Element("testsuites", {**totals, **attributes})
     root.extend(suites)
     # Without line breaks a diff or a pager shows the whole report as one line.
     ElementTree.indent(root, "\t")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _shorten(suites: Sequence[ElementTree.Element]) -> ElementTree.Element:
+    """Remove the tests that have no room in the document, and return a suite that counts them by status."""
+    from junit_xml import TestCase
+
+    # Findings on the run are the last suite. They come first here: there are few, and they concern all cases.
+    tests = [(suite, test) for suite in reversed(suites) for test in suite.findall("testcase")]
+    tests.sort(key=lambda each: _RANKS[_test_status(each[1])])
+    room, removed = MAX_FILE_BYTES, Counter[str]()
+    for suite, test in tests:
+        room -= len(ElementTree.tostring(test, encoding="unicode").encode(errors="replace"))
+        # A later and smaller test stays out, too: a gap in the middle would look like a complete list.
+        if room < 0:
+            status = _test_status(test)
+            suite.remove(test)
+            for total in {"tests", status} & {*suite.attrib}:
+                suite.set(total, str(int(suite.attrib[total]) - 1))
+            removed[status] += 1
+    counts = ", ".join(f"{number:,} {status}" for status, number in removed.items())
+    note = TestCase("tests left out", classname="report.left_out")
+    note.add_skipped_info(f"left out: {counts} of {len(tests):,} tests. {_REASON_TO_LEAVE_OUT}")
+    return junit_suite("precreg.report", [note])
+
+
+_REASON_TO_LEAVE_OUT = "The file has at most 29 MB, because GitLab refuses a report above 30 MB; record.json has all."
+# Failures and errors stay longest.
+_RANKS = {"failures": 0, "errors": 0, "skipped": 1, "passed": 2}
+
+
+def _test_status(test: ElementTree.Element) -> str:
+    """Return the name of the attribute of a suite that counts tests like this one."""
+    children = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+    return next((name for child, name in children.items() if test.find(child) is not None), "passed")
 
 
 def junit_suite(name: str, tests: Sequence[TestCase]) -> ElementTree.Element:
@@ -322,6 +370,7 @@ def _seconds(cases: Sequence[CaseResult]) -> str:
 
 
 Severity = Literal["info", "minor", "major", "critical", "blocker"]
+_SEVERITY_RANKS = {severity: rank for rank, severity in enumerate(reversed(get_args(Severity)))}
 # Severities of failures. Blocker: no figure could be measured. Critical: a figure regressed. Major: all others.
 SEVERITIES: dict[Reason, Severity] = {
     **dict.fromkeys((Reason.MISSING_OUTPUT, Reason.SHAPE_MISMATCH, Reason.DTYPE_MISMATCH, Reason.EMPTY), "blocker"),
@@ -339,8 +388,35 @@ _LISTED = frozenset({Status.FAILED, Status.ERROR, Status.PROPOSED})
 
 
 def render_codequality(record: RunRecord) -> str:
-    """Write the entries as JSON."""
-    return msgspec.json.format(msgspec.json.encode(codequality_entries(record)), indent=1).decode() + "\n"
+    """Write the entries as JSON; beyond `MAX_FILE_BYTES` the last entry counts the least severe, which are left out."""
+    entries = codequality_entries(record)
+    text = _entries_text(entries)
+    return text if len(text.encode()) <= MAX_FILE_BYTES else _entries_text(_shortened(entries, record))
+
+
+def _entries_text(entries: Sequence[Mapping[str, Any]]) -> str:
+    return msgspec.json.format(msgspec.json.encode(entries), indent=1).decode() + "\n"
+
+
+def _shortened(entries: Sequence[dict[str, Any]], record: RunRecord) -> list[dict[str, Any]]:
+    """Return the most severe entries that have room, in their order, and one that counts the rest by severity."""
+    room, kept = MAX_FILE_BYTES, set[int]()
+    for number in sorted(range(len(entries)), key=lambda number: _SEVERITY_RANKS[entries[number]["severity"]]):
+        room -= len(_entries_text([entries[number]]).encode())
+        if room < 0:
+            break
+        kept.add(number)
+    rest = [entry for number, entry in enumerate(entries) if number not in kept]
+    counts = ", ".join(
+        f"{number:,} {severity}" for severity, number in Counter(entry["severity"] for entry in rest).items()
+    )
+    text = f"left out: {counts} of {len(entries):,} entries. The file has at most 29 MB; record.json has all."
+    place = Location(rest[0]["location"]["path"])
+    return [
+        *(entries[number] for number in sorted(kept)),
+        # No count in the identity: one more failure must not make a new entry.
+        {**_entry(record, text, "left_out", "entries", "info", place), "location": rest[0]["location"]},
+    ]
 
 
 def codequality_entries(record: RunRecord) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
+from precreg.report import ci_reports
 from precreg.report.ci_reports import render_run_junit
 from precreg.types.case import Location
 from precreg.types.outcome import Execution, Outcome
@@ -168,6 +169,33 @@ def test_ten_thousand_failures_stay_below_gitlabs_limit(text):
     short = [body for body in bodies if "details are left out" in body]
     assert 0 < len(short) < len(bodies) == 10_000
     assert all("reproduce precreg run unit/row_sum/case-" in body for body in bodies)
+
+
+@pytest.mark.parametrize("dialect", ["gitlab", "strict"])
+def test_a_report_without_room_keeps_failures_and_counts_the_rest(monkeypatch, dialect):
+    finding = LOOSENED
+    results = [*(passed(f"a{i}") for i in range(300)), *(proposed(f"b{i}") for i in range(50))]
+    results += [regressed(f"c{i}") for i in range(5)] + [crashed(f"d{i}") for i in range(5)]
+    record = replace(run_of(*results), findings=(finding,))
+    whole = render_run_junit(record, dialect)
+    monkeypatch.setattr(ci_reports, "MAX_FILE_BYTES", limit := len(whole.encode()) // 2)
+    short = render_run_junit(record, dialect)
+    assert len(short.encode()) <= limit + 1500
+    assert dialect == "gitlab" or valid(short)
+    root = ElementTree.fromstring(short)
+    of = {suite.get("name"): suite for suite in root}
+    assert {test.get("name") for test in root.iter("testcase")} >= {
+        test.get("name") for test in ElementTree.fromstring(whole).iter("testcase") if test.find("failure") is not None
+    }
+    assert [len(root.findall(f".//{status}")) for status in ("failure", "error")] == [5 + finding.binding, 5]
+    kept = sum(suite.get("name") != "precreg.report" and len(suite.findall("testcase")) for suite in root)
+    for suite in root:
+        assert int(suite.get("tests")) == len(suite.findall("testcase"))
+        assert int(suite.get("skipped")) == len(suite.findall("testcase/skipped"))
+    message = of["precreg.report"].find(".//skipped").get("message")
+    left_out = re.findall(r"(\d+) (?:skipped|passed)", message)
+    assert sum(map(int, left_out)) == 361 - kept > 0
+    assert f"of {361} tests" in message
 
 
 def test_a_long_text_does_not_take_the_room_of_others():
