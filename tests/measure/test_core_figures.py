@@ -92,7 +92,7 @@ def test_usual_arrays_leave_nothing_to_python():
 def test_sums_that_cancel_or_overflow_are_left_to_python(actual, reference):
     found, expected = both(np.array(actual), np.array(reference))
     assert found is None
-    assert expected.metrics["max_rel_error"] > 0
+    assert expected.metrics["equal_share"] < 1.0
 
 
 def test_without_finite_pairs_shares_alone_are_metrics():
