@@ -109,10 +109,8 @@ def junit_document(suites: Sequence[ElementTree.Element], **attributes: str) -> 
     A document above `MAX_FILE_BYTES` loses tests, passed tests first, and a suite of its own counts them.
     """
     text = _document(suites, attributes)
-    if len(text.encode(errors="replace")) <= MAX_FILE_BYTES:
-        return text
-    left_out = _shorten(suites)
-    return _document([*suites, left_out], attributes)
+    fits = len(text.encode(errors="replace")) <= MAX_FILE_BYTES
+    return text if fits else _document([*suites, _shorten(suites)], attributes)
 
 
 def _document(suites: Sequence[ElementTree.Element], attributes: Mapping[str, str]) -> str:
@@ -132,17 +130,19 @@ def _shorten(suites: Sequence[ElementTree.Element]) -> ElementTree.Element:
     # Findings on the run are the last suite. They come first here: there are few, and they concern all cases.
     tests = [(suite, test) for suite in reversed(suites) for test in suite.findall("testcase")]
     tests.sort(key=lambda each: _RANKS[_test_status(each[1])])
-    room, removed = MAX_FILE_BYTES, Counter[str]()
+    room, removed, numbers = MAX_FILE_BYTES, set[int](), Counter[str]()
     for suite, test in tests:
         room -= len(ElementTree.tostring(test, encoding="unicode").encode(errors="replace"))
         # A later and smaller test stays out, too: a gap in the middle would look like a complete list.
         if room < 0:
+            removed.add(id(test))
             status = _test_status(test)
-            suite.remove(test)
             for total in {"tests", status} & {*suite.attrib}:
                 suite.set(total, str(int(suite.attrib[total]) - 1))
-            removed[status] += 1
-    counts = ", ".join(f"{number:,} {status}" for status, number in removed.items())
+            numbers[status] += 1
+    for suite in suites:
+        suite[:] = [each for each in suite if id(each) not in removed]
+    counts = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     note = TestCase("tests left out", classname="report.left_out")
     note.add_skipped_info(f"left out: {counts} of {len(tests):,} tests. {_REASON_TO_LEAVE_OUT}")
     return junit_suite("precreg.report", [note])
