@@ -10,7 +10,8 @@ that it is given for each pair, too. The median of several rounds counts, and wa
 
 `allclose` loads each pair and calls np.allclose, `compare -j 0` is precreg in one process. `CPU ratio` is the processor
 time of the second over that of the first, the median over the rounds: it depends little on what else the machine does.
-Its goal is 1.5 at most for tensors of 32 x 32.
+Its goal is 1.5 at most for tensors of 32 x 32. The columns `--json` and `--report` are the processor time of precreg
+compare with this option over its processor time without, the median over the rounds; they have no goal.
 Usage: python -m benchmarks.dump_folders FOLDER [--rounds N] [--scale S]
 """
 
@@ -33,7 +34,7 @@ GOAL = 0.5
 NOISE = 1e-6
 READ = """\
 import os, sys
-buffer = bytearray(1 << 20)
+buffer = bytearray(8 << 20)
 for folder in sys.argv[1:]:
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), "rb", buffering=0) as file:
@@ -48,7 +49,7 @@ for folder in sys.argv[1:]:
         numpy.load(os.path.join(folder, name))
 """
 
-
+OUTPUTS = {"--json": "record.json", "--report": "report.html"}
 ALLCLOSE = """\
 import os, sys
 import numpy
@@ -91,7 +92,8 @@ def ways(folder: Path) -> dict[str, list[str]]:
     compare = [sys.executable, "-m", "precreg", "compare", *sides, "--rtol", "1e-5", "--atol", "1e-8"]
     codes = {"read": READ, "load": LOAD, "allclose": ALLCLOSE}
     loops = {name: [sys.executable, "-c", code, *sides] for name, code in codes.items()}
-    return {**loops, "compare": compare, "compare -j 0": [*compare, "-j", "0"]}
+    outputs = {option: [*compare, option, str(folder / name)] for option, name in OUTPUTS.items()}
+    return {**loops, "compare": compare, "compare -j 0": [*compare, "-j", "0"], **outputs}
 
 
 def measure(folder: Path, files: list[Path], rounds: int, *, from_disk: bool) -> dict[str, list[Run]]:
@@ -114,11 +116,18 @@ def report(folders: Folders, size: int, where: str, runs: dict[str, list[Run]]) 
     ratio, of_load = (seconds[way] / seconds["compare"] for way in ("read", "load"))
     memory = max(run.anonymous for run in runs["compare"])
     figures = f"{seconds['read']:8.2f} {seconds['load']:8.2f} {seconds['compare']:10.2f} {ratio:6.2f} {of_load:8.2f}"
-    pairs = zip(runs["compare -j 0"], runs["allclose"], strict=True)
-    figures += f" {median(ours.processor / peer.processor for ours, peer in pairs):10.2f}"
+    figures += f" {processor_ratio(runs, 'compare -j 0', 'allclose'):10.2f}"
+    outputs = "".join(f" {processor_ratio(runs, option, 'compare'):8.2f}" for option in OUTPUTS)
     goal = "reached" if min(ratio, of_load) >= GOAL else "NOT REACHED"
     of_pair = f"{memory / 1e6:8.0f} {memory / folders.tensors / 1e3:9.1f}"
-    return f"{folders.tensors:8,} {folders.elements:10,} {size / 1e9:6.2f} {where:6} {figures} {of_pair}  {goal}"
+    return (
+        f"{folders.tensors:8,} {folders.elements:10,} {size / 1e9:6.2f} {where:6} {figures} {of_pair}{outputs}  {goal}"
+    )
+
+
+def processor_ratio(runs: dict[str, list[Run]], way: str, peer: str) -> float:
+    """Return the processor time of a way over the time of its peer, the median over the rounds."""
+    return median(ours.processor / other.processor for ours, other in zip(runs[way], runs[peer], strict=True))
 
 
 def main(folder: Path, rounds: int, scale: float) -> None:
@@ -126,7 +135,10 @@ def main(folder: Path, rounds: int, scale: float) -> None:
     # As an installed package has it. Where Python may write no bytecode, each process would compile precreg anew.
     compileall.compile_dir(Path(precreg.__file__).parent, quiet=1)
     columns = f"{'read, s':>8} {'load, s':>8} {'compare, s':>10} {'ratio':>6} {'of load':>8} {'CPU ratio':>10}"
-    print(f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {columns} {'MB':>8} {'kB a pair':>9}")
+    print(
+        f"{'tensors':>8} {'elements':>10} {'GB':>6} {'from':6} {columns} {'MB':>8} {'kB a pair':>9} "
+        f"{'--json':>8} {'--report':>8}"
+    )
     for each in SIZES:
         folders = each._replace(tensors=max(2, int(each.tensors * scale)))
         with tempfile.TemporaryDirectory(dir=folder) as name:
