@@ -10,6 +10,8 @@ from msgspec import UnsetType
 
 from precreg.types import LostWorkers, RefusedWorker, RunRecord
 
+WorkerState = Literal["ran", "lost", "refused"]
+
 
 class WorkerRow(NamedTuple):
     """A worker as the reports list it: its name with its address, its state, and the number of its cases.
@@ -19,7 +21,7 @@ class WorkerRow(NamedTuple):
     """
 
     worker: str
-    state: Literal["ran", "lost", "refused"]
+    state: WorkerState
     cases: int
     environment: str = ""
     fingerprint: str = ""
@@ -43,7 +45,7 @@ def _with_cases(record: RunRecord) -> Iterator[WorkerRow]:
     for place, each in enumerate(workers):
         name = each.address if each.name == each.address else f"{each.name} ({each.address})"
         differs = ", ".join(f"{fact.removeprefix('about_')} {value or 'absent'}" for fact, value in each.facts.items())
-        state: Literal["ran", "lost"] = "lost" if name in lost else "ran"
+        state: WorkerState = "lost" if name in lost else "ran"
         yield WorkerRow(name, state, cases[place], each.label, each.fingerprint, differs)
 
 

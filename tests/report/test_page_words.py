@@ -13,6 +13,7 @@ from precreg.report.chinese.page_words import PHRASES_ZH
 from precreg.report.page_words import CATALOGUES, HISTORY_CATALOGUES, LANGUAGES, say
 from precreg.report.sections import Standing
 from precreg.report.two_runs_text import PartKey
+from precreg.report.workers import WorkerState
 from precreg.types.verdict import Reason, Status
 
 REPORT = Path(html.__file__).parent
@@ -54,8 +55,8 @@ def test_every_language_has_a_name():
 def test_the_page_uses_every_word_and_no_other():
     text = "".join((REPORT / name).read_text(encoding="utf-8") for name in SOURCES)
     used = set(re.findall(r'\b(?:w|say|label|placeholder|_words)\("(\w+)"', text)) - {"part_"} | COLUMNS | TITLES
-    # The script and the templates add the name of a status, a reason or a standing.
-    values = {"status_": Status, "reason_": Reason, "standing_": Standing}
+    # The script and the templates add the name of a status, a reason, a standing or a worker's state.
+    values = {"status_": Status, "reason_": Reason, "standing_": Standing, "worker_": get_args(WorkerState)}
     built = {f"{prefix}{value}" for prefix, kind in values.items() for value in kind}
     assert (used - set(values)) | built == set(CATALOGUES["en"])
 
