@@ -166,13 +166,20 @@ def print_workers(found: RunRecord) -> None:
     print(f"{'worker':8}{'cases':>6}  environment")
     for place, worker in enumerate(found.workers or ()):
         state = ", lost" if any(name.startswith(f"{worker.name} ") for each in lost for name in each.workers) else ""
-        print(f"{worker.name:8}{cases[place]:6}  {worker.fingerprint[:12]} {worker.facts or 'as here'}{state}")
+        print(f"{worker.name:8}{cases[place]:6}  {worker.fingerprint[:12]} {summary(worker.facts)}{state}")
     for warning in found.warnings:
         if isinstance(warning, RefusedWorker):
             name = warning.worker.split()[0]
             print(f"{name:8}{0:6}  refused: {warning.subject} {warning.there}, here {warning.here}")
     print("ran again:", sum(each.retried for each in lost), "  given up:", sum(each.given_up for each in lost))
     print("verdicts:", dict(Counter(str(result.verdict.status) for result in found.results)))
+
+
+def summary(facts: dict[str, str]) -> str:
+    """Return the numpy of a worker, and the number of other facts in which it differs."""
+    if not facts:
+        return "as here"
+    return f"numpy {facts.get('numpy', 'as here')}, {len(facts.keys() - {'numpy'})} other facts differ"
 
 
 def print_equality(found: RunRecord, local: RunRecord) -> bool:
@@ -186,6 +193,8 @@ def print_equality(found: RunRecord, local: RunRecord) -> bool:
         equal[alike].append(same)
     for alike, label in ((True, "like workers"), (False, "another environment")):
         print(f"{label}: {sum(equal[alike])} of {len(equal[alike])} cases equal the local run's")
+    others = sum(result.baseline.difference is not None for result in found.results)
+    print(f"judged with a baseline of another environment: {others} cases")
     return bool(equal[True]) and all(equal[True])
 
 
