@@ -23,7 +23,7 @@ from time import monotonic, sleep
 
 import precreg
 from precreg.report import read_merged_run
-from precreg.types import LostWorkers, RefusedWorker, RunRecord
+from precreg.types import CaseResult, LostWorkers, RefusedWorker, RunRecord
 
 OTHER_NUMPY = "2.2.6"
 CASES, KILLED_AFTER, PATIENCE_S = 40, 6, 120
@@ -182,6 +182,12 @@ def summary(facts: dict[str, str]) -> str:
     return f"numpy {facts.get('numpy', 'as here')}, {len(facts.keys() - {'numpy'})} other facts differ"
 
 
+def checked(result: CaseResult) -> tuple[object, ...]:
+    """Return the verdict, the digests and the figures of a case."""
+    execution = result.outcome.execution
+    return (result.verdict, execution.inputs, execution.outputs, result.outcome.comparisons)
+
+
 def print_equality(found: RunRecord, local: RunRecord) -> bool:
     """Print the number of cases that equal the local run's, for like workers and for others; true if like ones do."""
     workers, expected = found.workers or (), {result.id: result for result in local.results}
@@ -189,11 +195,11 @@ def print_equality(found: RunRecord, local: RunRecord) -> bool:
     for result in found.results:
         here = expected[result.id]
         alike = workers[result.outcome.worker or 0].fingerprint == found.environment.fingerprint
-        same = result.outcome.comparisons == here.outcome.comparisons and result.verdict == here.verdict
+        same = checked(result) == checked(here)
         equal[alike].append(same)
     for alike, label in ((True, "like workers"), (False, "another environment")):
         print(f"{label}: {sum(equal[alike])} of {len(equal[alike])} cases equal the local run's")
-    others = sum(result.baseline.difference is not None for result in found.results)
+    others = sum(result.baseline is not None and result.baseline.difference is not None for result in found.results)
     print(f"judged with a baseline of another environment: {others} cases")
     return bool(equal[True]) and all(equal[True])
 
