@@ -59,6 +59,7 @@ from precreg.report.sections import (
 from precreg.report.significant_digits import COLUMNS, describe_digits, digits_rows
 from precreg.report.story import describe_loss_size
 from precreg.report.studies import StudyTable, describe_studies
+from precreg.report.workers import worker_rows
 from precreg.types import (
     CaseResult,
     Comparison,
@@ -148,6 +149,7 @@ def render_run_terminal(
             _terminal_findings(record),
             _terminal_digits(record, page),
             *(_terminal_study(study, page) for study in describe_studies(record)),
+            _terminal_workers(record, page),
             _ending(record, results, reports, seconds),
         ]
     lines = wrap_lines(_joined(paragraphs), width)
@@ -378,6 +380,15 @@ def _noted_cases(record: RunRecord) -> Iterator[str]:
         yield f"improved  {list_some(better, MAX_TERMINAL_IDS)}"
     if bad := known_bad_cases(record):
         yield f"known bad {count_cases(len(bad))}: {list_some(bad, MAX_TERMINAL_IDS)}"
+
+
+def _terminal_workers(record: RunRecord, page: _Page) -> list[str]:
+    """Return the table of the workers of a cluster. Warnings give the reasons of refusals."""
+    rows = [(row.worker, row.state, str(row.cases), row.environment, row.differs) for row in worker_rows(record)]
+    if not rows:
+        return []
+    table = format_columns(("worker", "state", "cases", "environment", "differs"), rows, MAX_STUDY_LINES, page.inner)
+    return [f"workers  {len(rows)} of the cluster", *(RUN_INDENT + line for line in table)]
 
 
 def _ending(record: RunRecord, results: Sequence[CaseResult], reports: Sequence[Path], seconds: float) -> list[str]:

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from precreg.report.html import render_run_html
 from precreg.report.summaries import render_run_markdown
+from precreg.report.terminal import MAX_STUDY_LINES, render_run_terminal
 from precreg.report.workers import worker_rows
 from precreg.types import ClusterWorker, LostWorkers, RefusedWorker
 from tests.report.made import passed, regressed, run_of
@@ -50,3 +51,24 @@ def test_the_page_has_the_table_with_escaped_names():
     assert "<b>|beta" not in page
     assert "Workers of the cluster (4)" in page
     assert ">Workers of the cluster" not in render_run_html(run_of(passed("one")))
+
+
+def test_the_terminal_has_the_table_without_control_characters():
+    record = on_cluster()
+    named = replace(record.workers[0], name="al\x1b[31mpha")
+    text = render_run_terminal(replace(record, workers=(named, *record.workers[1:])), colour=False)
+    assert "\x1b" not in text
+    table = text.partition("workers  4 of the cluster\n")[2].splitlines()[:5]
+    assert [line.split()[:1] for line in table[2:]] == [["<b>|beta"], ["gone"], ["old"]]
+    assert table[0].split() == ["worker", "state", "cases", "environment", "differs"]
+    assert "numpy 2.2.6, blas absent" in table[2]
+    assert "of the cluster" not in render_run_terminal(run_of(passed("one")), colour=False)
+
+
+def test_the_terminal_counts_the_workers_that_it_does_not_list():
+    record = on_cluster()
+    lost = LostWorkers(tuple(f"w{number} (tcp://h:{number})" for number in range(100)), 0)
+    text = render_run_terminal(replace(record, warnings=(lost,)), colour=False)
+    listed = text.partition("of the cluster\n")[2].partition("\n\n")[0].splitlines()
+    assert len(listed) <= MAX_STUDY_LINES + 2
+    assert "more" in listed[-1]
