@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 import precreg
-from benchmarks.large_files import Run, drop_from_cache, watch
+from benchmarks.large_files import Run, measure
 
 GOAL = 0.5
 NOISE = 1e-6
@@ -96,20 +96,6 @@ def ways(folder: Path) -> dict[str, list[str]]:
     return {**loops, "compare": compare, "compare -j 0": [*compare, "-j", "0"], **outputs}
 
 
-def measure(folder: Path, files: list[Path], rounds: int, *, from_disk: bool) -> dict[str, list[Run]]:
-    """Run all ways in turn, each from the disk or from the cache."""
-    runs: dict[str, list[Run]] = {name: [] for name in ways(folder)}
-    for _ in range(rounds):
-        for name, command in ways(folder).items():
-            if from_disk:
-                drop_from_cache(files)
-            run = watch(command)
-            if run.failure:
-                raise SystemExit(f"expected exit 0 of: {' '.join(command)}\n{run.failure}")
-            runs[name].append(run)
-    return runs
-
-
 def report(folders: Folders, size: int, where: str, runs: dict[str, list[Run]]) -> str:
     """Return a line with the medians."""
     seconds = {name: median(run.seconds for run in found) for name, found in runs.items()}
@@ -145,7 +131,7 @@ def main(folder: Path, rounds: int, scale: float) -> None:
             files = make(Path(name), folders)
             size = sum(file.stat().st_size for file in files)
             for where in ("disk", "cache"):
-                runs = measure(Path(name), files, rounds, from_disk=where == "disk")
+                runs = measure(ways(Path(name)), files if where == "disk" else (), rounds)
                 print(report(folders, size, where, runs), flush=True)
 
 

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -152,12 +152,12 @@ def ways(paths: tuple[Path, Path]) -> dict[str, list[str]]:
     }
 
 
-def measure(paths: tuple[Path, Path], rounds: int) -> dict[str, list[Run]]:
-    """Run each way once a round, each from the disk."""
-    runs: dict[str, list[Run]] = {name: [] for name in ways(paths)}
+def measure(commands: Mapping[str, list[str]], read: Sequence[Path], rounds: int) -> dict[str, list[Run]]:
+    """Run each command once a round; the files in `read` leave the cache before each run."""
+    runs: dict[str, list[Run]] = {name: [] for name in commands}
     for _ in range(rounds):
-        for name, command in ways(paths).items():
-            drop_from_cache(paths)
+        for name, command in commands.items():
+            drop_from_cache(read)
             run = watch(command)
             if run.failure:
                 raise SystemExit(f"expected exit 0 of: {' '.join(command)}\n{run.failure}")
@@ -197,7 +197,7 @@ def main(folder: Path, gigabytes: float, rounds: int) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as name:
         paths = Path(name, "actual.npy"), Path(name, "reference.npy")
         make(paths, int(gigabytes * 1e9) // 4)
-        report(sum(path.stat().st_size for path in paths), measure(paths, rounds))
+        report(sum(path.stat().st_size for path in paths), measure(ways(paths), paths, rounds))
 
 
 if __name__ == "__main__":
