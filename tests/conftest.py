@@ -18,6 +18,8 @@ from tests.shipped import session_folder, shipped_run
 os.environ.update(THREADS)
 # Causes are searched where a test is about them: see `environ` of the commands.
 os.environ["PRECREG_DIAGNOSE"] = "0"
+# Tests change modules within a second, and Python takes bytecode of the same second and size for the changed file.
+os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
 
 # On a loaded machine a drawn example may take any time. In CI the examples are always the same, as hypothesis has it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -54,6 +54,21 @@ def test_a_run_without_a_change_runs_no_case(project):
     assert after["results"] == before["results"]
 
 
+def test_bytecode_of_the_project_costs_one_run(project):
+    (project / "suites/unit/k.py").write_text("from helper import two\n" + KERNEL.replace("x * 2", "x * two()"))
+    (project / "suites/unit/helper.py").write_text("def two():\n    return 2\n")
+    with_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
+    # Python makes __pycache__, so the folder of the helper changes during the run.
+    started(project, "run", **with_bytecode)
+    assert list((project / "suites/unit/__pycache__").glob("helper.*.pyc"))
+    started(project, "run", **with_bytecode)
+    started(project, "run", **with_bytecode)
+    assert len(reused(project)) == 6
+    (project / "suites/unit/helper.py").write_text("def two():\n    return 2 * 1.01\n")
+    started(project, "run", **with_bytecode)
+    assert reused(project) == {f"unit/other/n={n}" for n in (1, 2, 3)}
+
+
 def test_a_change_runs_its_cases_alone(project):
     started(project, "run")
     change(project / "suites/unit/k.py", "def doubled(x):\n    return x * 2", "def doubled(x):\n    return x * 2.01")
