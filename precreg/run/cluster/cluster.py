@@ -232,9 +232,9 @@ class Cluster:
         try:
             known = self.client.scheduler_info()["workers"]
         except (OSError, KeyError, TimeoutError) as error:
-            raise UserError("no-cluster", f"lost the scheduler {self.request.address}: {error!r}") from error
+            raise _lost_scheduler(self.request.address) from error
         if getattr(self.client, "status", "running") not in ("running", "connecting"):
-            raise UserError("no-cluster", f"lost the scheduler {self.request.address}: it is {self.client.status}")
+            raise _lost_scheduler(self.request.address)
         gone = [self.workers.pop(address) for address in list(self.workers) if address not in known]
         for worker in gone:
             if worker.active:
@@ -392,6 +392,11 @@ class Cluster:
         """End the processes of this run on all workers."""
         for address in list(self.workers):
             call_worker(self.client, address, end_session, self.session)
+
+
+def _lost_scheduler(address: str) -> UserError:
+    message = f"lost the scheduler {address}: it no longer answers"
+    return UserError("no-cluster", message, hint="start the scheduler again; precreg run goes on with --resume")
 
 
 def describe_refusal(fact: RefusedWorker) -> str:
