@@ -256,7 +256,7 @@ def checkout_commit(root: Path, commit: str) -> Iterator[Path]:
 
 
 def copy_commits(root: Path, commits: Sequence[str], folder: Path) -> None:
-    """Make a repository in a folder: HEAD is that of `root`, and it has the files of HEAD and the commits alone.
+    """Make a repository in a folder: it has the HEAD of `root`, and the files of HEAD and the commits alone.
 
     Raises:
         UserError: no-git, unknown-revision without a commit.

@@ -12,7 +12,7 @@ import os
 
 import numpy as np
 
-# Who imports these kernels: workers have a name.
+# The processes that import these kernels: workers have a name.
 with open({log!r}, "a") as log:
     print(os.environ.get("WORKER", "none"), file=log)
 
