@@ -3,7 +3,7 @@
 Measures one axis or all. It fits y = a + b n by least squares of relative residuals, and beside it a model with a
 term c n log2 n. It prints the residual of each size, and the first size that leaves the line of the smaller ones by
 more than 20 %. Without such a size it extrapolates to ten times the largest size, which is no measurement.
-Usage: python benchmarks/scaling.py [cases] [jobs] [elements] [runs] [--largest N] [--history FILE]
+Usage: python benchmarks/scaling.py [cases] [jobs] [workers] [elements] [runs] [--largest N] [--history FILE]
 `--largest` limits every axis, and 100,000 cases take minutes. `--history` is a file of history_at_size.py, for `runs`.
 """
 
@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.cluster_demo import started_cluster
 from benchmarks.history_at_size import drift_of_some, fill, one_series
 from benchmarks.many_cases import make_project, measure, megabytes
 from benchmarks.small_arrays import seconds
@@ -128,12 +129,49 @@ def of_jobs(largest: int, _history: Path | None) -> Iterator[Curve]:
     spent: dict[int, float] = {}
     with tempfile.TemporaryDirectory() as made:
         make_project(Path(made), size, 1)
-        for jobs in JOBS:
+        rounds: dict[int, list[tuple[float, float]]] = {jobs: [] for jobs in JOBS}
+        # In turn, because other work on the machine disturbs whole seconds.
+        for jobs in JOBS * ROUNDS:
             began = time.perf_counter()
-            spent[jobs] = float(str(measure(Path(made), "run", "--no-cache", "--jobs", str(jobs))["all_s"]))
-            walls[jobs] = time.perf_counter() - began
+            used = float(str(measure(Path(made), "run", "--no-cache", "--jobs", str(jobs))["all_s"]))
+            rounds[jobs].append((used, time.perf_counter() - began))
+        for jobs, measured in rounds.items():
+            spent[jobs], walls[jobs] = (median(each) for each in zip(*measured, strict=True))
     yield Curve(f"a run of {size:,} cases in n processes, wall time", "s", walls)
     yield Curve(f"a run of {size:,} cases in n processes, processor time", "s", spent)
+
+
+def spent_by(pid: int) -> float:
+    """Return the processor time of a process, its living descendants, and the ended ones."""
+    import psutil
+
+    root = psutil.Process(pid)
+    return float(sum(sum(each.cpu_times()[:4]) for each in (root, *root.children(recursive=True))))
+
+
+def of_workers(largest: int, _history: Path | None) -> Iterator[Curve]:
+    """Run one project on a cluster of this machine: a scheduler and workers of one thread, each a process."""
+    size = min(CASES_OF_JOBS, largest)
+    found: dict[str, dict[int, float]] = {"wall": {}, "command": {}, "scheduler": {}, "workers": {}}
+    for number in JOBS:
+        with tempfile.TemporaryDirectory() as made, started_cluster(Path(made) / "cluster") as cluster:
+            for each in range(number):
+                cluster.worker(f"worker{each}")
+            pids = [process.pid for process in cluster.processes]
+            make_project(Path(made) / "project", size, 1)
+            rounds: list[dict[str, float]] = []
+            # The first run also imports precreg on the workers.
+            for _ in range(ROUNDS + 1):
+                before, began = [spent_by(pid) for pid in pids], time.perf_counter()
+                ran = measure(Path(made) / "project", "run", "--no-cache", "--dask", cluster.address)
+                scheduler, *workers = (spent_by(pid) - earlier for pid, earlier in zip(pids, before, strict=True))
+                own, wall = float(str(ran["all_s"])), time.perf_counter() - began
+                rounds.append({"wall": wall, "command": own, "scheduler": scheduler, "workers": sum(workers)})
+            for part, values in found.items():
+                values[number] = median(each[part] for each in rounds[1:])
+    yield Curve(f"a run of {size:,} cases on n workers of a cluster, wall time", "s", found.pop("wall"))
+    for part, values in found.items():
+        yield Curve(f"a run of {size:,} cases on n workers of a cluster, processor time of the {part}", "s", values)
 
 
 def of_elements(largest: int, _history: Path | None) -> Iterator[Curve]:
@@ -184,6 +222,7 @@ def of_runs(largest: int, history: Path | None) -> Iterator[Curve]:
 AXES: dict[str, Callable[[int, Path | None], Iterator[Curve]]] = {
     "cases": of_cases,
     "jobs": of_jobs,
+    "workers": of_workers,
     "elements": of_elements,
     "runs": of_runs,
 }

@@ -180,7 +180,7 @@ def _search_accepted(case: Case, task: DiagnosisTask, commit: str) -> BaseResult
             there = task._replace(project=version.project, trees=version.trees, bases=("accepted",), seconds=share)
             (answer,) = run_in_workers([case], there, 1)
     except UserError as problem:
-        if problem.slug != "no-checkout":
+        if problem.slug not in ("no-checkout", "no-git"):
             raise
         return BaseResult(TriedBase("accepted", commit, problem=problem.message))
     if answer.problem or not answer.bases:
@@ -193,7 +193,7 @@ def _undo(case: Case, task: DiagnosisTask, accepted: str) -> list[BaseResult]:
     try:
         found = undo_changes(case, task, accepted, _UNDO_SHARE * task.seconds)
     except UserError as problem:
-        if problem.slug != "no-checkout":
+        if problem.slug not in ("no-checkout", "no-git"):
             raise
         return []
     if not found.causes:

@@ -305,7 +305,8 @@ def _merged_diagnoses(records: Sequence[RunRecord], results: Sequence[CaseResult
         return None
     problems = _SEPARATOR.join(sorted({each.problem for each in found} - {""}))
     seconds, used = (max(getattr(each, name) for each in found) for name in ("seconds", "used"))
-    return RunDiagnoses(seconds, used, *count_diagnoses(results), problems)
+    without = sum(each.without_accepted for each in found)
+    return RunDiagnoses(seconds, used, *count_diagnoses(results), problems, without)
 
 
 def _merged_exit_code(

@@ -8,7 +8,7 @@ it. The function that diagnoses is of a room above this one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, Protocol
@@ -21,6 +21,7 @@ from precreg.errors import UserError
 from precreg.run.case_run import suite_folder
 from precreg.run.pairs import Announce, DiagnosisAnnouncement, find_accepted_commit
 from precreg.run.pipeline import IN_PROCESS
+from precreg.run.workers import Deadline, RunPlace
 from precreg.subject import declared_dependencies, opaque_form, parts_command
 from precreg.types import (
     Baseline,
@@ -34,6 +35,7 @@ from precreg.types import (
     Status,
     is_test_defined,
 )
+from precreg.vcs import run_git
 from precreg.verdict import largest_loss
 
 # The default of `precreg run --diagnose`. A test compares the text of the option with it.
@@ -62,6 +64,8 @@ _MAX_COMMITS = 50
 _SEARCH_SHARE = 0.75
 # Seconds in which a worker answers that the time was up before it began the case.
 _ANSWER_SECONDS = 1.0
+# No diagnosis takes less: each starts several processes. On a cluster only the cases that this allows are prepared.
+_FEWEST_SECONDS = 1.0
 # Characters of an exception in a record.
 _MAX_PROBLEM = 500
 
@@ -88,7 +92,7 @@ class DiagnoseCase(Protocol):
 
 
 class DiagnosisPlan(NamedTuple):
-    """The place and the means of the diagnoses of a run: the most `seconds`, and the number of processes.
+    """The place and the means of the diagnoses of a run: the most `seconds`, and the workers.
 
     `base` is the commit that a merge request or a push compares with; None if there is none.
     """
@@ -96,29 +100,39 @@ class DiagnosisPlan(NamedTuple):
     project: Path
     chain: tuple[str, ...]
     seconds: float
-    jobs: int
+    place: RunPlace
     base: str | None
 
 
 class FailedCase(NamedTuple):
-    """A case to diagnose at a seed. Its accepted version is the commit that judged it, or the baseline's commit."""
+    """A case to diagnose at a seed. Its accepted version is the commit that judged it, or the baseline's commit.
+
+    Another `environment` than the one with this fingerprint may give the case other bits; empty for the workers' own.
+    """
 
     case: Case
     seed: int
     judged_by: str
     baseline: Baseline | None
     # No other case waits for the time that it leaves.
-    is_last: bool
+    is_last: bool = False
     # Unit cases of the run that may explain a larger case, the largest loss first.
     units: tuple[Case, ...] = ()
     most_seconds: float = inf
+    environment: str = ""
+    # The end of the time for all cases of the run.
+    deadline: Deadline = Deadline(inf)
 
 
 class DiagnosedCase(Struct, frozen=True):
-    """The diagnosis of a case; None if the time was up before it began."""
+    """The diagnosis of a case; None if the time was up before it began.
+
+    `lacks_accepted` says that the repository of the worker has no accepted version, so that nothing compared it.
+    """
 
     case: str
     diagnosis: Diagnosis | None
+    lacks_accepted: bool = False
 
 
 # The results of a run with the diagnoses of failed cases, and the counts of these; None without such cases.
@@ -162,18 +176,18 @@ def explain_failures(
         return tuple(results), None
     if announce is not None:
         announce(DiagnosisAnnouncement(len(failed), plan.seconds))
-    began, found, problem = monotonic(), dict[str, Diagnosis](), ""
-    task = ExplanationTask(plan.project, plan.chain, explain, began + plan.seconds, plan.base)
+    began, found, problem, without = monotonic(), dict[str, Diagnosis](), "", 0
     try:
-        for answer in _run(failed, task, plan.jobs):
+        for answer in _run(failed, plan, explain):
             if answer.diagnosis is not None:
                 found[answer.case] = answer.diagnosis
+                without += answer.lacks_accepted
     except UserError as error:
         # The run has its results, and no cause is worth losing them.
         problem = error.message
     explained = _with_diagnoses(results, found)
     used = round(monotonic() - began, 3)
-    return explained, RunDiagnoses(plan.seconds, used, *count_diagnoses(explained), problem)
+    return explained, RunDiagnoses(plan.seconds, used, *count_diagnoses(explained), problem, without)
 
 
 def skipped_diagnosis(case: Case, seed: int) -> Diagnosis | None:
@@ -187,7 +201,7 @@ def skipped_diagnosis(case: Case, seed: int) -> Diagnosis | None:
 
 def _with_skipped(cases: Sequence[Case], results: Sequence[CaseResult]) -> tuple[CaseResult, ...]:
     """Add the diagnoses that need no search."""
-    items = [_failed_case(case, result, False) for case, result in _diagnosis_order(cases, results)]
+    items = [_failed_case(case, result) for case, result in _diagnosis_order(cases, results)]
     found = {item.case.id: skipped_diagnosis(item.case, item.seed) for item in items}
     return _with_diagnoses(results, {id: each for id, each in found.items() if each is not None})
 
@@ -217,7 +231,7 @@ def _with_opaque_subjects(
     """Add the subjects without visible operations to the failures, with the commits that accepted the worst ones."""
     found: dict[str, OpaqueSubject] = {}
     for case, result in _diagnosis_order(cases, results):
-        item = _failed_case(case, result, False)
+        item = _failed_case(case, result)
 
         def find_commit(item: FailedCase = item) -> str | None:
             return _accepted_commit(item, plan.project, plan.base) if len(found) < _MAX_COMMITS else None
@@ -259,13 +273,16 @@ def _failed_cases(cases: Sequence[Case], results: Sequence[CaseResult], plan: Di
     """Return the cases to diagnose, in their order."""
     by_id: Mapping[str, Case] = {case.id: case for case in cases}
     failed = [(case, result) for case, result in _diagnosis_order(cases, results) if not _has_figures(result)]
-    last = len(failed) - max(1, plan.jobs)
+    last, deadline = len(failed) - max(1, plan.place.jobs), Deadline(plan.seconds)
     units = tuple(by_id[result.id] for result in _changed_units(results) if result.id in by_id)
     opaque = sum(result.opaque is not UNSET for _, result in failed)
     return [
-        _failed_case(case, result, place >= last)._replace(
+        _failed_case(case, result)._replace(
+            is_last=place >= last,
             units=() if result.tier == "unit" else units,
             most_seconds=inf if result.opaque is UNSET else _OPAQUE_SHARE * plan.seconds / opaque,
+            environment=plan.place.fingerprint_of(result.outcome),
+            deadline=deadline,
         )
         for place, (case, result) in enumerate(failed)
     ]
@@ -298,34 +315,49 @@ def _changed_units(results: Sequence[CaseResult]) -> list[CaseResult]:
     return [*failed, *sorted(passed, key=lambda result: result.id)]
 
 
-def _failed_case(case: Case, result: CaseResult, is_last: bool) -> FailedCase:
+def _failed_case(case: Case, result: CaseResult) -> FailedCase:
     own = [comparison.seed for comparison in result.outcome.comparisons]
     # Findings are sorted worst first. Those on averages, and on fresh inputs, have no seed of the case.
     found = (finding.seed for finding in result.verdict.findings if finding.seed in own)
     seed = next(found, min(own, default=0)) or 0
     judged_by = "" if result.paired is None or result.paired.fell_back else result.paired.commit
-    return FailedCase(case, seed, judged_by, result.stored, is_last)
+    return FailedCase(case, seed, judged_by, result.stored)
 
 
-def _run(failed: Sequence[FailedCase], task: ExplanationTask, jobs: int) -> Iterator[DiagnosedCase]:
-    if jobs == IN_PROCESS:
+def _run(failed: Sequence[FailedCase], plan: DiagnosisPlan, explain: DiagnoseCase) -> Iterator[DiagnosedCase]:
+    task, place = ExplanationTask(plan.project, plan.chain, explain, plan.base), plan.place
+    if place.jobs == IN_PROCESS:
         return map(task.explain_case, failed)
-    from precreg.run.workers import run_in_workers
+    if not place.builds_here:
+        failed = _with_commits(failed[: ceil(place.jobs * plan.seconds / _FEWEST_SECONDS)], plan)
+        task = task._replace(commits=tuple(dict.fromkeys(each.judged_by for each in failed if each.judged_by)))
+    return place.run(failed, task, until=failed[0].deadline)
 
-    return run_in_workers(failed, task, min(jobs, len(failed)))
+
+def _with_commits(failed: Sequence[FailedCase], plan: DiagnosisPlan) -> list[FailedCase]:
+    """Return cases with the commits of their accepted versions, which no git on another machine has to find."""
+    commits = [_accepted_commit(item, plan.project, plan.base) for item in failed]
+    return [item._replace(judged_by=commit or "", baseline=None) for item, commit in zip(failed, commits, strict=True)]
+
+
+def _has_commit(project: Path, commit: str) -> bool:
+    try:
+        return run_git(project, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+    except UserError:  # without git
+        return False
 
 
 class ExplanationTask(NamedTuple):
     """The diagnoses of failed cases, as the task of workers, which a case that exceeds its time ends.
 
-    `deadline` is a time of the monotonic clock, which all processes of a machine share.
+    A worker on another machine needs the files of `commits`, and a repository that has them.
     """
 
     project: Path
     chain: tuple[str, ...]
     explain: DiagnoseCase
-    deadline: float
     base: str | None
+    commits: tuple[str, ...] = ()
 
     def prepare(self) -> None:
         """Prepare nothing: no user code runs in this process."""
@@ -339,10 +371,12 @@ class ExplanationTask(NamedTuple):
         seconds = self._seconds(item)
         if seconds <= 0:
             return DiagnosedCase(item.case.id, None)
-        return DiagnosedCase(item.case.id, self._diagnose(item, _SEARCH_SHARE * seconds))
-
-    def _diagnose(self, item: FailedCase, seconds: float) -> Diagnosis:
         accepted = _accepted_commit(item, self.project, self.base)
+        lacks_accepted = accepted in self.commits and not _has_commit(self.project, accepted)
+        found = self._diagnose(item, _SEARCH_SHARE * seconds, None if lacks_accepted else accepted)
+        return DiagnosedCase(item.case.id, found, lacks_accepted)
+
+    def _diagnose(self, item: FailedCase, seconds: float, accepted: str | None) -> Diagnosis:
         try:
             found = self.explain(
                 item.case,
@@ -361,7 +395,7 @@ class ExplanationTask(NamedTuple):
 
     def _seconds(self, item: FailedCase) -> float:
         """Return the time that a case may take from now on."""
-        left = self.deadline - monotonic()
+        left = item.deadline.left
         return min(item.most_seconds, left if item.is_last else _SHARE * left)
 
     def decoder(self) -> msgspec.msgpack.Decoder[DiagnosedCase]:

@@ -21,7 +21,7 @@ from precreg.baseline.integrity import IntegritySides, ProjectCode
 from precreg.errors import UserError
 from precreg.run.journal import sources_digest
 from precreg.run.pairs import OtherVersion, PackedArray, checked_out_version, pack_array, unpack_array
-from precreg.run.workers import WorkerPool
+from precreg.run.workers import RunPlace
 from precreg.storage import temporary_folder
 from precreg.subject import CaseFailed, TreePair, blame_failures, redirect_imports, touches
 from precreg.types import (
@@ -57,13 +57,15 @@ SEEDS_PER_WORKER = 4
 class Candidate(NamedTuple):
     """A case of the base and of HEAD whose oracle may be another one, and the reason to suppose so.
 
-    `digests` are those of the run of the case, if there was one.
+    `digests` are those of the run of the case, if there was one, and `environment` has its fingerprint: another
+    environment may give other bits. It is empty for the workers' own.
     """
 
     before: Case
     now: Case
     fact: ComparedOracleFact
     digests: tuple[str, ...] = ()
+    environment: str = ""
 
 
 class OracleSeed(NamedTuple):
@@ -72,6 +74,7 @@ class OracleSeed(NamedTuple):
     case: Case
     seed: int
     file: Path
+    environment: str = ""
 
     @property
     def key(self) -> str:
@@ -216,25 +219,34 @@ class Decisions(NamedTuple):
         return sum(fact is None for fact in self.facts.values())
 
 
-def decide_oracles(project: Path, commit: str, candidates: Sequence[Candidate], jobs: int) -> Decisions:
+def has_outputs(answer: OracleAnswer) -> bool:
+    """Return whether the base's version left outputs to compare with."""
+    return answer.failure is None
+
+
+# Errors of a place in which items run: no process starts, or a cluster is lost or has no worker left.
+_NO_PLACE = ("no-workers", "no-cluster", "no-cluster-workers", "refused-workers", "bad-upload")
+
+
+def decide_oracles(project: Path, commit: str, candidates: Sequence[Candidate], place: RunPlace) -> Decisions:
     """Run the oracles of both versions, and decide each candidate; without both versions all of them remain."""
     if not candidates:
         return Decisions({})
     try:
         with checked_out_version(project, commit, commit) as version, temporary_folder() as folder:
-            return Decisions(dict(_decide(project, version, candidates, max(1, jobs), folder)))
+            return Decisions(dict(_decide(project, version, candidates, place, folder)))
     except UserError as problem:
         # The cases ran already, and their reports must not be lost.
-        if problem.slug not in ("no-checkout", "no-workers"):
+        if problem.slug not in ("no-checkout", *_NO_PLACE):
             raise
         cause = OracleUncompared("not_started", problem.message)
         return Decisions({each.now.id: replace(each.fact, results=cause) for each in candidates})
 
 
 def _decide(
-    project: Path, version: OtherVersion, candidates: Sequence[Candidate], jobs: int, folder: Path
+    project: Path, version: OtherVersion, candidates: Sequence[Candidate], place: RunPlace, folder: Path
 ) -> Iterator[tuple[str, OracleFact | None]]:
-    comparison = _Comparison(project, version, jobs, folder)
+    comparison = _Comparison(project, version, place, folder)
     code = ProjectCode(project)
     try:
         answers = comparison.run(candidates)
@@ -305,18 +317,17 @@ def _hidden_change(
 class _Comparison:
     """The workers of both versions, and the seeds that wait."""
 
-    def __init__(self, project: Path, version: OtherVersion, jobs: int, folder: Path) -> None:
+    def __init__(self, project: Path, version: OtherVersion, place: RunPlace, folder: Path) -> None:
         """Prepare the workers."""
         self._key = f"{version.commit} {sources_digest(project)}"
-        self._base = WorkerPool(OracleTask(version.project, leave_oracle, version.trees), jobs)
-        self._head = WorkerPool(OracleTask(project, compare_oracle), jobs)
-        self._wave, self._folder = SEEDS_PER_WORKER * jobs, folder
+        base = OracleTask(version.project, leave_oracle, version.trees)
+        self._pools = place.open_pools(base, OracleTask(project, compare_oracle), has_outputs, folder)
+        self._wave, self._folder = SEEDS_PER_WORKER * max(1, place.jobs), folder
         self._deadline = monotonic() + ORACLE_SECONDS
 
     def close(self) -> None:
         """Kill all workers."""
-        self._base.close()
-        self._head.close()
+        self._pools.close()
 
     def run(self, candidates: Sequence[Candidate]) -> Mapping[str, Sequence[_Both]]:
         """Return the answers of both versions, seed by seed, by the id of the case at HEAD."""
@@ -334,15 +345,12 @@ class _Comparison:
 
     def _run_wave(self, wave: Sequence[tuple[Candidate, int]]) -> Sequence[_Both]:
         files = [self._folder / str(number) for number in range(len(wave))]
-        base_items = [OracleSeed(each.before, seed, file) for (each, seed), file in zip(wave, files, strict=True)]
-        items = [OracleSeed(each.now, seed, file) for (each, seed), file in zip(wave, files, strict=True)]
-        base = {answer.key: answer for answer in self._base.run(base_items)}
-        ready = [item for item, other in zip(items, base_items, strict=True) if base[other.key].failure is None]
-        head = {answer.key: answer for answer in self._head.run(ready)}
-        return [
-            (base[other.key], head.get(item.key, base[other.key]))
-            for item, other in zip(items, base_items, strict=True)
+        items = [
+            tuple(OracleSeed(case, seed, file, each.environment) for case in (each.before, each.now))
+            for (each, seed), file in zip(wave, files, strict=True)
         ]
+        found = {base.key: (base, head or base) for base, head in self._pools.run([(one, two) for one, two in items])}
+        return [found[base.key] for base, _ in items]
 
     def _seeds(self, case: Case) -> Iterator[int]:
         """Yield the seeds of a case, and fresh ones that its code cannot know."""
@@ -357,7 +365,7 @@ def _has_ended(answers: Sequence[_Both]) -> bool:
 
 
 def find_candidates(
-    sides: IntegritySides, results: Sequence[CaseResult], environment: Environment, *, whole: bool
+    sides: IntegritySides, results: Sequence[CaseResult], environment: Environment, place: RunPlace, *, whole: bool
 ) -> list[Candidate]:
     """Return the oracles that may be others than the base's, in the order of their cases.
 
@@ -369,8 +377,10 @@ def find_candidates(
         if before.definition == case.definition:
             fact = _suspicion(case, sides, ran.get(case.id), environment, whole=whole)
             if fact is not None:
-                digests = ran[case.id].outcome.execution.oracle if case.id in ran else ()
-                found.append(Candidate(before, case, fact, digests))
+                outcome = ran[case.id].outcome if case.id in ran else None
+                digests = () if outcome is None else outcome.execution.oracle
+                fingerprint = "" if outcome is None else place.fingerprint_of(outcome)
+                found.append(Candidate(before, case, fact, digests, fingerprint))
     return found
 
 

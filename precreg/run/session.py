@@ -52,6 +52,7 @@ from precreg.run.record import begin_record, finish_record
 from precreg.run.request import PAIR_AUTO, Progress, RunOutputs, RunRequest, Summarize
 from precreg.run.reuse import OUTCOMES_FILE, OutcomeCache
 from precreg.run.scope import RequestScope, read_scope
+from precreg.run.workers import LocalPlace, RunPlace
 from precreg.storage import WORKING_FOLDER, remove_abandoned_files
 from precreg.subject import escape_surrogates, forget_failed_builds, shadowing_files
 from precreg.suite import load_cases, no_case_error, select_cases, shard_cases
@@ -119,9 +120,10 @@ def run_session(
     session.begin(_selection(request))
     session.add_cumulative_losses(every)
     session.add_unclaimed_files(every)
-    results = session.run(cases, progress, announce)
     complete = len(cases) == len(every) + left_out
-    return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
+    with session.connected():
+        results = session.run(cases, progress, announce)
+        return session.finish(cases, results, folder=request.output, summarize=summarize, complete=complete)
 
 
 def _select(every: list[Case], request: RunRequest) -> list[Case]:
@@ -218,7 +220,7 @@ class Session:
             named = other_commit(request.project, request.pair)
             self.record = replace(self.record, pair=named.commit, pair_revision=_chosen(named))
         policy = replace(self.judge.policy, require=request.require)
-        with self._open_cluster(), closing(self._open_plan(len(cases))) as plan:
+        with closing(self._open_plan(len(cases))) as plan:
             if self.record.pair:
                 return self._run_beside(cases, plan, policy, progress, announce)
             judged = run_and_judge(cases, plan, policy, self.criteria.baselines)
@@ -241,7 +243,7 @@ class Session:
             return list(progress(results, len(cases)))
 
     @contextmanager
-    def _open_cluster(self) -> Iterator[None]:
+    def connected(self) -> Iterator[None]:
         """Connect to the cluster of the request, if any. Raises UserError as `open_cluster` does."""
         request = self.request
         if request.cluster is None:
@@ -309,10 +311,11 @@ class Session:
             from precreg.run.oracle_change import ORACLE_SECONDS, decide_oracles, find_candidates
 
             request, whole = self.request, self.request.shard is None
-            candidates = find_candidates(criteria.sides, results, self.record.environment, whole=whole)
+            environment = self.record.environment
+            candidates = find_candidates(criteria.sides, results, environment, self._place, whole=whole)
             if candidates and self._announce is not None:
                 self._announce(OracleAnnouncement(len(candidates), criteria.commit, ORACLE_SECONDS))
-            decided = decide_oracles(request.project, criteria.commit, candidates, self._jobs)
+            decided = decide_oracles(request.project, criteria.commit, candidates, self._place)
             facts = decided.facts
             if decided.same:
                 yield SameOracles(decided.same, decided.fresh)
@@ -366,7 +369,7 @@ class Session:
     def _explain(self, cases: Sequence[Case], results: Sequence[CaseResult]) -> Explained:
         request = self.request
         base = request.pair_base or (None if request.base is None else request.base.commit)
-        plan = DiagnosisPlan(request.project, self.record.environment.chain, request.diagnose, self._jobs, base)
+        plan = DiagnosisPlan(request.project, self.record.environment.chain, request.diagnose, self._place, base)
         return explain_failures(cases, results, plan, self._outputs.explain, self._announce)
 
     def _changed_lines(self, files: Collection[str]) -> Mapping[str, Sequence[range]] | None:
@@ -378,6 +381,10 @@ class Session:
         except UserError:
             # A shallow clone may lack the base. Lines of a change only place the marks of a review.
             return None
+
+    @property
+    def _place(self) -> RunPlace:
+        return LocalPlace(self._jobs) if self._cluster is None else self._cluster
 
     @property
     def _jobs(self) -> int:

@@ -430,7 +430,8 @@ class CaseResult(Struct, frozen=True):
 class RunDiagnoses(Struct, frozen=True):
     """The failed cases that a run diagnosed in its budget of `seconds`, with the `used` seconds, and the skipped cases.
 
-    `problem` is the reason why no worker could start.
+    `problem` is the reason why no worker could start. `without_accepted` counts the diagnosed cases whose accepted
+    version was missing on a worker of a cluster.
     """
 
     seconds: NotNegative
@@ -438,6 +439,7 @@ class RunDiagnoses(Struct, frozen=True):
     diagnosed: int
     not_reached: int
     problem: str = ""
+    without_accepted: int = 0
 
 
 class RunRecord(Struct, frozen=True):

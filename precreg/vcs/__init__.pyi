@@ -41,6 +41,7 @@ from .project_files import repository_of as repository_of
 from .project_files import write_project_files as write_project_files
 from .repository import base_commit as base_commit
 from .repository import checkout_commit as checkout_commit
+from .repository import copy_commits as copy_commits
 from .repository import files_at_commit as files_at_commit
 from .repository import git_author as git_author
 from .repository import git_state as git_state

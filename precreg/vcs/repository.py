@@ -255,6 +255,24 @@ def checkout_commit(root: Path, commit: str) -> Iterator[Path]:
             run_git(root, "worktree", "remove", "--force", "--force", str(place))
 
 
+def copy_commits(root: Path, commits: Sequence[str], folder: Path) -> None:
+    """Make a repository in a folder: it has the HEAD of `root`, and the files of HEAD and the commits alone.
+
+    Raises:
+        UserError: no-git, unknown-revision without a commit.
+    """
+    ids = tuple(dict.fromkeys((commit_of(root, "HEAD"), *commits)))
+    run_git_bytes(folder, "init", "--quiet", "--template=")
+    listed = run_git_bytes(root, "rev-list", "--objects", "--no-walk", *ids)
+    packed = run_git_bytes(root, "pack-objects", "--quiet", "--stdout", given=listed)
+    run_git_bytes(folder, "index-pack", "--stdin", given=packed)
+    # As in a shallow clone: git does not look for the parents of these.
+    (folder / ".git" / "shallow").write_text("".join(f"{id}\n" for id in ids))
+    run_git_bytes(folder, "update-ref", "HEAD", ids[0])
+    # With an index, git reports the same changed files as in the working tree.
+    run_git_bytes(folder, "read-tree", "HEAD")
+
+
 def remove_abandoned_checkouts() -> None:
     """Remove the temporary folders of this user's killed runs, and their entries in git's lists of worktrees."""
     for folder in abandoned_folders():

@@ -16,6 +16,7 @@ from precreg.run.explanation import (
     with_opaque_subject,
 )
 from precreg.run.pairs.escalation import DiagnosisAnnouncement
+from precreg.run.workers import LocalPlace
 from precreg.types.case import Computation
 from precreg.types.diagnosis import Cause, Diagnosis, Evidence, OpaqueSubject, RewrittenPlace, UnitExplanation
 from precreg.types.record import TEST_DEFINED_PREFIX, PairedRun
@@ -66,7 +67,7 @@ def cases_of(case, *results):
 
 
 def explained(case, results, explain=found, *, seconds=1000.0, jobs=0, project=None, announce=None, base=None):
-    plan = DiagnosisPlan(project, CHAIN, seconds, jobs, base)
+    plan = DiagnosisPlan(project, CHAIN, seconds, LocalPlace(jobs), base)
     return explain_failures(cases_of(case, *results), results, plan, explain, announce)
 
 
@@ -100,7 +101,7 @@ def test_programs_and_recorded_files_share_a_third_of_the_time(case, project):
     cases = cases_of(case, *results)
     cases[1] = program_of(cases[1])
     cases[2] = replace(cases[2], subject=Computation("files", {"out": "y.npy"}))
-    plan = DiagnosisPlan(project, CHAIN, 900.0, 0, None)
+    plan = DiagnosisPlan(project, CHAIN, 900.0, LocalPlace(0), None)
     explained, _ = explain_failures(cases, results, plan, noted, None)
     # Three quarters of a case's time go to the search.
     assert given["program"] == given["files"] == 0.75 * 150
@@ -121,7 +122,7 @@ def test_figures_of_a_whole_training_cost_no_search(case, project):
     cases = cases_of(case, *results)
     cases[0] = replace(cases[0], subject=Computation("training", {"training": "train:make", "steps": 7, "seed": 0}))
     cases[2] = replace(cases[2], directory=".", subject=Computation("quantization", {"quantization": "net:make"}))
-    plan = DiagnosisPlan(project, CHAIN, 900.0, 0, None)
+    plan = DiagnosisPlan(project, CHAIN, 900.0, LocalPlace(0), None)
     explained, counts = explain_failures(cases, results, plan, never, None)
     folder = cases[0].directory
     commands = ("training", f"{folder}/train:make", "--advise", "--steps", "7"), ("quantization", "net:make")
@@ -272,7 +273,7 @@ def test_a_case_that_hangs_is_killed_at_its_time(case, project):
 
 def test_a_case_without_its_definition_is_not_reached(project):
     """A pytest session whose suites can no longer be read has results without cases."""
-    plan = DiagnosisPlan(project, CHAIN, 10.0, 0, None)
+    plan = DiagnosisPlan(project, CHAIN, 10.0, LocalPlace(0), None)
     results = (failed("a"),)
     assert explain_failures([], results, plan, found, None) == (results, None)
     assert count_diagnoses(results) == (0, 1)

@@ -7,6 +7,7 @@ import pytest
 from precreg.baseline.integrity.code import ProjectCode
 from precreg.run import oracle_change
 from precreg.run.oracle_change import Candidate, OracleAnswer, decide_oracles
+from precreg.run.workers import LocalPlace
 from precreg.types.oracle import (
     OracleBesideSubject,
     OracleCodeChanged,
@@ -104,7 +105,7 @@ def test_without_a_checkout_every_candidate_remains(project):
     commit = git(project, "rev-parse", "HEAD")
     fact = OracleFilesChanged("reference", ("a.npy",))
     (project / ".git/worktrees").write_text("in the way")
-    found = decide_oracles(project, commit, [Candidate(case, case, fact)], 1)
+    found = decide_oracles(project, commit, [Candidate(case, case, fact)], LocalPlace(1))
     assert found.facts[case.id].files == ("a.npy",)
     assert found.facts[case.id].results.cause == "not_started"
     assert found.same == 0
@@ -117,9 +118,9 @@ def test_the_base_must_not_open_files_of_the_working_tree(project):
     repository(project)
     case = case_of("double", "reads_its_table", params={"table": str(table)})
     commit = git(project, "rev-parse", "HEAD")
-    found = decide_oracles(project, commit, [Candidate(case, case, CHANGED)], 1)
+    found = decide_oracles(project, commit, [Candidate(case, case, CHANGED)], LocalPlace(1))
     assert found.facts[case.id].results == OracleUncompared("foreign_files", str(table))
 
 
 def test_no_candidate_costs_nothing(tmp_path):
-    assert decide_oracles(tmp_path / "nowhere", "", [], 1).facts == {}
+    assert decide_oracles(tmp_path / "nowhere", "", [], LocalPlace(1)).facts == {}

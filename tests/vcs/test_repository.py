@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -149,3 +150,28 @@ def test_changed_lines_are_those_of_commits_and_of_the_working_tree(repository):
         "new [1].py": [(1, sys.maxsize - 1)],
     }
     assert vcs.changed_lines(project, base, set()) == {}
+
+
+def test_a_copy_of_commits_has_their_files_and_no_history(repository, tmp_path_factory):
+    first = git(repository, "rev-parse", "HEAD")
+    for text in ("b", "c"):
+        (repository / "project/suites/a.yaml").write_text(text)
+        git(repository, "commit", "-qam", text)
+    folder = tmp_path_factory.mktemp("copy")
+    vcs.copy_commits(repository, [first], folder)
+    shutil.copytree(repository / "project", folder / "project", dirs_exist_ok=True)
+    shutil.copy(repository / "outside.txt", folder)
+    state = vcs.git_state(folder / "project")
+    assert (state.commit, state.dirty) == (git(repository, "rev-parse", "HEAD"), False)
+    with vcs.checkout_commit(folder, first) as tree:
+        assert (tree / "project/suites/a.yaml").read_text() == "a"
+    assert git(folder, "rev-list", "--all").splitlines() == [state.commit]
+    (folder / "outside.txt").write_text("changed")
+    assert vcs.changed_files_since_commit(folder, first) == {"outside.txt", "project/suites/a.yaml"}
+
+
+def test_a_folder_without_a_commit_has_nothing_to_copy(tmp_path, tmp_path_factory):
+    git(tmp_path, "init", "-q")
+    with pytest.raises(UserError) as caught:
+        vcs.copy_commits(tmp_path, [], tmp_path_factory.mktemp("copy"))
+    assert caught.value.slug == "unknown-revision"

@@ -431,6 +431,8 @@ def describe_run_diagnoses(found: RunDiagnoses) -> str:
     """Count the cases that a run diagnosed and those that it did not reach, and name the option that reaches them."""
     cases = "1 failed case" if found.diagnosed == 1 else f"{found.diagnosed} failed cases"
     text = f"{cases} diagnosed in {format_duration(found.used)}"
+    if found.without_accepted:
+        text += f", {found.without_accepted} without the accepted version, which the worker's repository lacks"
     if found.problem:
         return f"{text}, {found.not_reached} not reached: {found.problem}"
     if found.not_reached:

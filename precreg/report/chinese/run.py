@@ -216,6 +216,8 @@ def chinese_chosen_commit(commit: str, chosen: ChosenRevision | None) -> str:
 def chinese_run_diagnoses(found: RunDiagnoses) -> str:
     """Count in Chinese the cases that a run diagnosed and those that it did not reach."""
     text = f"用 {format_duration(found.used)} 诊断了 {found.diagnosed} 个失败用例"
+    if found.without_accepted:
+        text += f"，其中 {found.without_accepted} 个没有已接受的版本（工作进程的仓库中缺少它）"
     if found.problem:
         return f"{text}，{found.not_reached} 个未诊断：{found.problem}"
     if found.not_reached:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from precreg import __version__
@@ -37,7 +38,7 @@ from precreg.run.cluster.remote import (
     use_folder,
 )
 from precreg.run.cluster.transfer import pickle_for_cluster
-from precreg.run.cluster.upload import Tree, pack_tree, tree_roots
+from precreg.run.cluster.upload import Tree, pack_repository, pack_tree, tree_roots
 from precreg.suite import describe_memory
 from precreg.types import (
     LABELS_FACT,
@@ -71,10 +72,11 @@ def worker_name(address: str, facts: Mapping[str, Any]) -> str:
 
 
 class Needs(NamedTuple):
-    """The devices that an item requires, and the bytes of memory."""
+    """The devices that an item requires, the bytes of memory, and the fingerprint of an environment if it needs one."""
 
     devices: tuple[str, ...] = ()
     memory: int = 0
+    environment: str = ""
 
 
 class AcceptedWorker:
@@ -103,7 +105,9 @@ class AcceptedWorker:
         return self.address if self.name == self.address else f"{self.name} ({self.address})"
 
     def offers(self, needs: Needs) -> bool:
-        """Return whether a label or a resource of this worker names each device, and its memory is large enough."""
+        """Return whether a label or a resource of this worker names each device, and the rest is as needed."""
+        if needs.environment not in ("", self.environment.fingerprint):
+            return False
         has_memory = self.memory is None or needs.memory <= self.memory
         chain = self.environment.chain
         return has_memory and all(each in chain or each.lower() in self.resources for each in needs.devices)
@@ -166,6 +170,12 @@ class Cluster:
         """The workers that gave outcomes, in the order of the indices of outcomes."""
         return tuple(self._table)
 
+    def fingerprint_of(self, outcome: Outcome) -> str:
+        """Return the fingerprint of the environment that gave an outcome: its worker's, or this machine's."""
+        if outcome.worker is UNSET or outcome.worker >= len(self._table):
+            return self._environment.fingerprint
+        return self._table[outcome.worker].fingerprint
+
     def keep_table(self, known: Sequence[ClusterWorker], note: Callable[[ClusterWorker], None]) -> None:
         """Go on with the table of an interrupted run; `note` gets each new worker before its first outcome."""
         self._table, self._note = list(known), note
@@ -222,9 +232,9 @@ class Cluster:
         try:
             known = self.client.scheduler_info()["workers"]
         except (OSError, KeyError, TimeoutError) as error:
-            raise UserError("no-cluster", f"lost the scheduler {self.request.address}: {error!r}") from error
+            raise _lost_scheduler(self.request.address) from error
         if getattr(self.client, "status", "running") not in ("running", "connecting"):
-            raise UserError("no-cluster", f"lost the scheduler {self.request.address}: it is {self.client.status}")
+            raise _lost_scheduler(self.request.address)
         gone = [self.workers.pop(address) for address in list(self.workers) if address not in known]
         for worker in gone:
             if worker.active:
@@ -371,6 +381,9 @@ class Cluster:
             own = pack_tree(root, self._project) if uploaded else Tree(root, _CHECKOUT, b"")
             self._trees.insert(0, own)
         for task in tasks:
+            commits: tuple[str, ...] | None = getattr(task, "commits", None)
+            if commits is not None and self._project is not None and self.request.is_uploaded:
+                self._trees[0] = pack_repository(self._trees[0], self._project, commits)
             trees = getattr(task, "trees", None)
             if trees is not None and all(tree.root != trees.other for tree in self._trees):
                 self._trees.append(pack_tree(trees.other, task.project))
@@ -379,6 +392,11 @@ class Cluster:
         """End the processes of this run on all workers."""
         for address in list(self.workers):
             call_worker(self.client, address, end_session, self.session)
+
+
+def _lost_scheduler(address: str) -> UserError:
+    message = f"lost the scheduler {address}: it no longer answers"
+    return UserError("no-cluster", message, hint="start the scheduler again; precreg run goes on with --resume")
 
 
 def describe_refusal(fact: RefusedWorker) -> str:

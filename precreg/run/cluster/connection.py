@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,6 +59,14 @@ class ClusterRequest(NamedTuple):
         return folder.parents[len(inside.parts) - 1] if inside.parts else folder
 
 
+async def _require_answer(address: str) -> None:
+    from distributed import Security
+    from distributed.comm import connect
+
+    comm = await connect(address, timeout=CONNECT_S, **Security().get_connection_args("client"))
+    await comm.close()
+
+
 @contextmanager
 def connect(request: ClusterRequest, processors: int) -> Iterator[Any]:
     """Connect a client of Dask, or start a cluster of processes on this machine first.
@@ -71,7 +80,9 @@ def connect(request: ClusterRequest, processors: int) -> Iterator[Any]:
         hint = "install it: python -m pip install 'precreg[dask]'"
         raise UserError("missing-extra", message, hint=hint) from error
     # Dask logs what this run reports itself, such as a lost worker, with tracebacks.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # `distributed` gives the client a level of its own.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if request.address == LOCAL:
         number = request.workers or processors
         with (
@@ -87,8 +98,11 @@ def connect(request: ClusterRequest, processors: int) -> Iterator[Any]:
             yield client
         return
     try:
+        # A client that fails to connect waits for itself at its end, 20 s, and prints a traceback.
+        asyncio.run(_require_answer(request.address))
         client = Client(request.address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
+    # A TypeError says that an address with tls:// lacks certificates.
+    except (OSError, ValueError, TimeoutError, TypeError) as error:
         cause = " ".join(str(error).split()) or type(error).__name__
         message = f"expected a Dask scheduler at {request.address} but got none within {CONNECT_S:g} s: {cause}"
         raise UserError("no-cluster", message) from error

@@ -16,6 +16,7 @@ from msgspec import msgpack
 
 from precreg.run.cluster.cluster import AcceptedWorker, Cluster, Needs
 from precreg.run.cluster.remote import BatchResult, run_batch
+from precreg.run.workers import Deadline
 from precreg.suite import describe_memory, required_memory
 from precreg.types import Case, Failure, Reason
 
@@ -32,6 +33,8 @@ POLL_S = 0.1
 GATHER_S = 30.0
 
 _DEVICE = "device:"
+# As tables of workers show a fingerprint.
+_SHOWN_DIGITS = 12
 
 
 class Work(NamedTuple):
@@ -66,11 +69,16 @@ class Dispatch:
         # Seconds of an item, with the messages; 0 before the first answer.
         self._of_item = 0.0
 
-    def run(self, items: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield the answers to each tuple of items as they come. Raises UserError as the cluster does."""
+    def run(self, items: Sequence[tuple[Any, ...]], until: Deadline | None = None) -> Iterator[tuple[Any, ...]]:
+        """Yield the answers to each tuple of items as they come. Raises UserError as the cluster does.
+
+        Items that wait at the time `until` are dropped. Without it, they wait for a worker as long as the user allows.
+        """
         self._waiting.extend(Work(each, _needs_of(each)) for each in items)
         try:
             while self._waiting or self._active:
+                if until is not None and until.left <= 0:
+                    self._waiting.clear()
                 if monotonic() - self._refreshed > REFRESH_S:
                     yield from self._refresh()
                 self._assign()
@@ -230,14 +238,16 @@ class Dispatch:
 
 
 def _needs_of(items: tuple[Any, ...]) -> Needs:
-    """Return the devices and the memory that the case of an item requires."""
+    """Return the devices and the memory that the case of an item requires, and the environment of an item."""
     case = items[0] if isinstance(items[0], Case) else getattr(items[0], "case", None)
+    environment = "" if case is items[0] else getattr(items[0], "environment", "")
     required = case.requires if isinstance(case, Case) else ()
     devices = tuple(each.removeprefix(_DEVICE) for each in required if each.startswith(_DEVICE))
-    return Needs(devices, max((required_memory(each) or 0 for each in required), default=0))
+    return Needs(devices, max((required_memory(each) or 0 for each in required), default=0), environment)
 
 
 def _describe_needs(needs: Needs) -> str:
     devices = f"the device {', '.join(needs.devices)}" if needs.devices else ""
     memory = f"{describe_memory(needs.memory)} of memory" if needs.memory else ""
-    return " and ".join(filter(None, (devices, memory)))
+    environment = f"the environment {needs.environment[:_SHOWN_DIGITS]} of the case" if needs.environment else ""
+    return " and ".join(filter(None, (devices, memory, environment)))

@@ -11,7 +11,7 @@ from precreg.environment import count_processors
 from precreg.run.cluster.cluster import Cluster
 from precreg.run.cluster.connection import ClusterRequest, connect
 from precreg.run.cluster.dispatch import Dispatch
-from precreg.run.workers import VersionPools, WorkerTask
+from precreg.run.workers import Deadline, VersionPools, WorkerTask
 from precreg.types import Environment
 
 _Item = TypeVar("_Item")
@@ -23,13 +23,15 @@ class ClusterPlace(Cluster):
 
     builds_here = False
 
-    def run(self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer]) -> Iterator[_Answer]:
-        """Yield the answer to every item as it comes.
+    def run(
+        self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer], *, until: Deadline | None = None
+    ) -> Iterator[_Answer]:
+        """Yield the answer to every item as it comes; none for those that wait at the time `until`.
 
         Raises UserError: no-cluster-workers, refused-workers, no-cluster for a scheduler that is lost.
         """
         dispatch = Dispatch(self, (task,), self.add_task((task,), None))
-        for (answer,) in dispatch.run([(item,) for item in items]):
+        for (answer,) in dispatch.run([(item,) for item in items], until=until):
             yield answer
 
     def open_pools(

@@ -10,7 +10,7 @@ import hashlib
 import os
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from shutil import rmtree
@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from precreg.errors import UserError
 from precreg.run.journal import project_sources
-from precreg.vcs import run_git
+from precreg.storage import temporary_folder
+from precreg.vcs import copy_commits, run_git
 
 # A message of this size takes seconds in a network of 1 Gbit/s, and both sides hold it in memory.
 MAX_UPLOAD_BYTES = 2**30
@@ -35,11 +36,12 @@ class Tree(NamedTuple):
     content: bytes
 
 
-def pack_tree(root: Path, project: Path) -> Tree:
+def pack_tree(root: Path, project: Path, repository: Path | None = None) -> Tree:
     """Pack the files of a folder: those of git, tracked or not ignored, and sources and arrays of the project.
 
-    Outside a repository all files count that are not hidden. Raises UserError (bad-upload) for a folder that is too
-    large, and for a link that leads out of it.
+    Outside a repository all files count that are not hidden. `repository` becomes the folder `.git`.
+
+    Raises UserError (bad-upload) for a folder that is too large, and for a link that leads out of it.
     """
     stream, total = BytesIO(), 0
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -53,8 +55,25 @@ def pack_tree(root: Path, project: Path) -> Tree:
             if total > MAX_UPLOAD_BYTES:
                 raise _too_large(root)
             archive.add(path, name, recursive=False, filter=_without_owner)
+        if repository is not None:
+            archive.add(repository, ".git", filter=_without_owner)
     packed = stream.getvalue()
     return Tree(root, hashlib.sha256(packed).hexdigest()[:32], zlib.compress(packed, _LEVEL))
+
+
+def pack_repository(tree: Tree, project: Path, commits: Sequence[str]) -> Tree:
+    """Pack the files of a tree again, with a repository of HEAD and the commits, without their history.
+
+    Returns the tree itself where git knows no commit. Raises UserError as `pack_tree` does.
+    """
+    with temporary_folder() as folder:
+        try:
+            copy_commits(tree.root, commits, folder)
+        except UserError as problem:
+            if problem.slug not in ("no-git", "unknown-revision"):
+                raise
+            return tree
+        return pack_tree(tree.root, project, folder / ".git")
 
 
 def unpack_tree(content: bytes, digest: str, folder: Path) -> Path:

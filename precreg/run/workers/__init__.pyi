@@ -1,6 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
 from .channel import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
 from .channel import detach as detach
+from .place import Deadline as Deadline
 from .place import LocalPlace as LocalPlace
 from .place import LocalPools as LocalPools
 from .place import RunPlace as RunPlace

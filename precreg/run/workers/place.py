@@ -8,15 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from precreg.run.workers.pool import WorkerPool, run_in_workers
 from precreg.run.workers.worker import WorkerTask
+from precreg.types import Outcome
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _GivenItem = TypeVar("_GivenItem", contravariant=True)
 _FoundAnswer = TypeVar("_FoundAnswer", covariant=True)
+
+
+class Deadline:
+    """The end of a budget of time. Each machine reads it by its own clock: only the seconds left travel in a pickle."""
+
+    def __init__(self, seconds: float) -> None:
+        """Set the end so many seconds from now."""
+        self._end = monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until the end, negative after it."""
+        return self._end - monotonic()
+
+    def __reduce__(self) -> tuple[type[Deadline], tuple[float]]:
+        """Pickle the seconds left."""
+        return Deadline, (self.left,)
 
 
 class VersionPools(Protocol[_GivenItem, _FoundAnswer]):
@@ -44,8 +63,16 @@ class RunPlace(Protocol):
     def builds_here(self) -> bool:
         """Return whether programs of cases are built on this machine before they run."""
 
-    def run(self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer]) -> Iterator[_Answer]:
-        """Yield the answer to every item as it comes. Raises UserError if no worker is left or can start."""
+    def run(
+        self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer], *, until: Deadline | None = None
+    ) -> Iterator[_Answer]:
+        """Yield the answer to every item as it comes. Raises UserError if no worker is left or can start.
+
+        An item that waits for another machine at the time `until` gets no answer.
+        """
+
+    def fingerprint_of(self, outcome: Outcome) -> str:
+        """Return the fingerprint of the environment that gave an outcome; empty if all items run in the same one."""
 
     def open_pools(
         self,
@@ -66,9 +93,15 @@ class LocalPlace(NamedTuple):
     jobs: int
     builds_here: bool = True
 
-    def run(self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer]) -> Iterator[_Answer]:
+    def run(
+        self, items: Sequence[_Item], task: WorkerTask[_Item, _Answer], *, until: Deadline | None = None
+    ) -> Iterator[_Answer]:
         """Yield the answer to every item as it comes. Raises UserError (no-workers)."""
         return run_in_workers(items, task, max(1, self.jobs))
+
+    def fingerprint_of(self, outcome: Outcome) -> str:
+        """Return the empty text: all items run on this machine."""
+        return ""
 
     def open_pools(
         self,

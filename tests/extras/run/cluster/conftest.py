@@ -32,7 +32,7 @@ class LoopbackCluster:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
-                env=environ(**THREADS, **variables),
+                env=environ(**(THREADS | variables)),
             )
         self.processes.append(process)
         return process
