@@ -98,11 +98,11 @@ def role_of(reference: object, golden: object, source: Location) -> Role:
     return "golden" if reference is None else "reference"
 
 
-def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: Mapping[str, str]) -> None:
+def require_valid_check(check: PrecisionCheck, names: Collection[str], suite_place: str | None) -> None:
     """Require that no other case has the check's id.
 
-    `names` are the names of the test's earlier checks; `suites` has file and line of each suite by tier/suite. Raises
-    UserError: bad-value, duplicate-case, duplicate-suite.
+    `names` are the names of the test's earlier checks. `suite_place` has file and line of the suite that has the name
+    of the check's suite, if there is one. Raises UserError: bad-value, duplicate-case, duplicate-suite.
     """
     source, suite = check.source, f"{check.tier}/{check.suite}"
     for key, given in (("name", check.name or "a"), ("category", check.category or "a")):
@@ -119,8 +119,8 @@ def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: M
     if check.name in names:
         message = f"expected a name= of its own for each check of a test but got name={check.name!r} twice"
         raise _mistake(source, "duplicate-case", message)
-    if suite in suites:
-        message = f"expected a test file with another name than a suite but {suite} is the suite in {suites[suite]}"
+    if suite_place is not None:
+        message = f"expected a test file with another name than a suite but {suite} is the suite in {suite_place}"
         raise _mistake(source, "duplicate-suite", message)
 
 
