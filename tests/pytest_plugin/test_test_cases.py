@@ -149,6 +149,11 @@ def test_a_mistake_in_the_functions_of_a_check_is_named(subject, draw, message):
     assert caught.value.message.startswith(message)
 
 
+def test_inputs_of_another_name_at_a_later_seed_are_refused():
+    names = iter(["x", "x", "y"])
+    assert slug(seed_results, lambda x: x, lambda x: x, lambda rng: {next(names): X}, 3, HERE) == "bad-value"
+
+
 def test_an_exception_of_a_function_has_the_seed_of_its_inputs():
     def fails(x):
         if x[0] < -0.5:
