@@ -1,4 +1,4 @@
-"""What a case costs, in one run: 1,000 tiny cases through `precreg run` against 1,000 pytest tests.
+"""Measure the cost of a case in one run: 1,000 tiny cases through `precreg run` against 1,000 pytest tests.
 
 The tests of the goal do nothing. Those beside them do the work of a case: at each seed they draw 16 float32, compute
 twice, and compare. All run as whole processes. The cost of a case is the difference between 1,000 and 100 cases, so
@@ -61,7 +61,7 @@ PRECREG = [sys.executable, "-m", "precreg"]
 
 
 class Row(NamedTuple):
-    """Identify what is measured: the way of running, and the seeds of a case."""
+    """Identify a row of the table: the way of running, and the seeds of a case."""
 
     way: str
     seeds: int

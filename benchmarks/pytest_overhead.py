@@ -1,4 +1,4 @@
-"""What the pytest plugin costs a case, in one run: suites and checks against bare tests with numpy's assert_allclose.
+"""Measure the cost of a case in the pytest plugin: suites and checks against bare tests with assert_allclose.
 
 All three do the same work: at each seed they draw 4 x 16 float32, compute a softmax of them in float32 and in float64,
 and compare the two with one tolerance. A case has one seed, or the five seeds that suites have by default; tests then
