@@ -1,8 +1,9 @@
 """Measure what starting a command costs, in processor time and as ratios to importing numpy in the same round.
 
-The project is precreg's own: all of its suites. Goals: `precreg --version` at most 30 ms over bare Python; a run or a
-push that touches no case at most half the time of importing numpy; the first reading of 45 suites at most twice that
-time. The first run after a change of a suite reads the suites, and stores the names of cases and their dependencies.
+The project is precreg's own: all of its suites, and beside it one of the first 45. Goals: `precreg --version` at most
+30 ms over bare Python; a run or a push that touches no case at most half the time of importing numpy; the first reading
+of 45 suites at most twice that time. The first run after a change of a suite reads the suites, and stores the names of
+cases and their dependencies.
 Python keeps compiled modules here, as for users: a first round that does not count writes them.
 Usage: python benchmarks/startup.py [ROUNDS]
 """
@@ -20,7 +21,7 @@ from statistics import median
 from time import sleep
 
 from precreg.storage import SETTLED_NS, make_scratch_folder
-from precreg.suite import CASES_INDEX
+from precreg.suite import CASES_INDEX, suite_files
 from precreg.vcs import INDEX_FILE
 
 ROOT = Path(__file__).parents[1]
@@ -44,10 +45,13 @@ COMMANDS = {
     "git's hook, untouched, again": SCRIPT,
     "precreg list, first": [*PRECREG, "list"],
     "precreg list, again": [*PRECREG, "list"],
+    "precreg list, 45 suites, first": [*PRECREG, "list"],
     "precreg explain CASE, again": [*PRECREG, "explain", "unit/log_softmax/float16-64x129-ordinary"],
 }
 # Commands whose name ends so find no index, and write one; those after them have it.
 FIRST = ", first"
+# Commands whose name has this run in the project of so many suites.
+FEW, FEW_SUITES = "45 suites", 45
 
 
 def project(folder: Path) -> Path:
@@ -60,6 +64,15 @@ def project(folder: Path) -> Path:
         git(folder, "commit", "-q", "-m", changed)
     subprocess.run([*PRECREG, "hook", "install"], cwd=folder, check=True, capture_output=True)
     make_scratch_folder((folder / INDEX_FILE).parent)
+    sleep(SETTLED_NS / 1e9 + 0.1)
+    return folder
+
+
+def smaller_project(folder: Path, whole: Path) -> Path:
+    """Copy a project with its first suites alone, in the order of their paths, and let the files age."""
+    shutil.copytree(whole, folder)
+    for suite in suite_files(folder)[FEW_SUITES:]:
+        suite.unlink()
     sleep(SETTLED_NS / 1e9 + 0.1)
     return folder
 
@@ -100,12 +113,14 @@ def seconds(label: str, folder: Path, told: str) -> float:
 def main(rounds: int) -> None:
     """Run all commands in turn, so that a slow moment of the machine meets each of them, and print medians."""
     with tempfile.TemporaryDirectory() as name:
-        folder = project(Path(name))
-        told = {label: pushed(folder, label) for label in COMMANDS}
+        whole = project(Path(name) / "whole")
+        few = smaller_project(Path(name) / "few", whole)
+        folders = {label: few if FEW in label else whole for label in COMMANDS}
+        told = {label: pushed(folders[label], label) for label in COMMANDS}
         samples: dict[str, list[float]] = {label: [] for label in COMMANDS}
         for number in range(rounds + 1):
             for label in COMMANDS:
-                spent = seconds(label, folder, told[label])
+                spent = seconds(label, folders[label], told[label])
                 if number:
                     samples[label].append(spent)
     bare, numpy = samples["bare Python"], samples["import numpy"]

@@ -284,8 +284,9 @@ def _decode_text(data: bytes, shown: str) -> str:
         raise UserError("unreadable-baseline", "expected UTF-8 text", file=shown, line=line) from problem
 
 
-# Only such numbers may be infinite in float64: 199 digits with an exponent of two digits stay below 1e298.
-_MAY_BE_INFINITE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{200}")
+# Only such numbers may be infinite in float64: 199 digits with an exponent of two digits stay below 1e298. A quote
+# follows the last digits of a text, and half of all digests have an e before three digits.
+_MAY_BE_INFINITE = re.compile(r"[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)|[0-9]{200}")
 
 
 def parse_finite(text: str) -> Any:

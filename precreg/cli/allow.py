@@ -160,10 +160,10 @@ def _listed(findings: Sequence[RunFinding]) -> str:
 def _entries(project: Path, findings: Sequence[RunFinding], reason: str) -> list[NewAllowance]:
     """Return an entry for each finding; one for a suite if all of its cases have a finding of the kind."""
     from precreg.baseline.integrity import NewAllowance
-    from precreg.suite import load_cases
+    from precreg.suite import project_cases
 
     suites: dict[str, set[str]] = {}
-    for case in load_cases(project):
+    for case in project_cases(project).listed:
         suites.setdefault(f"{case.tier}/{case.suite}", set()).add(case.id)
     found = {(finding.about, finding.kind) for finding in findings}
     entries: dict[NewAllowance, None] = {}

@@ -107,12 +107,12 @@ def accepted_commit(case: Case, project: Path, chain: tuple[str, ...]) -> str | 
 
 def _affected_units(case: Case, accepted: str | None, project: Path) -> list[Case]:
     """Return the unit cases that depend on a file that changed, if they may explain a larger case."""
-    from precreg.suite import load_cases
+    from precreg.suite import Selection, find_cases
     from precreg.vcs import affected_cases, changed_files_since_commit
 
     if accepted is None or case.tier == "unit":
         return []
-    units = [each for each in load_cases(project) if each.tier == "unit"]
+    units = find_cases(project, Selection(tiers=("unit",)))
     return affected_cases(units, changed_files_since_commit(project, accepted), project)
 
 

@@ -216,6 +216,25 @@ def select_by_options(
     return affected_cases(cases, changed, project)
 
 
+def find_by_options(project: Path, case_options: CaseOptions) -> list[Case]:
+    """Return the selected cases in their order. Without --changed-since, only the suites of these cases are read.
+
+    Raises UserError as `select_by_options`, and nothing-selected or empty-project for no case. After a change that
+    affects no case, the list is empty.
+    """
+    from precreg.suite import Selection, load_cases, no_case_error, project_cases
+
+    if case_options.changed_since is not None:
+        return select_by_options(project, load_cases(project), case_options)
+    known = project_cases(project)
+    ids = known.selected_ids(
+        Selection(case_options.tiers, case_options.suites, case_options.patterns, case_options.tags)
+    )
+    if not ids:
+        raise no_case_error(known.listed)
+    return known.cases(ids)
+
+
 def warn_of_unclaimed(files: Iterable[str]) -> bool:
     """Print the changed files that belong to no case to stderr, and return whether there are any."""
     from precreg.report import describe_unclaimed_files

@@ -129,14 +129,13 @@ def calibrate_with_progress(
     and the errors of a run.
     """
     from precreg.cli.console import show_calibration_progress
-    from precreg.cli.options import select_by_options
+    from precreg.cli.options import find_by_options
     from precreg.quality import CaseCalibration, Uncalibrated, run_calibrations
-    from precreg.suite import load_cases, no_case_error
+    from precreg.suite import no_case_error, project_cases
 
-    every = load_cases(project)
-    cases = select_by_options(project, every, case_options)
+    cases = find_by_options(project, case_options)
     if not cases:
-        raise no_case_error(every, case_options.changed_since)
+        raise no_case_error(project_cases(project).listed, case_options.changed_since)
     with _open_plan(project, jobs, cluster, environment) as plan:
         came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
     order = {case.id: place for place, case in enumerate(cases)}
@@ -298,14 +297,13 @@ def plant_with_progress(
     """
     from precreg.baseline import Baselines
     from precreg.cli.console import show_score_progress
-    from precreg.cli.options import select_by_options
+    from precreg.cli.options import find_by_options
     from precreg.quality import Score, Unplanted, run_scores, unplantable_case
-    from precreg.suite import load_cases, no_case_error
+    from precreg.suite import no_case_error, project_cases
 
-    every = load_cases(project)
-    cases = [_limit_seeds(case, seeds) for case in select_by_options(project, every, case_options)]
+    cases = [_limit_seeds(case, seeds) for case in find_by_options(project, case_options)]
     if not cases:
-        raise no_case_error(every, case_options.changed_since)
+        raise no_case_error(project_cases(project).listed, case_options.changed_since)
     # A case without a plantable fault gives one answer, so the bar reaches its end.
     total = sum(1 if unplantable_case(case) is not None else len(faults) for case in cases)
     with _open_plan(project, jobs, cluster, environment) as plan:

@@ -21,7 +21,7 @@ from precreg.cli.console import (
     terminal_width,
     verbosity_options,
 )
-from precreg.cli.options import CaseOptions, project_of_option, select_by_options, selection_options
+from precreg.cli.options import CaseOptions, find_by_options, project_of_option, selection_options
 from precreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -203,15 +203,11 @@ def power_command(given: Path | None, /, case_options: CaseOptions, environment:
     limit_blas_threads()  # before anything imports numpy: the environment must equal a run's
     from precreg.baseline import Baselines, read_environment_facts
     from precreg.report import power_json, render_power
-    from precreg.suite import load_cases, no_case_error
     from precreg.verdict import case_alpha
 
     project = project_of_option(given)
-    every = load_cases(project)
-    cases = select_by_options(project, every, case_options)
     # A change may affect no case; any other empty selection is a misspelt name.
-    if not cases and case_options.changed_since is None:
-        raise no_case_error(every)
+    cases = find_by_options(project, case_options)
     here, baselines = detect_environment(environment), Baselines(project)
     number = baselines.number(here.chain)
     # As in a run: all baselines of the environment share one family-wise error level.

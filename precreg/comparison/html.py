@@ -41,12 +41,12 @@ from precreg.report import (
     finding_rows,
     json_for_script,
     page_script,
+    page_templates,
     position_rows,
     strip_controls,
     tolerance_rows,
 )
 from precreg.report.charts import (
-    TEMPLATES_FOLDER,
     LayerError,
     comparison_style,
     describe_layer_errors,
@@ -155,10 +155,7 @@ PAIR_COLUMNS = tuple(metric.name for metric in view_metrics("pairs"))
 
 def render_comparison_html(record: ComparisonRecord) -> str:
     """Lay out the whole report as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
-    return strip_controls(environment.get_template("comparison.html.j2").render(_page(record)))
+    return strip_controls(page_templates().get_template("comparison.html.j2").render(_page(record)))
 
 
 def _page(record: ComparisonRecord) -> dict[str, Any]:

@@ -94,7 +94,8 @@ class Precision:
         """Add module and test to a check. Raises UserError as `require_valid_check` does."""
         module = self._projects.shown_path(self._project, str(self._item.path)).rpartition(".")[0]
         check = replace(check, module=module, test=self._test())
-        require_valid_check(check, self._names, self._projects.suites(self._project))
+        place = self._projects.place_of_suite(self._project, f"{check.tier}/{check.suite}")
+        require_valid_check(check, self._names, place)
         self._names.add(check.name)
         return check
 

@@ -98,11 +98,11 @@ def role_of(reference: object, golden: object, source: Location) -> Role:
     return "golden" if reference is None else "reference"
 
 
-def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: Mapping[str, str]) -> None:
+def require_valid_check(check: PrecisionCheck, names: Collection[str], suite_place: str | None) -> None:
     """Require that no other case has the check's id.
 
-    `names` are the names of the test's earlier checks; `suites` has file and line of each suite by tier/suite. Raises
-    UserError: bad-value, duplicate-case, duplicate-suite.
+    `names` are the names of the test's earlier checks. `suite_place` has file and line of the suite that has the name
+    of the check's suite, if there is one. Raises UserError: bad-value, duplicate-case, duplicate-suite.
     """
     source, suite = check.source, f"{check.tier}/{check.suite}"
     for key, given in (("name", check.name or "a"), ("category", check.category or "a")):
@@ -119,8 +119,8 @@ def require_valid_check(check: PrecisionCheck, names: Collection[str], suites: M
     if check.name in names:
         message = f"expected a name= of its own for each check of a test but got name={check.name!r} twice"
         raise _mistake(source, "duplicate-case", message)
-    if suite in suites:
-        message = f"expected a test file with another name than a suite but {suite} is the suite in {suites[suite]}"
+    if suite_place is not None:
+        message = f"expected a test file with another name than a suite but {suite} is the suite in {suite_place}"
         raise _mistake(source, "duplicate-suite", message)
 
 
@@ -204,10 +204,11 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, sourc
             "write a number: seeds=8",
         )
     __tracebackhide__ = True  # an exception of the test's functions shows the test, and not this module
-    found = []
+    found: list[SeedResults] = []
+    accepted: set[tuple[str, ...]] = set()
     for seed in range(seeds):
         try:
-            found.append(_drawn_results(actual, oracle, inputs, seed, source))
+            found.append(_drawn_results(actual, oracle, inputs, seed, source, accepted))
         except UserError:
             raise
         except Exception as error:
@@ -216,19 +217,26 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, sourc
     return found
 
 
-def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Location) -> SeedResults:
+def _drawn_results(
+    actual: Any, oracle: Any, draw: Any, seed: int, source: Location, accepted: set[tuple[str, ...]]
+) -> SeedResults:
+    """Return the results at one seed. The names of inputs that the functions accept are added to `accepted`."""
     import numpy as np
 
     __tracebackhide__ = True
     generator = np.random.default_rng(seed)
-    _require_arguments("inputs", draw, source, generator)
+    # Reading a signature takes 8 us, so the functions of a check are read at the first seed.
+    if not accepted:
+        _require_arguments("inputs", draw, source, generator)
     drawn = draw(generator)
     if not isinstance(drawn, Mapping):
         given = f"expected inputs to return arrays by name, as in {{'x': array}}, but got {type(drawn).__name__}"
         raise _mistake(source, "bad-value", given, "return a dict: inputs=lambda rng: {'x': rng.normal(size=9)}")
     inputs = input_arrays(drawn, source)
-    _require_arguments("the subject", actual, source, **inputs)
-    _require_arguments("the reference or golden", oracle, source, **inputs)
+    if (names := tuple(inputs)) not in accepted:
+        _require_arguments("the subject", actual, source, **inputs)
+        _require_arguments("the reference or golden", oracle, source, **inputs)
+        accepted.add(names)
     # Each function has arrays of its own, because it may overwrite them.
     got = actual(**_own_arguments(drawn, inputs))
     return SeedResults(got, oracle(**_own_arguments(drawn, inputs)), inputs)

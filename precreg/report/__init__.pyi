@@ -78,6 +78,7 @@ from .run_findings import describe_run_finding as describe_run_finding
 from .sections import describe_cluster_warning as describe_cluster_warning
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
+from .template import page_templates as page_templates
 from .terminal import Verbosity as Verbosity
 from .terminal import explain_result as explain_result
 from .terminal import render_brief as render_brief

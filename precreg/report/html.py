@@ -11,9 +11,7 @@ import hashlib
 import urllib.parse
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -87,6 +85,7 @@ from precreg.report.story import (
     short_message,
 )
 from precreg.report.studies import studies_for_html
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.report.workers import worker_rows
 from precreg.types import (
     TIERS,
@@ -101,7 +100,6 @@ from precreg.types import (
 )
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from markupsafe import Markup
 
 # The worst findings on the run; record.json has all of them.
@@ -113,7 +111,6 @@ MAX_LISTED_CASES = 200
 # A printed page has no panels, so the worst failures are printed in full: some 40 sheets of paper.
 MAX_PRINTED_CASES = 100
 MAX_PRINTED_POSITIONS = 3
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) -> str:
@@ -124,16 +121,6 @@ def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) ->
 def render_template(name: str, values: dict[str, Any]) -> str:
     """Fill a template of a page; every value is escaped unless it is Markup."""
     return strip_controls(page_templates().get_template(name).render(values))
-
-
-# Kept, because jinja2 compiles a template once for each environment: 45 ms for the page of a run.
-@cache
-def page_templates() -> Environment:
-    """Return the environment of jinja2 in which the pages are rendered."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    # StrictUndefined: a misspelled name in the template fails a test, and does not leave a gap in the page.
-    return Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
 
 
 def _page(record: RunRecord, language: Language) -> dict[str, Any]:
@@ -414,7 +401,7 @@ def _finding(finding: RunFinding, words: PageWords, *, is_case: bool) -> dict[st
 
 def joined_templates(*names: str) -> str:
     """Return the text of several templates, one after the other."""
-    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+    return "".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in names)
 
 
 def page_style(*names: str) -> Markup:

@@ -70,7 +70,7 @@ class ProcessWatch:
         """Take the present state as the one before a case: other code than cases may have changed it."""
         self._values = [read() for read in self._reads]
         self._threads, self._event_loops = self._system_threads.count(), event_loop_policy()
-        self._program.absorb()
+        self._program.refresh()
         self._children.accept()
 
     def accept_threads(self) -> None:

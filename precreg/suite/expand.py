@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +46,7 @@ from precreg.suite.node_tests import node_test_points
 from precreg.suite.recorded import RecordedPoint, accepted_point, recorded_points
 from precreg.suite.reference_dtype import read_reference_dtype
 from precreg.suite.roles import read_stochastic
-from precreg.suite.select import WILDCARDS_OF_PATTERN, list_names
+from precreg.suite.select import WILDCARDS_OF_PATTERN, fits_pattern, list_names
 from precreg.suite.signature import require_arguments
 from precreg.suite.table import table_points
 from precreg.tolerance import (
@@ -388,10 +387,10 @@ def _apply_overrides(suite: Suite, cases: list[Case], *, is_part: bool) -> list[
 
 
 def _matching_names(cases: list[Case], entry: CaseEntry) -> set[str]:
-    # Python translates each pattern into a regular expression, and most entries name one case.
+    # Most entries name one case.
     if WILDCARDS_OF_PATTERN.isdisjoint(entry.match):
         return {case.name for case in cases if case.name == entry.match}
-    return {case.name for case in cases if fnmatchcase(case.name, entry.match)}
+    return {case.name for case in cases if fits_pattern(case.name, entry.match)}
 
 
 def _no_case_matches(suite: Suite, cases: list[Case], index: int, entry: CaseEntry) -> UserError:

@@ -149,6 +149,11 @@ def test_a_mistake_in_the_functions_of_a_check_is_named(subject, draw, message):
     assert caught.value.message.startswith(message)
 
 
+def test_inputs_of_another_name_at_a_later_seed_are_refused():
+    names = iter(["x", "x", "y"])
+    assert slug(seed_results, lambda x: x, lambda x: x, lambda rng: {next(names): X}, 3, HERE) == "bad-value"
+
+
 def test_an_exception_of_a_function_has_the_seed_of_its_inputs():
     def fails(x):
         if x[0] < -0.5:
@@ -169,18 +174,14 @@ def test_a_check_is_held_against_one_thing():
 
 
 def test_a_check_can_be_told_from_every_other_case():
-    require_valid_check(CHECK, (), {})
-    require_valid_check(
-        replace(CHECK, name="a"), ("", "b"), {"integration/tests.ops.test_sum": "suites/integration/s.yaml:1"}
-    )
-    assert slug(require_valid_check, replace(CHECK, name="a b"), (), {}) == "bad-value"
-    assert slug(require_valid_check, replace(CHECK, tier="units"), (), {}) == "bad-value"
-    assert slug(require_valid_check, replace(CHECK, name=3), (), {}) == "bad-value"
-    assert slug(require_valid_check, replace(CHECK, category=3), (), {}) == "bad-value"
-    assert slug(require_valid_check, CHECK, ("",), {}) == "duplicate-case"
-    assert (
-        slug(require_valid_check, CHECK, (), {"unit/tests.ops.test_sum": "suites/unit/s.yaml:1"}) == "duplicate-suite"
-    )
+    require_valid_check(CHECK, (), None)
+    require_valid_check(replace(CHECK, name="a"), ("", "b"), None)
+    assert slug(require_valid_check, replace(CHECK, name="a b"), (), None) == "bad-value"
+    assert slug(require_valid_check, replace(CHECK, tier="units"), (), None) == "bad-value"
+    assert slug(require_valid_check, replace(CHECK, name=3), (), None) == "bad-value"
+    assert slug(require_valid_check, replace(CHECK, category=3), (), None) == "bad-value"
+    assert slug(require_valid_check, CHECK, ("",), None) == "duplicate-case"
+    assert slug(require_valid_check, CHECK, (), "suites/unit/s.yaml:1") == "duplicate-suite"
 
 
 def test_settings_of_a_check_stand_in_its_line():

@@ -1,3 +1,5 @@
+from fnmatch import fnmatchcase
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +7,15 @@ from msgspec.structs import replace
 
 from precreg.errors import UserError
 from precreg.suite.expand import load_cases
-from precreg.suite.select import MAX_LISTED, Selection, match_names, no_case_error, select_cases, shard_cases
+from precreg.suite.select import (
+    MAX_LISTED,
+    Selection,
+    fits_pattern,
+    match_names,
+    no_case_error,
+    select_cases,
+    shard_cases,
+)
 from precreg.types.case import Case, Computation, Location
 from tests.suite.conftest import SUITE
 
@@ -174,3 +184,8 @@ def test_a_name_matches_itself_alone_and_any_other_text_each_name_that_contains_
         assert found == {pattern}
     elif pattern:
         assert found >= {name for name in names if pattern in name}
+
+
+@given(st.text("ab", max_size=8), st.text("ab**?[]!", max_size=7))
+def test_a_pattern_fits_the_names_that_python_s_fnmatch_finds(name, pattern):
+    assert fits_pattern(name, pattern) == fnmatchcase(name, pattern)

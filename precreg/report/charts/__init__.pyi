@@ -8,7 +8,6 @@ from .course import Curve as Curve
 from .course import draw_course as draw_course
 from .divergence import DistanceChart as DistanceChart
 from .divergence import draw_distances as draw_distances
-from .figures import TEMPLATES_FOLDER as TEMPLATES_FOLDER
 from .figures import Picture as Picture
 from .figures import comparison_style as comparison_style
 from .figures import describe_sides as describe_sides

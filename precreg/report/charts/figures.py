@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from precreg.measure import view_metrics
@@ -25,6 +24,7 @@ from precreg.report.charts.svg import (
     svg_title,
 )
 from precreg.report.describe import strip_controls
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.types import AxisGroups, Comparison, format_number
 
 if TYPE_CHECKING:
@@ -247,7 +247,6 @@ def _means(groups: AxisGroups) -> list[float | None]:
     return [(sys.float_info.max if sum is None else sum / n) if n else None for sum, n in pairs]
 
 
-TEMPLATES_FOLDER = Path(__file__).parent.parent / "templates"
 STYLES = ("report.css", "comparison.css")
 
 
@@ -263,16 +262,18 @@ class Picture(NamedTuple):
 
 def render_picture_html(picture: Picture) -> str:
     """Lay out the charts as one HTML document, without script and without network."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("picture.html.j2").render(
-        picture=picture,
-        about=describe_sides(picture.comparison),
-        figures=draw_figures(picture.comparison, picture.heat_map),
-        values=picture_figures(picture.comparison),
-        style=Markup(comparison_style()),
+    page = (
+        page_templates()
+        .get_template("picture.html.j2")
+        .render(
+            picture=picture,
+            about=describe_sides(picture.comparison),
+            figures=draw_figures(picture.comparison, picture.heat_map),
+            values=picture_figures(picture.comparison),
+            style=Markup(comparison_style()),
+        )
     )
     return strip_controls(page)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from precreg.report.charts import TEMPLATES_FOLDER, DistanceChart, NameMap, draw_distances, draw_name_map
+from precreg.report.charts import DistanceChart, NameMap, draw_distances, draw_name_map
 from precreg.report.describe import strip_controls
 from precreg.report.divergence.sentences import advise_divergence, answer_divergence, divergence_facts
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.types import DivergenceRecord
 
 _MAP_CAPTION = "Colours on a log scale; the faintest colour is 0."
@@ -26,10 +27,8 @@ class _Drawing(NamedTuple):
 
 def render_divergence_html(record: DivergenceRecord) -> str:
     """Lay out a comparison of two trainings as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
     drawings = [each._asdict() | {"svg": Markup(each.svg)} for each in _drawings(record)]
     page: dict[str, Any] = {
         "record": record,
@@ -39,7 +38,7 @@ def render_divergence_html(record: DivergenceRecord) -> str:
         "drawings": drawings,
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }
-    return strip_controls(environment.get_template("divergence.html.j2").render(page))
+    return strip_controls(page_templates().get_template("divergence.html.j2").render(page))
 
 
 def _drawings(record: DivergenceRecord) -> Iterator[_Drawing]:

@@ -36,6 +36,7 @@ from precreg.report.drift.terminal import (
     render_drift_markdown,
 )
 from precreg.report.files import make_reports_folder
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import TIERS, format_distinct
 
@@ -231,23 +232,19 @@ MAX_DRAWN_SERIES = 200
 # Other metrics of an output usually show the same change.
 MAX_CHARTS = 3
 MAX_DRIFT_HTML_ROWS = 1000
-_TEMPLATES = Path(__file__).parent.parent / "templates"
 _NOT_JUDGED = (DriftState.ABSENT, DriftState.TOO_NOISY, DriftState.TOO_FEW)
 _FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
 
 
 def render_drift_html(record: DriftRecord) -> str:
     """Lay out the whole report as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    return strip_controls(environment.get_template("drift.html.j2").render(_page(record)))
+    return strip_controls(page_templates().get_template("drift.html.j2").render(_page(record)))
 
 
 def _page(record: DriftRecord) -> dict[str, Any]:
     from markupsafe import Markup
 
-    style = "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "drift.css"))
+    style = "".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "drift.css"))
     found = [one for one in record.results if one.state in _FOUND]
     others = [one for one in record.results if one.state in _NOT_JUDGED]
     steady = [one for one in record.results if one.state is DriftState.STEADY]

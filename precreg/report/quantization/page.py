@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from precreg.report.charts import TEMPLATES_FOLDER, NameMap, draw_name_map
+from precreg.report.charts import NameMap, draw_name_map
 from precreg.report.describe import strip_controls
 from precreg.report.quantization.pictures import draw_codes, draw_depth, draw_sqnr_bars
 from precreg.report.quantization.sensitivity import extra_tables
@@ -23,6 +23,7 @@ from precreg.report.quantization.words import (
     name_granularity,
     sorted_rows,
 )
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.types import ArrayQuantization, LayerQuantization, QuantizationRecord, format_number
 
 _STYLES = ("report.css", "trace.css", "quantization.css")
@@ -38,10 +39,8 @@ class _Section(NamedTuple):
 
 def render_quantization_html(record: QuantizationRecord) -> str:
     """Lay out a record of a quantization as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
     rows = sorted_rows(record)
     names, cells = array_table(rows) if record.source == "arrays" else cost_table(rows)
     # The pictures' own functions escape every name.
@@ -63,7 +62,7 @@ def render_quantization_html(record: QuantizationRecord) -> str:
         "sections": sections,
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }
-    return strip_controls(environment.get_template("quantization.html.j2").render(page))
+    return strip_controls(page_templates().get_template("quantization.html.j2").render(page))
 
 
 def _sections(record: QuantizationRecord, rows: list[LayerQuantization]) -> Iterator[_Section]:

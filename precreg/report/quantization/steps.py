@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from precreg.report.charts import TEMPLATES_FOLDER, NameMap, draw_name_map
+from precreg.report.charts import NameMap, draw_name_map
 from precreg.report.describe import strip_controls
 from precreg.report.layout import format_columns
 from precreg.report.quantization.words import NONE
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.types import FakeQuantizerEvent, FakeQuantizerStep, QuantizationStepsRecord, format_number
 
 _STYLES = ("report.css", "trace.css", "quantization.css")
@@ -28,10 +29,8 @@ def render_quantization_steps_terminal(record: QuantizationStepsRecord, width: i
 
 def render_quantization_steps_html(record: QuantizationStepsRecord) -> str:
     """Lay out a record as one HTML document with heat maps by fake quantizer and step."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
     page: dict[str, Any] = {
         "record": record,
         "answer": answer_quantization_steps(record),
@@ -49,7 +48,7 @@ def render_quantization_steps_html(record: QuantizationStepsRecord) -> str:
         ],
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }
-    return strip_controls(environment.get_template("quantization.html.j2").render(page))
+    return strip_controls(page_templates().get_template("quantization.html.j2").render(page))
 
 
 def answer_quantization_steps(record: QuantizationStepsRecord) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from math import isnan
 from typing import Any, NamedTuple
 
-from precreg.report.charts import TEMPLATES_FOLDER, NameMap, draw_name_map
+from precreg.report.charts import NameMap, draw_name_map
 from precreg.report.describe import strip_controls
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.shadow.monitor import MonitorMetric, map_errors
 from precreg.types import MonitorEvent, MonitorOverhead, MonitorRecord, TensorRole, format_number
 
@@ -37,10 +38,8 @@ _COUNTS: tuple[MonitorMetric, ...] = ("nan", "inf")
 
 def render_monitor_html(record: MonitorRecord) -> str:
     """Lay out a monitor's record as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
     pictures = [
         {"name": each.name, "svg": Markup(draw_name_map(each.map)), "caption": each.caption}
         for each in _pictures(record)
@@ -54,7 +53,7 @@ def render_monitor_html(record: MonitorRecord) -> str:
         "pictures": pictures,
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }
-    return strip_controls(environment.get_template("monitor.html.j2").render(page))
+    return strip_controls(page_templates().get_template("monitor.html.j2").render(page))
 
 
 def answer_monitor(record: MonitorRecord) -> str:

@@ -16,7 +16,6 @@ import msgspec
 
 from precreg.report.charts import (
     MAX_CURVES,
-    TEMPLATES_FOLDER,
     Course,
     CoursePoint,
     Curve,
@@ -27,6 +26,7 @@ from precreg.report.charts import (
 from precreg.report.describe import strip_controls
 from precreg.report.html import page_script
 from precreg.report.html_data import json_for_script
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.report.trace.rows import (
     Cell,
     ErrorUnit,
@@ -83,10 +83,7 @@ def trace_json(trace: Trace) -> bytes:
 
 def render_trace_html(trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Lay out a trace as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
-    return strip_controls(environment.get_template("trace.html.j2").render(_page(trace, unit)))
+    return strip_controls(page_templates().get_template("trace.html.j2").render(_page(trace, unit)))
 
 
 def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:

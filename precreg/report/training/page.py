@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from precreg.arithmetic import Format
 from precreg.report.charts import (
     MAX_CURVES,
-    TEMPLATES_FOLDER,
     BinadeCounts,
     NameMap,
     SeriesBand,
@@ -26,6 +25,7 @@ from precreg.report.charts import (
     series_legend,
 )
 from precreg.report.describe import strip_controls
+from precreg.report.template import TEMPLATES_FOLDER, page_templates
 from precreg.report.training.clip_sentences import CLIP_COLUMNS, clip_rows, describe_clip_order, describe_clipping
 from precreg.report.training.scale_sentences import (
     SCALE_COLUMNS,
@@ -118,10 +118,8 @@ class _Part(NamedTuple):
 
 def render_training_view(view: TrainingView) -> str:
     """Lay out a training as one HTML document."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES_FOLDER), autoescape=True, undefined=StrictUndefined)
     shown = view.histograms[:_MAX_HISTOGRAMS]
     left_out = len(view.histograms) - len(shown)
     page: dict[str, Any] = {
@@ -139,7 +137,7 @@ def render_training_view(view: TrainingView) -> str:
         ],
         "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
     }
-    return strip_controls(environment.get_template("training.html.j2").render(page))
+    return strip_controls(page_templates().get_template("training.html.j2").render(page))
 
 
 def view_of_losses(name: str, found: GradientLosses) -> TrainingView:
