@@ -76,7 +76,7 @@ class _Server(NamedTuple):
 
 
 def write_command(script, module, patience):
-    """Write a script that runs `python -m MODULE` with its arguments in a fork of the server, for the PATH of a shell."""
+    """Write a script for the PATH of a shell, which runs `python -m MODULE` in a fork of the server."""
     client = Path(__file__).with_name("fork_client.py")
     words = [sys.executable, "-IS", client, _server(os.getpid()).place, patience, module]
     script.write_text(f"""#!/bin/sh\nexec {" ".join(f"'{word}'" for word in words)} "$@"\n""")
