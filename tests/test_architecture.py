@@ -117,7 +117,6 @@ def parse(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-# Kept: the test of each door reads the imports of all modules.
 @cache
 def imports(tree):
     """Return (module, name) of what a tree imports, inside functions too; name is None for `import module`."""
@@ -150,7 +149,6 @@ def doors():
 
 DOORS = doors()
 NAMES = {dotted(module): module for module in MODULES}
-by_name = pytest.mark.parametrize("module", MODULES, ids=dotted)
 
 
 def imported_module(name, imported):
@@ -207,39 +205,43 @@ def test_the_folders_of_tests_mirror_the_rooms():
         assert (PACKAGE / path).is_dir() or (PACKAGE / path).with_suffix(".py").exists(), f"tests/{path} has no room"
 
 
-@by_name
-def test_imports_run_downward(module):
-    room = dotted(module).partition(".")[0]
-    for name, imported in ours(module):
-        target = imported_module(name, imported).partition(".")[0]
-        if target in RANK and target != room and module != PACKAGE / "__init__.py" and imported != "__version__":
-            assert RANK[target] < RANK[room], f"{room} imports {name}.{imported}, which is not below it"
+# A test of all modules is one item: as items of their own, seven hundred modules cost more than what is tested.
+def test_imports_run_downward():
+    for module in MODULES:
+        room = dotted(module).partition(".")[0]
+        for name, imported in ours(module):
+            target = imported_module(name, imported).partition(".")[0]
+            if target in RANK and target != room and module != PACKAGE / "__init__.py" and imported != "__version__":
+                assert RANK[target] < RANK[room], f"{dotted(module)} imports {name}.{imported}, which is not below it"
 
 
-@by_name
-def test_a_room_is_entered_by_its_door(module):
-    package = package_of(module)
-    for name, imported in ours(module):
-        home = name if name in DOORS else name.rpartition(".")[0]
-        if home in ("", package) or package.startswith(f"{home}.") or module.name == "__main__.py":
-            continue
-        exported = DOORS.get(home, {})
-        assert (name, imported) in {(home, one) for one in exported}, f"precreg.{home} does not export {imported}"
+def test_a_room_is_entered_by_its_door():
+    for module in MODULES:
+        package = package_of(module)
+        for name, imported in ours(module):
+            home = name if name in DOORS else name.rpartition(".")[0]
+            if home in ("", package) or package.startswith(f"{home}.") or module.name == "__main__.py":
+                continue
+            message = f"{dotted(module)} imports {imported}, which precreg.{home} does not export"
+            assert name == home, message
+            assert imported in DOORS.get(home, {}), message
 
 
-@pytest.mark.parametrize("package", sorted(DOORS))
-def test_a_door_exports_what_another_room_uses(package):
-    outside = [module for module in MODULES if package_of(module) != package]
-    users = [
-        *outside,
-        *(path for folder in ("benchmarks", "suites") for path in (PACKAGE.parent / folder).rglob("*.py")),
-    ]
-    used = {imported for module in users for name, imported in imports(parse(module)) if name == f"precreg.{package}"}
-    public = {name for name, module in DOORS[""].items() if module.startswith(f"{package}.")}
-    if package:
-        assert set(DOORS[package]) <= used | public, "no other room uses these names"
-    for name, module in DOORS[package].items():
-        assert name != module.rpartition(".")[2], f"a module of this name takes the place of {package}.{name}"
+def test_a_door_exports_what_another_room_uses():
+    used = defaultdict(set)
+    others = (path for folder in ("benchmarks", "suites") for path in (PACKAGE.parent / folder).rglob("*.py"))
+    for path in [*MODULES, *others]:
+        package = package_of(path) if path in MODULES else None
+        for name, imported in imports(parse(path)):
+            if name != f"precreg.{package}":
+                used[name].add(imported)
+    for package, door in DOORS.items():
+        public = {name for name, module in DOORS[""].items() if module.startswith(f"{package}.")}
+        if package:
+            unused = set(door) - used[f"precreg.{package}"] - public
+            assert not unused, f"precreg.{package} exports {unused}, which no other room uses"
+        for name, module in door.items():
+            assert name != module.rpartition(".")[2], f"a module of this name takes the place of {package}.{name}"
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if room not in LOOSE])
@@ -293,14 +295,14 @@ def test_what_a_core_says_is_in_a_module_stands_there():
     assert [(name, file) for name, file in names if not re.search(rf"\b{name}\b", texts[file])] == []
 
 
-@by_name
-def test_heavy_imports_are_late(module):
-    name = dotted(module)
-    if any(name == known or name.startswith(f"{known}.") for known in ON_ARRAYS | ON_DATABASES | IN_PYTEST):
-        return
-    top = [node for node in parse(module).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    heavy = {name.split(".")[0] for name, _ in imports(ast.Module(top, []))} & LATE
-    assert not heavy, f"{module.name} imports {heavy} at its top"
+def test_heavy_imports_are_late():
+    for module in MODULES:
+        name = dotted(module)
+        if any(name == known or name.startswith(f"{known}.") for known in ON_ARRAYS | ON_DATABASES | IN_PYTEST):
+            continue
+        top = [node for node in parse(module).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        heavy = {imported.split(".")[0] for imported, _ in imports(ast.Module(top, []))} & LATE
+        assert not heavy, f"{name} imports {heavy} at its top"
 
 
 @pytest.mark.parametrize(
@@ -360,12 +362,13 @@ def test_listing_and_running_a_suite_of_numpy_bring_no_shadow_and_no_extra(tmp_p
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
-@by_name
-def test_a_module_and_its_functions_can_be_seen_whole(module):
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
-    for node in ast.walk(parse(module)):
-        if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno < MAX_FUNCTION_LINES, f"{node.name} is too long to see whole"
+def test_a_module_and_its_functions_can_be_seen_whole():
+    for module in MODULES:
+        assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES, dotted(module)
+        for node in ast.walk(parse(module)):
+            if isinstance(node, ast.FunctionDef):
+                lines = node.end_lineno - node.lineno
+                assert lines < MAX_FUNCTION_LINES, f"{dotted(module)}: {node.name} is too long to see whole"
 
 
 def spaced_texts(tree):
@@ -381,21 +384,24 @@ def is_aside(node):
     return isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if dotted(module).startswith("verdict")], ids=dotted)
-def test_a_verdict_has_facts_and_no_words(module):
+def test_a_verdict_has_facts_and_no_words():
     units = {metric.unit for metric in METRICS.values()}
-    assert set(spaced_texts(parse(module))) <= units, "report/ alone writes sentences"
+    for module in MODULES:
+        if dotted(module).startswith("verdict"):
+            words = set(spaced_texts(parse(module))) - units
+            assert not words, f"{dotted(module)} has {words}, and report/ alone writes sentences"
 
 
-@by_name
-def test_a_finding_is_made_of_facts(module):
+def test_a_finding_is_made_of_facts():
     """Below report/ the fields of messages stay empty, or quote an error."""
-    if RANK[dotted(module).partition(".")[0]] >= RANK["report"]:
-        return
-    for node in ast.walk(parse(module)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FACTUAL:
-            words = [*spaced_texts(node), *(each for each in ast.walk(node) if isinstance(each, ast.JoinedStr))]
-            assert not words, f"{node.func.id} gets words in line {node.lineno}: report/ alone writes sentences"
+    for module in MODULES:
+        if RANK[dotted(module).partition(".")[0]] >= RANK["report"]:
+            continue
+        for node in ast.walk(parse(module)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FACTUAL:
+                words = [*spaced_texts(node), *(each for each in ast.walk(node) if isinstance(each, ast.JoinedStr))]
+                place = f"{dotted(module)}, line {node.lineno}"
+                assert not words, f"{place}: {node.func.id} gets words, and report/ alone writes sentences"
 
 
 def test_no_drawers():

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.e2e.command import ROOT, environ
+from tests.e2e.command import PATIENCE_S, ROOT, environ
+from tests.e2e.fork_server import write_command
 
 bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 
@@ -17,8 +18,7 @@ def complete(tmp_path):
     """Return a function that returns the words that bash proposes for the last word of a line."""
     script = tmp_path / "bin/precreg"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m precreg "$@"\n')
-    script.chmod(0o755)
+    write_command(script, "precreg", PATIENCE_S)
     variables = environ()
     variables["PATH"] = f"{script.parent}{os.pathsep}{variables['PATH']}"
 

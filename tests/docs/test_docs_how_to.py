@@ -11,7 +11,8 @@ import yaml
 
 from precreg.suite.expand import load_cases
 from tests.docs.test_docs import commands, files, matches, page, write_files
-from tests.e2e.command import environ, git, precreg, repository
+from tests.e2e.command import PATIENCE_S, environ, git, precreg, repository
+from tests.e2e.fork_server import write_command
 
 KERNEL = page("bring-kernel.md")
 CLUSTERS = files(page("clusters.md"))
@@ -46,8 +47,7 @@ def accepted(tmp_path):
     git(project, "commit", "-qm", "accepted")
     program = tmp_path / "bin" / "precreg"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m precreg "$@"\n')
-    program.chmod(0o755)
+    write_command(program, "precreg", PATIENCE_S)
     return project
 
 

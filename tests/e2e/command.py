@@ -56,7 +56,14 @@ def environ(**more):
 # PYTHONPATH hides a package that is loaded, or brings a sitecustomize, calls `started`.
 READ_AT_EACH_CALL = {
     *OUTSIDE,
-    *("FAKE_DEVICE", "GIT_CEILING_DIRECTORIES", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMPDIR"),
+    *(
+        "FAKE_DEVICE",
+        "GIT_CEILING_DIRECTORIES",
+        "GITHUB_STEP_SUMMARY",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONPATH",
+        "TMPDIR",
+    ),
 }
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.e2e.command import ROOT, environ, git, started
+from tests.e2e.command import PATIENCE_S, ROOT, environ, git, started
+from tests.e2e.fork_server import write_command
 from tests.e2e.test_escalation import disabled_features
 from tests.e2e.test_readme import BLOCK, pattern
 from tests.pipeline.local import component_with
@@ -48,10 +49,10 @@ def copy(name, folder):
 
 def add_tools(shell):
     """Put this Python and its pytest beside `precreg` on the PATH of a shell that has not changed its folder."""
-    for name, words in (("python", ""), ("pytest", "-m pytest")):
-        script = Path(shell.folder()) / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
-        script.chmod(0o755)
+    programs = Path(shell.folder()) / "bin"
+    (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (programs / "python").chmod(0o755)
+    write_command(programs / "pytest", "pytest", PATIENCE_S)
 
 
 def steps(page):

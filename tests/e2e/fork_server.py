@@ -10,14 +10,19 @@ import json
 import os
 import pkgutil
 import runpy
+import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 import precreg
 from precreg.report.html import page_templates
@@ -56,46 +61,89 @@ def run_forked(command, folder, variables, patience, out, err):
     request = json.dumps([command[2:], str(folder), variables, patience]).encode(errors="surrogateescape")
     assert len(request) < _LARGEST_REQUEST
     with _ONE_REQUEST:
-        server = _server(os.getpid())
+        server = _server(os.getpid()).connection
         socket.send_fds(server, [request], [out, err])
         answer = server.recv(16)
     assert answer, "the server of commands has ended, and printed why to stderr"
     return int(answer)
 
 
+class _Server(NamedTuple):
+    """The server of this process: a socket for requests one by one, and the place of another for shells."""
+
+    connection: socket.socket
+    place: Path
+
+
+def write_command(script, module, patience):
+    """Write a script for the PATH of a shell, which runs `python -m MODULE` in a fork of the server."""
+    client = Path(__file__).with_name("fork_client.py")
+    words = [sys.executable, "-IS", client, _server(os.getpid()).place, patience, module]
+    script.write_text(f"""#!/bin/sh\nexec {" ".join(f"'{word}'" for word in words)} "$@"\n""")
+    script.chmod(0o755)
+
+
 @cache
 def _server(_pid):
-    """Start the server of this process, and return its socket."""
+    """Start the server of this process, and return its sockets."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    folder = tempfile.mkdtemp()
+    place = Path(folder, "socket")
+    with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as shells:
+        shells.bind(str(place))
+        shells.listen()
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            [sys.executable, "-m", __name__, str(theirs.fileno()), str(shells.fileno())],
             cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), shells.fileno()],
             stdin=subprocess.DEVNULL,
         )
+    atexit.register(shutil.rmtree, folder)
     atexit.register(process.wait)
     atexit.register(ours.close)
-    return ours
+    return _Server(ours, place)
 
 
-def serve(connection):
+def serve(connection, shells):
     """Answer each request with the exit code of its command, until the tests end."""
     _load_all()
     # Collections of garbage would walk over, and so copy, all that the server has in memory.
     gc.collect()
     gc.freeze()
     while True:
-        request, descriptors, _, _ = socket.recv_fds(connection, _LARGEST_REQUEST, 2)
-        if not request:
+        ready, _, _ = select.select([connection, shells], [], [])
+        if shells in ready:
+            _serve_shell(connection, shells)
+        if connection in ready and not _serve_one(connection, [connection, shells]):
             return
-        child = os.fork()
-        if child == 0:
-            connection.close()
-            _become(*json.loads(request.decode(errors="surrogateescape")), *descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+
+
+def _serve_shell(connection, shells):
+    """Answer a request of a shell from a fork: a pipe of the shell may have several commands at once."""
+    client, _ = shells.accept()
+    with client:
+        if os.fork() == 0:
+            _serve_one(client, [connection, shells, client])
+            os._exit(0)
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _serve_one(connection, ours):
+    """Run the command of a request in a fork, and answer; return False if there is no request any more."""
+    request, descriptors, _, _ = socket.recv_fds(connection, _LARGEST_REQUEST, 3)
+    if not request:
+        return False
+    child = os.fork()
+    if child == 0:
+        for each in ours:
+            each.close()
+        _become(*json.loads(request.decode(errors="surrogateescape")), *descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    return True
 
 
 def _load_all():
@@ -109,12 +157,12 @@ def _load_all():
         page_templates().get_template(name)
 
 
-def _become(words, folder, variables, patience, out, err):
-    """Be the command from here on, and end with its exit code."""
+def _become(words, folder, variables, patience, *streams):
+    """Be the command from here on, and end with its exit code; the streams are stdout, stderr and perhaps stdin."""
     code = 70
     try:
         signal.alarm(patience)
-        for source, target in ((out, 1), (err, 2)):
+        for source, target in zip(streams, (1, 2, 0), strict=False):
             os.dup2(source, target)
             os.close(source)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
@@ -148,4 +196,4 @@ def _run(module):
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:]))

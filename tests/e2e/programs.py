@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.e2e.command import precreg, repository, started
+from tests.e2e.command import precreg, repository
 
 KERNEL = """\
 /* The sums of rows: kernel LENGTH X Y, float32 in raw files. */
@@ -105,7 +105,7 @@ def alone(folder, command, **options):
         "tolerance: {rtol: 1e-6}\n"
     )
     (unit / "alone.py").write_text("def y(x):\n    return {'y': x}\n")
-    done = started(folder, "run", "--suite", "alone", "--jobs", "1", TMPDIR=os.fspath(scratch(folder)))
+    done = precreg(folder, "run", "--suite", "alone", "--jobs", "1", TMPDIR=os.fspath(scratch(folder)))
     assert "Traceback" not in done.stdout + done.stderr
     return done, results(folder).get("unit/alone/default")
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import change, git, repository, started
+from tests.e2e.command import change, git, precreg, repository, started
 
 KERNELS = """\
 import numpy as np
@@ -63,7 +63,7 @@ def project(tmp_path):
 
 
 def capture(project, *options, target="kernels:softmax", program=("train.py", "0")):
-    return started(project, "capture", target, *options, "--", sys.executable, *program)
+    return precreg(project, "capture", target, *options, "--", sys.executable, *program)
 
 
 def test_calls_of_a_program_become_a_suite_that_finds_a_loss(project):
@@ -74,11 +74,11 @@ def test_calls_of_a_program_become_a_suite_that_finds_a_loss(project):
     text = (project / "suites/unit/softmax.yaml").read_text()
     for shape in ("float32-8x64", "float64-4x16", "float32-5x3", "float32-6x3", "float64-7"):
         assert shape in text, f"{shape} was called: in the program, a pool, and another program"
-    assert started(project, "run").returncode == 2
-    assert started(project, "baseline", "accept", "*", "--reason", "first").returncode == 0
+    assert precreg(project, "run").returncode == 2
+    assert precreg(project, "baseline", "accept", "*", "--reason", "first").returncode == 0
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "captured")
-    again = started(project, "run")
+    again = precreg(project, "run")
     assert again.returncode == 0, again.stdout
     # In float32 alone, as a mixed precision kernel would: the reference gets float64.
     change(
@@ -86,7 +86,7 @@ def test_calls_of_a_program_become_a_suite_that_finds_a_loss(project):
         "terms = np.exp(",
         "x = x.astype({'f': np.float16}.get(x.dtype.char, x.dtype))\n    terms = np.exp(",
     )
-    lost = started(project, "run")
+    lost = precreg(project, "run")
     assert lost.returncode == 1, lost.stdout
     assert "FAILED" in lost.stdout
 
@@ -94,11 +94,11 @@ def test_calls_of_a_program_become_a_suite_that_finds_a_loss(project):
 def test_outputs_of_the_program_are_a_golden(project):
     done = capture(project, "--oracle", "golden", "--name", "seen")
     assert done.returncode == 0, done.stderr
-    ran = started(project, "run")
+    ran = precreg(project, "run")
     assert "out_of_tolerance" not in ran.stdout
     assert "error" not in ran.stdout.splitlines()[-1]
     change(project / "kernels.py", "terms / terms", "terms * 1.01 / terms")
-    assert "out_of_tolerance" in started(project, "run").stdout
+    assert "out_of_tolerance" in precreg(project, "run").stdout
 
 
 def test_a_suite_that_exists_stops_the_command_before_the_program(project):
@@ -138,7 +138,7 @@ def test_a_mistake_is_one_message(project, options, program, code, said):
 
 
 def test_a_command_that_does_not_start(project):
-    done = started(project, "capture", "kernels:softmax", "--", "./no-such-program")
+    done = precreg(project, "capture", "kernels:softmax", "--", "./no-such-program")
     assert done.returncode == 2
     assert "expected a command that starts but ./no-such-program does not: No such file" in done.stderr
 

@@ -1,6 +1,6 @@
 """`--format github` of a run and of its report: annotations in the log, and the summary of the step."""
 
-from tests.e2e.command import started, with_suite
+from tests.e2e.command import precreg, with_suite
 
 SUITE = """\
 suite: s
@@ -14,7 +14,7 @@ inputs:
 def test_a_run_and_its_report_annotate_the_suite_and_add_to_the_summary(tmp_path):
     project, summary = with_suite(tmp_path / "project", SUITE), tmp_path / "summary.md"
     for words in (("run", "--jobs", "0", "--ci"), ("report", "reports")):
-        done = started(project, *words, "--format", "github", GITHUB_STEP_SUMMARY=str(summary))
+        done = precreg(project, *words, "--format", "github", GITHUB_STEP_SUMMARY=str(summary))
         assert done.returncode == 1, done.stdout + done.stderr
         first, *_, last = done.stdout.splitlines()
         assert first.startswith("::stop-commands::")
@@ -24,7 +24,7 @@ def test_a_run_and_its_report_annotate_the_suite_and_add_to_the_summary(tmp_path
 
 def test_text_is_the_default_and_leaves_the_summary_of_the_step_alone(tmp_path):
     project, summary = with_suite(tmp_path / "project", SUITE), tmp_path / "summary.md"
-    done = started(project, "run", "--jobs", "0", "--ci", GITHUB_STEP_SUMMARY=str(summary))
+    done = precreg(project, "run", "--jobs", "0", "--ci", GITHUB_STEP_SUMMARY=str(summary))
     assert done.returncode == 1
     assert "::" not in done.stdout
     assert not summary.exists()
@@ -33,7 +33,7 @@ def test_text_is_the_default_and_leaves_the_summary_of_the_step_alone(tmp_path):
 def test_a_summary_that_cannot_be_written_is_said_without_a_traceback(tmp_path):
     project = with_suite(tmp_path / "project", SUITE)
     absent = str(tmp_path / "absent" / "summary.md")
-    done = started(project, "run", "--jobs", "0", "--format", "github", GITHUB_STEP_SUMMARY=absent)
+    done = precreg(project, "run", "--jobs", "0", "--format", "github", GITHUB_STEP_SUMMARY=absent)
     assert done.returncode == 2
     assert "error[not-writable]" in done.stderr
     assert "Traceback" not in done.stderr

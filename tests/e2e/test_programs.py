@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, started
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg
 from tests.e2e.programs import (
     EQUAL,
     HEADER,
@@ -96,27 +96,27 @@ def test_a_build_runs_once_for_all_workers_and_again_for_new_sources(project):
     (project / "suites/unit/log").chmod(0o755)
     change(suite, "length: [3, 1000]", "length: [1, 2, 3, 4, 5, 6, 7, 8]")
     for _ in range(2):
-        started(project, "run", "--suite", "sums", "--jobs", "4")
+        precreg(project, "run", "--suite", "sums", "--jobs", "4")
         assert log.read_text() == "built\n"
         assert {*reasons(project).values()} == {"new"}
     plant(project)
-    started(project, "run", "--suite", "sums", "--jobs", "4")
+    precreg(project, "run", "--suite", "sums", "--jobs", "4")
     assert log.read_text() == "built\n" * 2
     (project / "suites/unit/src/kernel.h").write_text(HEADER)
-    started(project, "run", "--suite", "sums", "--jobs", "4")
+    precreg(project, "run", "--suite", "sums", "--jobs", "4")
     assert log.read_text() == "built\n" * 2, "the first build is still there"
 
 
 def test_a_build_that_fails_runs_once_a_run_and_shows_the_compilers_lines(project):
     change(project / "suites/unit/src/kernel.c", "float y", "float yy")
-    done = started(project, "run", "--suite", "sums", "--jobs", "2")
+    done = precreg(project, "run", "--suite", "sums", "--jobs", "2")
     assert done.returncode == 2
     assert "expected cc to build but it exited with code 1: " in done.stdout
     assert done.stdout.count("src/kernel.c:") >= 4, "the compiler's lines, at each of two cases"
     assert "standard error:" in done.stdout
     assert {*reasons(project).values()} == {"subject_error"}
     (project / "suites/unit/src/kernel.c").write_text(KERNEL)
-    started(project, "run", "--suite", "sums", "--jobs", "2")
+    precreg(project, "run", "--suite", "sums", "--jobs", "2")
     assert {*reasons(project).values()} == {"new"}
 
 
@@ -129,7 +129,7 @@ def test_a_failure_that_has_other_causes_than_sources_is_tried_again(project):
     tools.mkdir()
     (tools / "our-cc").write_text('#!/bin/sh\nexec cc "$@"\n')
     (tools / "our-cc").chmod(0o755)
-    started(project, "run", "--suite", "sums", "--jobs", "1", PATH=f"{tools}:{os.environ['PATH']}")
+    precreg(project, "run", "--suite", "sums", "--jobs", "1", PATH=f"{tools}:{os.environ['PATH']}")
     assert {*reasons(project).values()} == {"new"}
 
 
@@ -191,7 +191,7 @@ def test_golden_and_reference_may_be_programs(project):
             subject = text[text.index("subject:") : text.index("reference:")]
             text = text.replace(subject, f"subject: {reference}\n").replace("dtype: float32", "dtype: float64")
         (project / f"suites/unit/{name}.yaml").write_text(text)
-    started(project, "run", "--jobs", "2")
+    precreg(project, "run", "--jobs", "2")
     found = results(project)
     assert {result["verdict"]["reason"] for result in found.values()} == {"new"}
     assert found["unit/gold/length=3"]["outcome"]["comparisons"][0]["metrics"]["match_ratio"] == 1
@@ -226,7 +226,7 @@ def test_a_change_of_a_golden_program_is_a_finding_if_its_results_change(project
     change(project / "suites/unit/gold/kernel.c", before, after)
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "the merge request")
-    started(project, "run", "--against", base, "--pair", "off", "--jobs", "1")
+    precreg(project, "run", "--against", base, "--pair", "off", "--jobs", "1")
     record = json.loads((project / "reports/record.json").read_text())
     found = [each["message"] for each in record["findings"] if each["kind"] == "reference_changed"]
     assert bool(found) == is_found
@@ -310,7 +310,7 @@ def test_a_run_that_ends_while_it_builds_leaves_no_compiler(project, number):
         wait_for_end(descriptor)
     assert process.returncode != 0
     change(project / "suites/unit/sums.yaml", "command: [./slow, cc,", "command: [cc,")
-    started(project, "run", "--suite", "sums", "--jobs", "1")
+    precreg(project, "run", "--suite", "sums", "--jobs", "1")
     assert {*reasons(project).values()} == {"new"}
 
 
@@ -361,5 +361,5 @@ def test_a_missing_output_fails_by_its_name(tmp_path):
 
 def test_a_reference_that_fails_is_the_references_error(project):
     change(project / "suites/unit/sums.yaml", "reference: sums:exact", 'reference: {command: ["false", "{outputs.y}"]}')
-    started(project, "run", "--suite", "sums", "--jobs", "1")
+    precreg(project, "run", "--suite", "sums", "--jobs", "1")
     assert {*reasons(project).values()} == {"reference_error"}

@@ -2,12 +2,12 @@
 
 import re
 import subprocess
-import sys
 
 import pytest
 
 from precreg.cli.main import COMMANDS
-from tests.e2e.command import ROOT, environ, precreg
+from tests.e2e.command import PATIENCE_S, ROOT, environ, precreg
+from tests.e2e.fork_server import write_command
 
 README = (ROOT / "README.md").read_text()
 # Each language of README with the heading of its tutorial.
@@ -39,8 +39,7 @@ def shell(tmp_path):
     """Return a function that runs a line in a shell that keeps its folder, with `precreg` on the PATH."""
     script = tmp_path / "bin" / "precreg"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m precreg "$@"\n')
-    script.chmod(0o755)
+    write_command(script, "precreg", PATIENCE_S)
     where = tmp_path / "where"
     where.write_text(str(tmp_path))
     variables = environ(GIT_CONFIG_COUNT="0")

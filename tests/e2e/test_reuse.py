@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.e2e.command import change, started, with_suite
+from tests.e2e.command import change, precreg, with_suite
 
 SUITE = """suite: s
 subject: k:doubled
@@ -26,6 +26,12 @@ def project(tmp_path):
     return folder
 
 
+def run(project, *words, **variables):
+    """Run the cases in workers: a run whose cases are in its own process reuses nothing."""
+    jobs = () if "--jobs" in words else ("--jobs", "2")
+    return precreg(project, "run", *words, *jobs, **variables)
+
+
 def record_of(project):
     return json.loads((project / "reports/record.json").read_text())
 
@@ -36,10 +42,10 @@ def reused(project):
 
 
 def test_a_run_without_a_change_runs_no_case(project):
-    first = started(project, "run", "--jobs", 2)
+    first = run(project)
     assert "reused" not in first.stdout
     before = record_of(project)
-    again = started(project, "run")
+    again = run(project)
     assert again.returncode == first.returncode
     assert re.search(r"^reused    6 cases .* \(since 20\d\d-", again.stdout, re.MULTILINE), again.stdout
     assert "0 ran" in again.stdout
@@ -70,9 +76,9 @@ def test_bytecode_of_the_project_costs_one_run(project):
 
 
 def test_a_change_runs_its_cases_alone(project):
-    started(project, "run")
+    run(project)
     change(project / "suites/unit/k.py", "def doubled(x):\n    return x * 2", "def doubled(x):\n    return x * 2.01")
-    done = started(project, "run")
+    done = run(project)
     assert "3 cases reused" in done.stdout
     assert "3 ran: 3 changed" in done.stdout
     assert reused(project) == {f"unit/other/n={n}" for n in (1, 2, 3)}
@@ -85,21 +91,21 @@ def test_a_change_runs_its_cases_alone(project):
     ids=["no-cache", "in-process", "ci", "variable"],
 )
 def test_some_runs_reuse_nothing(project, words, variables):
-    started(project, "run")
-    done = started(project, "run", *words, **variables)
+    run(project)
+    done = run(project, *words, **variables)
     assert "reused" not in done.stdout
     assert reused(project) == set()
 
 
 def test_a_run_without_the_cache_keeps_nothing(project):
-    started(project, "run", "--no-cache")
+    run(project, "--no-cache")
     assert not (project / ".precreg/outcomes.sqlite").exists()
 
 
 def test_baselines_are_judged_anew(project):
-    started(project, "run")
-    assert started(project, "baseline", "accept", "--all", "--reason", "first").returncode == 0
-    done = started(project, "run")
+    run(project)
+    assert precreg(project, "baseline", "accept", "--all", "--reason", "first").returncode == 0
+    done = run(project)
     assert done.returncode == 0, done.stdout
     assert "6 cases reused" in done.stdout
     assert "6 passed" in done.stdout

@@ -5,40 +5,19 @@ import json
 import pytest
 from pyarrow import parquet
 
-from tests.e2e.command import change, git, precreg, repository, with_suite
+from tests.e2e.command import git, precreg
+from tests.e2e.test_history import night, project
 
-SUITE = """\
-suite: s
-subject: k:near
-reference: k:near
-matrix: {n: [32, 64]}
-inputs: {x: {shape: [$n], dtype: float32, normal: {mean: 0, std: 1}}}
-"""
-KERNEL = """\
-import numpy as np
-
-EPS = 0.0
-
-
-def near(x):
-    return x if x.dtype == np.float64 else x + np.float32(EPS)
-"""
+__all__ = ["project"]
 
 
 @pytest.fixture
-def project(tmp_path):
+def kept(project):
     """Return a project of two cases whose history has three runs; the third has other figures than the first two."""
-    folder = tmp_path / "demo"
-    folder.mkdir()
-    repository(with_suite(folder, SUITE, KERNEL))
-    for eps in (None, None, 1e-3):
-        if eps is not None:
-            change(folder / "suites/unit/k.py", "EPS = 0.0", f"EPS = {eps}")
-            git(folder, "commit", "-qam", "worse")
-        precreg(folder, "run")
-        done = precreg(folder, "history", "add", "--create", "reports")
-        assert done.returncode == 0, done.stderr
-    return folder
+    night(project, None, "--create")
+    night(project)
+    night(project, "1e-3")
+    return project
 
 
 def states_of_lines(text):
@@ -58,10 +37,10 @@ def states_of_lines(text):
     return found
 
 
-def test_the_table_has_the_figures_of_the_lines(project):
-    done = precreg(project, "history", "export", "h.parquet")
+def test_the_table_has_the_figures_of_the_lines(kept):
+    done = precreg(kept, "history", "export", "h.parquet")
     assert done.returncode == 0, done.stderr
-    table = parquet.read_table(project / "h.parquet").to_pylist()
+    table = parquet.read_table(kept / "h.parquet").to_pylist()
     found = {}
     for row in table:
         assert row["runs"] == row["last_run"] - row["first_run"] + 1
@@ -69,7 +48,7 @@ def test_the_table_has_the_figures_of_the_lines(project):
             key = (row["environment"], row["case"], number, row["output"], row["metric"])
             assert key not in found
             found[key] = (row["reason"], row["value"], row["accepted"])
-    lines = precreg(project, "history", "export")
+    lines = precreg(kept, "history", "export")
     assert lines.returncode == 0, lines.stderr
     assert found == states_of_lines(lines.stdout)
     assert {key[2] for key in found} == {1, 2, 3}
@@ -79,10 +58,10 @@ def test_the_table_has_the_figures_of_the_lines(project):
     assert errors[3] == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_a_row_names_the_commits_and_starts_of_its_runs(project):
-    precreg(project, "history", "export", "h.parquet")
-    head, before = git(project, "rev-parse", "HEAD"), git(project, "rev-parse", "HEAD~1")
-    rows = parquet.read_table(project / "h.parquet").to_pylist()
+def test_a_row_names_the_commits_and_starts_of_its_runs(kept):
+    precreg(kept, "history", "export", "h.parquet")
+    head, before = git(kept, "rev-parse", "HEAD"), git(kept, "rev-parse", "HEAD~1")
+    rows = parquet.read_table(kept / "h.parquet").to_pylist()
     commits = {(row["first_run"], row["last_run"], row["first_commit"], row["last_commit"]) for row in rows}
     assert commits == {(1, 2, before, before), (3, 3, head, head)}
     assert all(row["first_started"] <= row["last_started"] for row in rows)
