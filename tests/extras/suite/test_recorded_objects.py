@@ -111,6 +111,9 @@ def test_a_replaced_object_is_read_again(s3, tmp_path):
     done = started(folder, "run", **s3.variables)
     assert done.returncode == 1, done.stdout
     assert [reason for reason, *_ in results(folder).values()] == ["out_of_tolerance"]
+    s3.put("again/golden/a.npy", files["out/2/a.npy"])
+    assert started(folder, "run", **s3.variables).returncode == 2
+    assert [reason for reason, *_ in results(folder).values()] == ["inputs_changed"]
     # A new object is a new case, although no file of the project changed.
     s3.put("again/out/3/a.npy", files["out/1/a.npy"])
     assert "unit/recorded/3-a" in started(folder, "list", **s3.variables).stdout
