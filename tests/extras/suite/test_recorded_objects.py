@@ -121,8 +121,9 @@ def test_a_replaced_object_is_read_again(s3, tmp_path):
 
 def test_a_reference_is_an_object(s3, tmp_path):
     folder = project(tmp_path, a=SINE)
-    assert started(folder, "run", **s3.variables).returncode == 1
-    assert results(folder)["unit/sine/default"][0] == "missing_output"
+    # A reference has to be there.
+    assert started(folder, "run", **s3.variables).returncode == 2
+    assert results(folder)["unit/sine/default"][0] == "reference_error"
     s3.put("golden/sine.npy", npy(np.zeros(64)))
     assert started(folder, "run", **s3.variables).returncode == 1
     assert results(folder)["unit/sine/default"][0] == "out_of_tolerance"
