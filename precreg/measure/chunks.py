@@ -105,7 +105,11 @@ def read_ahead(actual: MeasuredSide, reference: MeasuredSide, places: range, chu
 
 
 def _buffers(actual: MeasuredSide, reference: MeasuredSide, length: int) -> tuple[Array, Array]:
-    return np.empty(length, actual.dtype.newbyteorder("=")), np.empty(length, reference.dtype.newbyteorder("="))
+    first, second = (
+        side.buffer(length) if isinstance(side, ArrayStream) else np.empty(length, side.dtype.newbyteorder("="))
+        for side in (actual, reference)
+    )
+    return first, second
 
 
 def _read(side: MeasuredSide, start: int, into: Array) -> Array:

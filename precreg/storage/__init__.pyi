@@ -75,10 +75,14 @@ from .npy import NpzMember as NpzMember
 from .npy import find_npy as find_npy
 from .npy import read_npz as read_npz
 from .npy import strip_dtype_suffix as strip_dtype_suffix
+from .object_store import STORE_PACKAGES as STORE_PACKAGES
 from .object_store import RemoteFile as RemoteFile
 from .object_store import fetch_objects as fetch_objects
+from .object_store import find_object as find_object
 from .object_store import find_objects as find_objects
 from .object_store import is_url as is_url
+from .object_store import objects_below as objects_below
+from .object_store import split_url as split_url
 from .packed import PackedEach as PackedEach
 from .packed import StructPacker as StructPacker
 from .packed import encode_json as encode_json

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from precreg.storage.msprobe_dump import MSPROBE_FILE
@@ -79,7 +78,7 @@ def _reader(target: str) -> Callable[[FilePath, str], Any]:
     return reader
 
 
-def read_recorded(path: Path, shown: str) -> dict[str, Array]:
+def read_recorded(path: FilePath, shown: str) -> dict[str, Array]:
     """Return the arrays of an archive by name, read-only and in native byte order.
 
     Raises UserError as the reader of the format does.
@@ -90,7 +89,11 @@ def read_recorded(path: Path, shown: str) -> dict[str, Array]:
 
 
 def read_single(
-    path: Path, shown: str, dtype: str | None = None, shape: tuple[int, ...] | None = None, byte_order: str = "little"
+    path: FilePath,
+    shown: str,
+    dtype: str | None = None,
+    shape: tuple[int, ...] | None = None,
+    byte_order: str = "little",
 ) -> Array:
     """Return the array of a file that a suite names; dtype, shape and byte order apply to raw files.
 

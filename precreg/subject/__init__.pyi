@@ -1,5 +1,7 @@
 # The names that other rooms may use. They are imported from their modules at their first use.
+from .built_in import check_object_url as check_object_url
 from .built_in import files_spec as files_spec
+from .built_in import has_recorded_objects as has_recorded_objects
 from .built_in import read_raw_options as read_raw_options
 from .built_in import recorded_paths as recorded_paths
 from .call import Call as Call

@@ -11,8 +11,19 @@ from typing import Any
 
 from precreg.arithmetic import DTYPE_NAMES
 from precreg.errors import UserError, key_hint, nearest
-from precreg.storage import ARRAY_SUFFIXES, MSPROBE_FILE, RAW, format_value, is_archive, is_array_file
+from precreg.storage import (
+    ARRAY_SUFFIXES,
+    MSPROBE_FILE,
+    RAW,
+    STORE_PACKAGES,
+    format_value,
+    is_archive,
+    is_array_file,
+    is_url,
+    split_url,
+)
 from precreg.subject.kind import Kind, SpecPlace, refuse_options
+from precreg.types import Computation
 
 # In place of an output's name: every array of an archive, under its own name.
 EVERY_MEMBER = "*"
@@ -38,19 +49,38 @@ FileSpec = dict[str, str | dict[str, Any]]
 def _read_files(value: Any, options: Mapping[str, Any], place: SpecPlace) -> FileSpec:
     raw = read_raw_options(options, place.error)
     if isinstance(value, str):
-        return files_spec(_known_format(place.require_file(value), place), raw, place.error)
+        return files_spec(_required(value, place), raw, place.error)
     if not isinstance(value, dict) or not value or not all(isinstance(item, str) for item in value.values()):
         raise place.error(
             "bad-value",
             f"expected a path, or a path per output, but got files={format_value(value)}",
             hint="write a path, or one for each output: golden: {files: {out: golden/y.npy}}",
         )
-    found = {name: _known_format(place.require_file(item, name), place, name) for name, item in value.items()}
+    found = {name: _required(item, place, name) for name, item in value.items()}
     for name, path in found.items():
         if is_archive(path):
             message = f"expected a file of one array for the output {name} but got {path}; name the archive alone"
             raise place.error("bad-value", message, name, hint=f"name the archive alone: {{files: {path}}}")
     return {name: _one_file(path, raw, place.error) for name, path in found.items()}
+
+
+def _required(path: str, place: SpecPlace, *keys: str) -> str:
+    """Return a path beside the suite as one relative to the project, and a URL as it is."""
+    if not is_url(path):
+        return _known_format(place.require_file(path, *keys), place, *keys)
+    check_object_url(path, lambda slug, message, hint: place.error(slug, message, *keys, hint=hint))
+    return _known_format(path, place, *keys)
+
+
+def check_object_url(url: str, error: Callable[[str, str, str], UserError]) -> None:
+    """Check the URL of a recorded object; `error` makes an error of slug, message and hint. Raises: bad-url."""
+    try:
+        split_url(url)
+    except UserError as problem:
+        raise error(problem.slug, problem.message, problem.hint) from None
+    if url.rpartition("/")[2] == MSPROBE_FILE:
+        message = f"expected a file of arrays but got {MSPROBE_FILE}, whose tensors are files beside it"
+        raise error("bad-url", message, "copy the dump to a disk")
 
 
 def _known_format(path: str, place: SpecPlace, *keys: str) -> str:
@@ -132,9 +162,28 @@ def _one_file(path: str, raw: Mapping[str, Any], error: ErrorAt) -> str | dict[s
 
 
 def recorded_paths(spec: FileSpec) -> list[str]:
-    """Return the files of a specification of the kind "files", relative to the project."""
+    """Return the files of a specification of the kind "files", relative to the project, without objects of stores."""
+    return [path for path in _places(spec) if not is_url(path)]
+
+
+def _places(spec: FileSpec) -> list[str]:
     return [item if isinstance(item, str) else item["path"] for item in spec.values()]
 
 
+def has_recorded_objects(computation: Computation) -> bool:
+    """Return whether a computation reads objects of a store, which may change at any time."""
+    return computation.kind == "files" and any(map(is_url, _places(computation.spec)))
+
+
+def _store_packages(spec: FileSpec) -> list[str]:
+    schemes = dict.fromkeys(split_url(path)[0] for path in _places(spec) if is_url(path))
+    return [STORE_PACKAGES[scheme] for scheme in schemes]
+
+
 PYTHON = Kind(run="precreg.subject.python:run_python", read=_read_python, target=lambda spec: spec)
-FILES = Kind(run="precreg.subject.python:run_files", read=_read_files, is_recorded=lambda _: True)
+FILES = Kind(
+    run="precreg.subject.python:run_files",
+    read=_read_files,
+    is_recorded=lambda _: True,
+    requirements=_store_packages,
+)

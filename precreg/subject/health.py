@@ -97,6 +97,16 @@ class ProcessWatch:
         if found:
             self._by_import[key] = tuple(dict.fromkeys((*self._by_import.get(key, ()), *found)))
 
+    @contextmanager
+    def watch_client(self) -> Iterator[None]:
+        """Attribute the changes inside to precreg, and those before to the present case."""
+        self._note_changes()
+        try:
+            yield
+        finally:
+            self._threads = self._system_threads.count()
+            self._program.absorb()
+
     def note_use(self, key: ImportKey) -> None:
         """Attribute the changes by the import of a module to the present case, which uses it."""
         if key in self._by_import:
@@ -178,6 +188,13 @@ class ProcessWatch:
 _watch: ProcessWatch | None = None
 # The watch of the command's process, which rests between cases.
 _resting: ProcessWatch | None = None
+
+
+@contextmanager
+def watch_store_client() -> Iterator[None]:
+    """Attribute the changes inside to precreg: a client of a store starts threads, which stay for its next object."""
+    with nullcontext() if _watch is None else _watch.watch_client():
+        yield
 
 
 def watch_worker() -> ProcessWatch:

@@ -7,6 +7,7 @@ The kind "python" imports `module:name` beside the suite, and calls it with inpu
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from inspect import Parameter, signature
 from itertools import takewhile
@@ -21,10 +22,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from precreg.errors import UserError, nearest
-from precreg.storage import read_recorded, read_single, resolve_inside
-from precreg.subject.built_in import EVERY_MEMBER, FileSpec
+from precreg.storage import FilePath, find_object, is_url, read_recorded, read_single, resolve_inside
+from precreg.subject.built_in import EVERY_MEMBER, FileSpec, recorded_paths
 from precreg.subject.call import Call, Outputs, name_outputs, require_numeric
-from precreg.subject.health import note_use, watch_import
+from precreg.subject.health import note_use, watch_import, watch_store_client
 from precreg.subject.module_space import ModuleSpace, enter_module_space, leave_module_space
 from precreg.subject.stage import mark_import
 from precreg.subject.surroundings import SettingsRestored, SurroundingsRestored
@@ -157,19 +158,34 @@ def _find_attribute(module: ModuleType, dotted: str) -> Callable[..., Any]:
     return function
 
 
+def _recorded_file(file: str, project: Path) -> FilePath | None:
+    if is_url(file):
+        return find_object(file)
+    path = resolve_inside(project, file)
+    return path if path.exists() else None
+
+
 def run_files(spec: FileSpec, call: Call) -> Outputs:
     """Read each output's file, or with the name "*" every array of an archive. The duration is 0.
 
-    Paths are relative to the project. A missing file gives no output, which the verdict reports as missing_output.
+    Paths are relative to the project, or URLs. A missing file or object gives no output, which the verdict reports as
+    missing_output.
 
     Raises:
-        UserError: outside-project, and the errors of the reader of the format.
+        UserError: outside-project, and the errors of the reader of the format and of the store.
     """
+    has_objects = len(recorded_paths(spec)) < len(spec)
+    with watch_store_client() if has_objects else nullcontext():
+        arrays = _read_outputs(spec, call)
+    return Outputs({output: require_numeric(output, array) for output, array in arrays.items()}, 0.0)
+
+
+def _read_outputs(spec: FileSpec, call: Call) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for output, given in spec.items():
         file = given if isinstance(given, str) else given["path"]
-        path = resolve_inside(call.project, file)
-        if not path.exists():
+        path = _recorded_file(file, call.project)
+        if path is None:
             continue
         if output == EVERY_MEMBER:
             arrays |= read_recorded(path, file)
@@ -178,4 +194,4 @@ def run_files(spec: FileSpec, call: Call) -> Outputs:
         else:
             shape = None if "shape" not in given else tuple(given["shape"])
             arrays[output] = read_single(path, file, given["dtype"], shape, given.get("byte_order", "little"))
-    return Outputs({output: require_numeric(output, array) for output, array in arrays.items()}, 0.0)
+    return arrays

@@ -21,14 +21,17 @@ from precreg.storage import (
     format_value,
     is_array_file,
     is_reading_watched,
+    is_url,
     natural_order,
     note_folder,
     note_path,
+    note_unknown,
+    objects_below,
     path_beside_suite,
     require_path,
     resolve_inside,
 )
-from precreg.subject import files_spec, read_raw_options
+from precreg.subject import check_object_url, files_spec, read_raw_options
 from precreg.suite.load import Suite
 from precreg.suite.matrix import Parameters, matrix_rows, require_known, substitute
 from precreg.types import Computation, Role
@@ -64,7 +67,12 @@ class _Pattern(NamedTuple):
         return _HOLE.sub(lambda hole: str(row[hole[1] or STEM]), self.text)
 
     def folders(self, project: Path) -> Iterator[Path]:
-        """Yield the folders whose names decide the matching files, where the pattern has placeholders."""
+        """Yield the folders whose names decide the matching files, where the pattern has placeholders.
+
+        A store has none.
+        """
+        if is_url(self.text):
+            return
         literal, parts = Path(_split_folder(self.text)[0]).parts, self.glob.split("/")
         yield project.joinpath(*literal)
         for count in range(len(literal) + 1, len(parts)):
@@ -74,6 +82,8 @@ class _Pattern(NamedTuple):
         """Return the matching files in the order of their paths, with the parameters of each."""
         # The glob finds candidates quickly. Only the expression says which part of a path belongs to which parameter.
         expression = re.compile(_regex(self.text))
+        if is_url(self.text):
+            return self._found_objects(expression)
         if is_reading_watched():
             for folder in self.folders(project):
                 note_folder(folder)
@@ -83,6 +93,13 @@ class _Pattern(NamedTuple):
         for path in matches:
             note_path(project / path)
         return {path: match.groupdict() for path, match in matches.items() if (project / path).is_file()}
+
+    def _found_objects(self, expression: re.Pattern[str]) -> dict[str, Parameters]:
+        # An object may come and go at any time, so that no index of suites can have these cases.
+        note_unknown()
+        found = objects_below(f"{_split_folder(self.text)[0]}/")
+        urls = sorted((file.url for file in found), key=natural_order)
+        return {url: match.groupdict() for url in urls if (match := expression.fullmatch(url))}
 
 
 def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
@@ -96,12 +113,13 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     role, actual, oracle = _read_patterns(suite, project)
     _check_placeholders(source, role, actual, oracle)
     choices = _read_choices(source, suite.file.matrix, actual)
-    recorded = _keep_chosen(actual.found(project), choices)
-    references = _keep_chosen(oracle.found(project), choices)
+    recorded = _keep_chosen(_find(source, "actual", actual, project), choices)
+    references = _keep_chosen(_find(source, role, oracle, project), choices)
     for key, paths in (("actual", recorded), (role, references)):
         where = source.where("files", key)
         for path in paths:
-            resolve_inside(project, path, file=where.file, line=where.line)
+            if not is_url(path):
+                resolve_inside(project, path, file=where.file, line=where.line)
             if not path.isprintable():  # the name of the case would send control characters to terminals
                 message = f"expected the name of a file without control characters but got {path!r}"
                 raise source.error("bad-value", message, "files", key, hint="rename the file with printable characters")
@@ -119,6 +137,15 @@ def recorded_points(suite: Suite, project: Path) -> list[RecordedPoint]:
     return points if file.benchmark is None else _add_benchmarks(suite, project, file.benchmark, actual, points)
 
 
+def _find(source: Source, key: str, pattern: _Pattern, project: Path) -> dict[str, Parameters]:
+    """Return what `found` does. An error of a store gets the line of the pattern."""
+    try:
+        return pattern.found(project)
+    except UserError as problem:
+        message = f"{problem.file}: {problem.message}" if problem.file else problem.message
+        raise source.error(problem.slug, message, "files", key, hint=problem.hint) from None
+
+
 def _add_benchmarks(
     suite: Suite, project: Path, text: str, actual: _Pattern, points: list[RecordedPoint]
 ) -> list[RecordedPoint]:
@@ -126,13 +153,14 @@ def _add_benchmarks(
     pattern = _read_pattern(suite, project, "benchmark", text)
     _check_placeholders(suite.source, "benchmark", actual, pattern)
     where = suite.source.where("files", "benchmark")
-    known = pattern.found(project)
+    known = _find(suite.source, "benchmark", pattern, project)
     for point in points:
         wanted = pattern.path(point.parameters)
         if wanted not in known:
             message = f"expected benchmark={wanted} but it is not there{nearest(wanted, known)}"
             raise suite.source.error("no-recorded-files", message, "files", "benchmark")
-        resolve_inside(project, wanted, file=where.file, line=where.line)
+        if not is_url(wanted):
+            resolve_inside(project, wanted, file=where.file, line=where.line)
     return [
         point._replace(benchmark=_file_computation(suite, pattern, point.parameters, "benchmark")) for point in points
     ]
@@ -172,7 +200,8 @@ def folders_searched(suite: Suite, project: Path) -> Iterator[str]:
         return
     role, *patterns = _read_patterns(suite, project)
     for key, pattern in zip(("actual", role), patterns, strict=True):
-        yield str(project / suite.directory / _split_folder(getattr(suite.file.files, key))[0])
+        if not is_url(pattern.text):
+            yield str(project / suite.directory / _split_folder(getattr(suite.file.files, key))[0])
         yield from map(str, pattern.folders(project))
 
 
@@ -205,7 +234,10 @@ def _make_point(suite: Suite, actual: _Pattern, oracle: _Pattern, parameters: Pa
 def _read_pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
     """Check a pattern, and return it relative to the project. Its fixed folder must be inside the project."""
     where = suite.source.where("files", key)
-    require_path(text, where)
+    if is_url(text):
+        check_object_url(text, lambda slug, message, hint: suite.source.error(slug, message, "files", key, hint=hint))
+    else:
+        require_path(text, where)
     names = tuple(match[1] or STEM for match in _HOLE.finditer(text))
     if len(set(names)) < len(names):
         raise suite.source.error(
@@ -224,6 +256,8 @@ def _read_pattern(suite: Suite, project: Path, key: str, text: str) -> _Pattern:
             key,
             hint=f"write a pattern of arrays: {key}: 'out/*.npy'",
         )
+    if is_url(text):
+        return _Pattern(text, names)
     folder, rest = _split_folder(text)
     # After a placeholder, the folder is unknown and so is the target of "..".
     if ".." in rest.split("/"):

@@ -52,6 +52,7 @@ from precreg.subject import (
     Dependencies,
     declared_dependencies,
     dependencies_entry_point,
+    has_recorded_objects,
     recorded_paths,
     subject_entry_point,
     target_of,
@@ -273,8 +274,8 @@ def _patterns(case: Case, project: Path) -> frozenset[str]:
 
 
 def has_unknown_dependencies(case: Case, project: Path) -> bool:
-    """Return whether a case has a kind of subject that declares nothing."""
-    return None in _declarations(case, project)
+    """Return whether a case has a kind of subject that declares nothing, or reads objects of a store."""
+    return any(map(has_recorded_objects, _computations(case))) or None in _declarations(case, project)
 
 
 def _declarations(case: Case, project: Path) -> list[Dependencies | None]:

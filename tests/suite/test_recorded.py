@@ -1,8 +1,10 @@
 import pytest
 
 from precreg.errors import UserError
+from precreg.run.reuse.conditions import never_reused
 from precreg.suite.expand import load_cases
 from precreg.types.case import Computation
+from precreg.vcs.dependency import has_unknown_dependencies
 
 SUITE = """\
 suite: atan
@@ -111,6 +113,10 @@ def test_files_elsewhere_in_the_project(write):
         (SUITE.replace("outputs/{version}", "../../../{version}"), "outside-project", 3, "path=suites/unit/../../.."),
         (SUITE.replace("{version}", "{version}/.."), "outside-project", 3, "no .. after a placeholder"),
         (SUITE.replace("outputs/", "/outputs/"), "outside-project", 3, "path=/outputs"),
+        (SUITE.replace("outputs/", "http://o/"), "bad-url", 3, "expected a URL of s3:// or gs:// but got http://"),
+        (SUITE.replace("outputs/{version}", "s3://{version}/o"), "bad-url", 3, "expected s3://BUCKET/KEY"),
+        (SUITE.replace("outputs/", "s3://dumps/../"), "bad-url", 3, "without . and .. between slashes"),
+        (SUITE.replace("outputs/{version}/*.npy", "gs://dumps/{version}/dump.json"), "bad-url", 3, "beside it"),
         (SUITE.replace("outputs/{version}/*", "{version}/*\\0"), "bad-value", 3, "without NUL"),
         (SUITE.replace("golden/*", "*" + "x" * 2000), "bad-value", 4, "at most 1024 characters"),
         (SUITE.replace("*.npy", "*.txt"), "bad-value", 3, "actual=outputs/{version}/*.txt"),
@@ -174,3 +180,32 @@ def test_a_recorded_benchmark_that_is_missing(record):
 )
 def test_a_pattern_of_a_benchmark_is_checked(record, pattern, slug):
     assert refused(record(BESIDE.replace("b/*.npy", pattern), "o/1/a.npy", "r/a.npy")).slug == slug
+
+
+@pytest.mark.parametrize(("scheme", "package"), [("s3", "s3fs"), ("gs", "gcsfs")])
+def test_an_object_needs_its_package_and_no_connection_before_the_case_runs(write, scheme, package):
+    suite = 'suite: a\nsubject: {python: "numpy:sin"}\nreference: {files: %s://dumps/%s}\n'
+    project = write({}, a=suite % (scheme, "a.npy"), b=suite.replace("suite: a", "suite: b") % (scheme, "b.npz"))
+    first, second = load_cases(project)
+    assert first.oracle == Computation("files", {"out": f"{scheme}://dumps/a.npy"})
+    assert second.oracle == Computation("files", {"*": f"{scheme}://dumps/b.npz"})
+    assert first.requires == second.requires == (package,)
+    # The store may replace the object at any time, and no file of the project shows it.
+    assert has_unknown_dependencies(first, project)
+    assert never_reused(first, project) == "network"
+
+
+@pytest.mark.parametrize(
+    ("url", "slug", "says"),
+    [
+        ("s3://dumps/a.txt", "unknown-file-format", "but got s3://dumps/a.txt"),
+        ("ftp://dumps/a.npy", "bad-url", "but got ftp://"),
+        ("s3://KEY:SECRET@dumps/a.npy", "bad-url", "expected s3://BUCKET/KEY"),
+    ],
+)
+def test_a_wrong_url_names_its_line(write, url, slug, says):
+    suite = f'suite: a\nsubject: {{python: "numpy:sin"}}\nreference: {{files: "{url}"}}\n'
+    error = refused(write({}, a=suite))
+    assert (error.slug, error.line) == (slug, 3)
+    assert says in error.message
+    assert "SECRET" not in str(error)

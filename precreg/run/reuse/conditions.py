@@ -17,6 +17,7 @@ import precreg
 from precreg import __version__
 from precreg.environment import count_processors
 from precreg.run.reuse.file_state import digest_of, file_signature_text
+from precreg.subject import has_recorded_objects
 from precreg.types import Case, Environment, Outcome, Reason, UnkeptReason
 from precreg.vcs import has_unknown_dependencies
 
@@ -109,6 +110,10 @@ def never_reused(case: Case, project: Path) -> UnkeptReason | None:
     is_timed = case.budget.time_ratio is not None or (case.study is not None and case.study.trade_off is not None)
     if is_timed:
         return "timed"
+    # An object changes without a change of a file, so that each run reads it.
+    computations = filter(None, (case.subject, case.oracle, case.benchmark))
+    if any(map(has_recorded_objects, computations)):
+        return "network"
     return "undeclared" if has_unknown_dependencies(case, project) else None
 
 

@@ -218,6 +218,37 @@ def refusing_server():
     return server
 
 
+def server_without_listing(address):
+    """Return a relay to a server of S3 for an account that may read objects, and may not list them."""
+
+    class Relay(Refusing):
+        def do_GET(self):
+            place, _, query = self.path.partition("?")
+            if "list-type" in query or place.count("/") < 2:
+                super().do_GET()
+                return
+            asked = {name: value for name, value in self.headers.items() if name != "Host"}
+            request = urllib.request.Request(
+                f"http://{address[0]}:{address[1]}{self.path}", headers=asked, method=self.command
+            )
+            try:
+                answer = urllib.request.urlopen(request)
+            except urllib.error.HTTPError as refusal:
+                answer = refusal
+            self.send_response(answer.status)
+            for name in ("Content-Type", "Content-Length", "Content-Range", "ETag", "Last-Modified"):
+                if answer.headers[name]:
+                    self.send_header(name, answer.headers[name])
+            self.end_headers()
+            self.wfile.write(answer.read())
+
+        do_HEAD = do_GET  # noqa: N815
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Relay)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
 def without_credentials():
     """Return variables without an account, wherever the tests run."""
     return {

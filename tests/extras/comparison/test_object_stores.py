@@ -18,6 +18,7 @@ from tests.extras.comparison.stores import (
     put_folder,
     refusing_server,
     s3_variables,
+    server_without_listing,
     without_credentials,
 )
 
@@ -223,6 +224,20 @@ def test_a_refusal_names_the_permission(tmp_path):
     assert (
         "s3://dumps/a: error[store-failed]: expected permission to read the object but the store refuses" in done.stderr
     )
+
+
+def test_an_account_that_may_not_list_reads_objects_by_their_names(s3, tmp_path):
+    content = npy(np.arange(16.0))
+    for name in ("a", "b"):
+        s3.put(f"unlisted/{name}.npy", content)
+    server = server_without_listing(s3.address)
+    variables = s3_variables(server.server_address[1])
+    named = compare(tmp_path, "s3://dumps/unlisted/a.npy", "s3://dumps/unlisted/b.npy", **variables)
+    below = compare(tmp_path, "s3://dumps/unlisted/", "s3://dumps/unlisted/", **variables)
+    server.shutdown()
+    assert named.returncode == 0, named.stderr
+    assert below.returncode == 2
+    assert "s3://dumps/unlisted/: error[store-failed]: expected permission to read the object but" in below.stderr
 
 
 def test_without_an_account_the_message_asks_for_credentials(s3, tmp_path):

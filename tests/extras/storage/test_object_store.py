@@ -10,7 +10,15 @@ import pytest
 from precreg.errors import UserError
 from precreg.storage.array_stream import ArrayStream
 from precreg.storage.npy import find_npy
-from precreg.storage.object_store import RemoteReader, _store, fetch_objects, find_objects, open_remote
+from precreg.storage.object_store import (
+    RemoteReader,
+    _store,
+    fetch_objects,
+    find_object,
+    find_objects,
+    objects_below,
+    open_remote,
+)
 from tests.extras.comparison.stores import S3, GoogleGenerations
 
 
@@ -41,6 +49,29 @@ def test_a_prefix_lists_what_is_below_it_and_nothing_beside(store):
     ]
     assert {file.size for file in found} == {5}
     assert all(file.tag for file in found)
+
+
+def test_a_listing_of_several_pages_is_whole(store):
+    # S3 lists 1,000 objects in a page, and so does Google.
+    keys = [f"pages/{number}.bin" for number in range(1005)]
+    for key in keys:
+        store.put(key, b"1")
+    found = sorted(file.url for file in listed(store, "pages/"))
+    assert found == sorted(f"{store.scheme}://dumps/{key}" for key in keys)
+
+
+def test_one_object_is_found_and_a_prefix_is_none(store):
+    store.put("single/a.npy", b"12345")
+    url = f"{store.scheme}://dumps/single"
+    found = find_object(f"{url}/a.npy")
+    assert found is not None
+    assert (found.url, found.size) == (f"{url}/a.npy", 5)
+    assert find_object(url) is None
+    assert find_object(f"{url}/b.npy") is None
+    assert objects_below(f"{store.scheme}://dumps/nothing/") == []
+    for find in (find_object, objects_below):
+        with pytest.raises(UserError, match="expected a bucket of the name no-such-bucket"):
+            find(f"{store.scheme}://no-such-bucket/a.npy")
 
 
 def test_ranges_and_the_stream_give_the_bytes(store):
