@@ -168,7 +168,7 @@ def change_of_proposal(
 
 
 def _entry_to_replace(baselines: Baselines, id: str, proposal: Proposal, target: str) -> BaselineEntry | None:
-    found = baselines.lookup(id, (target, proposal.judged_against or target))
+    found = baselines.lookup(id, tuple(dict.fromkeys((target, proposal.judged_against or target))))
     return None if found is None else found.entry
 
 

@@ -417,7 +417,8 @@ class _StagedFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if not mark:
                 _remove_left(self._path)
-            self._stream = discarded.enter_context(self._temporary.open("wb"))
+            # Unbuffered, because closing a buffered one would try to write to a full disk again.
+            self._stream = discarded.enter_context(self._temporary.open("wb", buffering=0))
         discarded.callback(self._discard)
 
     def write(self, text: str) -> None:
@@ -428,9 +429,10 @@ class _StagedFile:
             self._flush()
 
     def _flush(self) -> None:
+        rest = memoryview("".join(self._waiting).encode(errors="backslashreplace"))
         with report_write_errors(self._file):
-            self._stream.write("".join(self._waiting).encode(errors="backslashreplace"))
-            self._stream.flush()
+            while rest:
+                rest = rest[self._stream.write(rest) :]
         self._waiting, self._length = [], 0
 
     def close(self) -> None:

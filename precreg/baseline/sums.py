@@ -78,7 +78,12 @@ def _rounded(value: Any) -> tuple[Any, Any]:
     shorts: Plain = {}
     exact: Plain = {}
     for name, member in value.items():
-        shorts[name], digits = _rounded(member)
+        if type(member) is list and len(member) == 1 and type(member[0]) is float:
+            # Half of all members are the figures of one seed.
+            short = float(f"{member[0]:.{DIGITS}g}")
+            shorts[name], digits = [short], None if short == member[0] else member
+        else:
+            shorts[name], digits = _rounded(member)
         if digits is not None:
             exact[name] = digits
     return shorts, exact or None

@@ -90,9 +90,10 @@ def _plain_members(case: msgspec.Struct, plain: Plain) -> Plain:
     """Return the members of a struct in the order of its text, as one call of msgspec made plain values of them all."""
     members: Plain = {}
     for name in _ordered(case.__struct_fields__):
-        member = plain[name]
+        value = getattr(case, name)
+        # msgspec leaves out the defaults of some structs.
+        member = plain[name] if name in plain else msgspec.to_builtins(value)
         if member or name not in _RARE:
-            value = getattr(case, name)
             members[name] = _plain_members(value, member) if isinstance(value, msgspec.Struct) else member
     return members
 
@@ -241,7 +242,11 @@ def _text(value: Any, newline: str) -> str:
     if _is_compact(value):
         return msgspec.json.encode(value).decode()
     inner = newline + "  "
-    lines = [f"{inner}{_quoted(key)}: {_text(member, inner)}" for key, member in value.items()]
+    lines = []
+    for key, member in value.items():
+        # Half of all members are the figures of one seed.
+        is_figure = type(member) is list and len(member) == 1 and type(member[0]) is float and isfinite(member[0])
+        lines.append(f"{inner}{_quoted(key)}: {f'[{member[0]!r}]' if is_figure else _text(member, inner)}")
     return "{" + ",".join(lines) + newline + "}"
 
 
