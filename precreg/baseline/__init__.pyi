@@ -4,8 +4,10 @@ from .acceptance import commit_has_entry as commit_has_entry
 from .changes import CHANGE_KINDS as CHANGE_KINDS
 from .changes import BaselineChange as BaselineChange
 from .changes import ChangeKind as ChangeKind
+from .changes import change_of_acceptance as change_of_acceptance
 from .changes import changes_of_proposals as changes_of_proposals
 from .changes import changes_since as changes_since
+from .changes import sort_changes as sort_changes
 from .cumulative import LayersByCase as LayersByCase
 from .cumulative import cumulative_budgets as cumulative_budgets
 from .cumulative import cumulative_loss_of_entry as cumulative_loss_of_entry
@@ -35,6 +37,7 @@ from .proposal import pending_proposals as pending_proposals
 from .proposal import replace_proposals as replace_proposals
 from .proposal import select_proposals as select_proposals
 from .proposal import update_proposals as update_proposals
+from .review import AcceptedEntries as AcceptedEntries
 from .review import MetricChange as MetricChange
 from .review import ProposalChange as ProposalChange
 from .review import accept_proposals as accept_proposals

@@ -24,42 +24,51 @@ CHANGE_KINDS: tuple[ChangeKind, ...] = ("worse", "removed", "redefined", "new", 
 
 
 class BaselineChange(NamedTuple):
-    """Hold the change of one case: its entries before and after, and the change of each metric.
+    """Hold the kind of the change of one case, and the metric that changed most.
 
-    `reason` is that of the accepted entry, or the verdict of a proposal.
+    `main` is the largest loss, or the largest gain without one; None without any. `reason` is that of the accepted
+    entry, or the verdict of a proposal.
     """
 
     place: BaselineKey
-    old: BaselineEntry | None
-    new: BaselineEntry | None
-    metrics: tuple[MetricChange, ...]
+    kind: ChangeKind
+    main: MetricChange | None
     reason: str
-
-    @property
-    def kind(self) -> ChangeKind:
-        """Return the kind of the change; an entry with a worse mean is worse, whatever else improved."""
-        if self.old is None or self.new is None:
-            return "new" if self.old is None else "removed"
-        if self.old.definition != self.new.definition:
-            return "redefined"
-        main = self.main
-        return "bits" if main is None else "worse" if main.kind in ("worse", "gone") else "better"
-
-    @property
-    def main(self) -> MetricChange | None:
-        """Return the metric that changed most: the largest loss, or the largest gain without one; None without any.
-
-        A mean that moved precedes every maximum, which one element decides.
-        """
-        moved = [metric for metric in self.metrics if metric.kind not in ("same", "new")]
-        means = mean_metrics()
-        return max(moved, key=lambda metric: (metric.metric in means, _size(metric)), default=None)
 
     @property
     def size(self) -> tuple[int, float]:
         """Return a key that sorts the worst change first."""
-        main = self.main
-        return CHANGE_KINDS.index(self.kind), -inf if main is None else -_size(main)
+        return CHANGE_KINDS.index(self.kind), -inf if self.main is None else -_size(self.main)
+
+
+def change_of_entries(
+    place: BaselineKey,
+    old: BaselineEntry | None,
+    new: BaselineEntry | None,
+    metrics: Iterable[MetricChange],
+    reason: str,
+) -> BaselineChange:
+    """Return the change between two entries of one case; an entry with a worse mean is worse, whatever else improved.
+
+    `metrics` are the changes of its metrics, which are read only if both entries exist.
+    """
+    main = _main(metrics) if old is not None and new is not None else None
+    return BaselineChange(place, _kind(old, new, main), main, reason)
+
+
+def _kind(old: BaselineEntry | None, new: BaselineEntry | None, main: MetricChange | None) -> ChangeKind:
+    if old is None or new is None:
+        return "new" if old is None else "removed"
+    if old.definition != new.definition:
+        return "redefined"
+    return "bits" if main is None else "worse" if main.kind in ("worse", "gone") else "better"
+
+
+def _main(metrics: Iterable[MetricChange]) -> MetricChange | None:
+    """Return the metric that changed most. A mean that moved precedes every maximum, which one element decides."""
+    moved = [metric for metric in metrics if metric.kind not in ("same", "new")]
+    means = mean_metrics()
+    return max(moved, key=lambda metric: (metric.metric in means, _size(metric)), default=None)
 
 
 def _size(metric: MetricChange) -> float:
@@ -106,8 +115,8 @@ def _compare(
         old, new = before.get(place), after.get(place)
         if place.id not in ids or (old and new and _same_values(old, new)):
             continue
-        metrics = () if new is None else tuple(compare_metrics(old, new))
-        yield BaselineChange(place, old, new, metrics, "" if new is None else new.reason)
+        metrics = () if new is None else compare_metrics(old, new)
+        yield change_of_entries(place, old, new, metrics, "" if new is None else new.reason)
 
 
 def _same_values(old: BaselineEntry, new: BaselineEntry) -> bool:
@@ -117,9 +126,14 @@ def _same_values(old: BaselineEntry, new: BaselineEntry) -> bool:
 
 def changes_of_proposals(proposals: Iterable[ProposalChange]) -> list[BaselineChange]:
     """Return the changes that accepting proposals would make, the worst first."""
-    return sort_changes(
-        BaselineChange(each.place, each.old, each.new, each.metrics, each.verdict) for each in proposals
-    )
+    return sort_changes(map(change_of_acceptance, proposals))
+
+
+def change_of_acceptance(proposal: ProposalChange) -> BaselineChange:
+    """Return the change that accepting one proposal would make."""
+    # Of thousands of new cases, the metrics would take most of the time, and there is nothing to compare them with.
+    metrics = () if proposal.old is None else proposal.metrics
+    return change_of_entries(proposal.place, proposal.old, proposal.new, metrics, proposal.verdict)
 
 
 def sort_changes(changes: Iterable[BaselineChange]) -> list[BaselineChange]:

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from precreg.baseline.environments import prune_environment_facts
-from precreg.baseline.proposal import Proposal, pending_proposals, replace_proposals
+from precreg.baseline.proposal import Proposal, ProposalFacts, Proposals, pending_proposals, replace_proposals
 from precreg.baseline.store import (
     BaselineKey,
     lock_baselines,
@@ -36,9 +36,9 @@ class WaitingProposals(Struct, frozen=True):
     the cases in `outdated`, which are among `here`, changed since their run.
     """
 
-    here: dict[str, Proposal]
-    elsewhere: dict[str, Proposal] = {}
-    gone: dict[str, Proposal] = {}
+    here: Proposals
+    elsewhere: Proposals = field(default_factory=Proposals)
+    gone: Proposals = field(default_factory=Proposals)
     outdated: frozenset[str] = frozenset()
 
 
@@ -49,30 +49,31 @@ def sort_proposals(project: Path, cases: Mapping[str, Case]) -> WaitingProposals
     """
     waiting = pending_proposals(project)
     codes = code_digests([cases[id] for id in waiting if id in cases], project) if waiting else {}
-    same = {id for id in codes if _is_same(waiting[id], cases[id], codes[id])}
+    same = {id for id in codes if _is_same(waiting.facts(id), cases[id], codes[id])}
     branch = _Branch(project)
-    here: dict[str, Proposal] = {}
-    elsewhere: dict[str, Proposal] = {}
-    gone: dict[str, Proposal] = {}
-    for id, proposal in waiting.items():
-        if id not in same and not branch.has(proposal):
-            elsewhere[id] = proposal
-        elif id not in cases and not is_test_defined(proposal.entry.definition):
-            gone[id] = proposal
+    here: list[str] = []
+    elsewhere: list[str] = []
+    gone: list[str] = []
+    for id in waiting:
+        facts = waiting.facts(id)
+        if id not in same and not branch.has(facts):
+            elsewhere.append(id)
+        elif id not in cases and not is_test_defined(facts.definition):
+            gone.append(id)
         else:
-            here[id] = proposal
-    changed = frozenset(id for id in here if id in cases and _is_outdated(here[id], cases[id], codes[id]))
-    return WaitingProposals(here, elsewhere, gone, changed)
+            here.append(id)
+    outdated = (id for id in here if id in cases and _is_outdated(waiting.facts(id), cases[id], codes[id]))
+    return WaitingProposals(waiting.among(here), waiting.among(elsewhere), waiting.among(gone), frozenset(outdated))
 
 
-def _is_same(proposal: Proposal, case: Case, code: str) -> bool:
+def _is_same(facts: ProposalFacts, case: Case, code: str) -> bool:
     """Return whether a case is known to be as it was run."""
-    return proposal.code == code and proposal.entry.definition == case.definition
+    return facts.code == code and facts.definition == case.definition
 
 
-def _is_outdated(proposal: Proposal, case: Case, code: str) -> bool:
+def _is_outdated(facts: ProposalFacts, case: Case, code: str) -> bool:
     """Return whether a case is known to have changed since its run."""
-    return proposal.entry.definition != case.definition or proposal.code not in ("", code)
+    return facts.definition != case.definition or facts.code not in ("", code)
 
 
 class _Branch:
@@ -83,7 +84,7 @@ class _Branch:
         self._state = _state(project)
         self._ancestors: dict[str, bool] = {}
 
-    def has(self, proposal: Proposal) -> bool:
+    def has(self, proposal: ProposalFacts) -> bool:
         """Return whether a run on this branch, or on an unknown one, made a proposal."""
         if proposal.branch is None or self._state is None:
             return True
@@ -91,7 +92,7 @@ class _Branch:
             # Amending and rebasing replace commits, so the name of the branch counts.
             return proposal.branch == self._state.branch
         # A detached HEAD has no name: there a proposal belongs to its commit and all that follow.
-        commit = proposal.entry.commit.removesuffix("-dirty")
+        commit = proposal.commit.removesuffix("-dirty")
         if commit not in self._ancestors:
             done = run_git(self._project, "merge-base", "--is-ancestor", "--end-of-options", commit, "HEAD")
             self._ancestors[commit] = done.returncode == 0
@@ -113,7 +114,9 @@ def drop_proposals(project: Path, waiting: WaitingProposals) -> dict[str, Propos
     with lock_baselines(project):
         now = pending_proposals(project)
         # A run may have replaced some of them since they were sorted.
-        found = {id: each for id, each in (waiting.elsewhere | waiting.gone).items() if now.get(id) == each}
+        found = {
+            id: each for part in (waiting.elsewhere, waiting.gone) for id, each in part.items() if now.get(id) == each
+        }
         replace_proposals(project, dict.fromkeys(found))
     return found
 

@@ -6,11 +6,12 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from sys import intern
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from precreg.baseline.store import delete_file, lock_baselines, write_file
 from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
 from precreg.baseline.text import member_names, parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, DataError, convert_data, pause_gc, unpack_struct
+from precreg.storage import WORKING_FOLDER, DataError, StructPacker, convert_data, pause_gc, unpack_struct
 from precreg.suite import list_names, select_names
 from precreg.types import (
     Baseline,
@@ -42,6 +43,7 @@ PROPOSALS_SCHEMA = "precreg-proposals/3"
 PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
 DEFAULT_ENVIRONMENT = "generic"
 _S = TypeVar("_S", bound=msgspec.Struct)
+_T = TypeVar("_T")
 
 
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,6 +66,79 @@ class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     branch: str | None = None
     # The digest of the files behind the case as they were run, committed or not; empty if it is not known.
     code: str = ""
+
+
+class ProposalFacts(NamedTuple):
+    """Hold the members of a proposal by which commands sort and count many of them."""
+
+    verdict: Reason
+    is_wrong: bool
+    branch: str | None
+    code: str
+    definition: str
+    commit: str
+    fingerprint: str
+    environment: str
+
+
+class Proposals(Mapping[str, Proposal]):
+    """Hold proposals by case id, sorted, as packed bytes. Reading one unpacks it anew; `facts` unpacks none.
+
+    `digests` are those of the files that have them, by suite.
+    """
+
+    def __init__(self) -> None:
+        self.digests: dict[str, bytes] = {}
+        self._packer = StructPacker(Proposal)
+        self._packed: dict[str, bytes] = {}
+        self._facts: dict[str, ProposalFacts] = {}
+
+    def __getitem__(self, id: str) -> Proposal:
+        return self._packer.unpack(self._packed[id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._packed
+
+    def facts(self, id: str) -> ProposalFacts:
+        """Return the facts of one proposal."""
+        return self._facts[id]
+
+    def among(self, ids: Iterable[str]) -> Proposals:
+        """Return the proposals of some ids."""
+        found = Proposals()
+        found.digests, found._packer = self.digests, self._packer
+        for id in ids:
+            found._packed[id], found._facts[id] = self._packed[id], self._facts[id]
+        return found
+
+    def add_suite(self, project: Path, suite: str) -> None:
+        """Read the proposals of one suite. Raises UserError as `pending_proposals`."""
+
+        def keep(value: Any) -> tuple[bytes, ProposalFacts]:
+            proposal = _decode_proposal(value)
+            entry = proposal.entry
+            # Thousands of proposals share these texts.
+            shared = [None if text is None else intern(text) for text in (proposal.branch, proposal.code, entry.commit)]
+            branch, code, commit = cast("tuple[str | None, str, str]", shared)
+            facts = (proposal.verdict, entry.known is not None, branch, code, entry.definition, commit)
+            return self._packer.pack(proposal), ProposalFacts(
+                *facts, intern(entry.fingerprint), intern(proposal.environment)
+            )
+
+        data, found = _read_suite(project, suite, keep)
+        self.digests[suite] = _digest(data)
+        for name, (packed, facts) in found.items():
+            self._packed[f"{suite}/{name}"], self._facts[f"{suite}/{name}"] = packed, facts
+
+
+def _digest(data: bytes | None) -> bytes:
+    return sha256(data or b"").digest()
 
 
 def update_proposals(
@@ -110,13 +185,28 @@ def _environments(results: Iterable[CaseResult], ids: Set[str], environment: Env
     return [*{each.fingerprint: each for each in (environment, *every)}.values()]
 
 
-def pending_proposals(project: Path) -> dict[str, Proposal]:
+def pending_proposals(project: Path) -> Proposals:
     """Return every proposal by case id, sorted. Raises UserError (unreadable-proposals, future-schema)."""
-    found: dict[str, Proposal] = {}
+    found = Proposals()
     for path in sorted((project / PROPOSALS_FOLDER).glob("*/[!.]*.json")):
-        suite = f"{path.parent.name}/{path.stem}"
-        found |= {f"{suite}/{name}": proposal for name, proposal in _read_suite(project, suite).items()}
+        found.add_suite(project, f"{path.parent.name}/{path.stem}")
     return found
+
+
+def replaced_since(project: Path, reviewed: Proposals, ids: Collection[str]) -> str | None:
+    """Return the first of some ids whose proposal a run replaced after it was read, or None.
+
+    Raises UserError as `pending_proposals`.
+    """
+    suites = dict.fromkeys(map(suite_of_case, ids))
+    # Equal bytes of a file have the same proposals, and need no second reading.
+    same = {suite for suite in suites if reviewed.digests.get(suite) == _digest(_suite_bytes(project, suite))}
+    now = Proposals()
+    for suite in suites:
+        if suite not in same:
+            now.add_suite(project, suite)
+    changed = (id for id in ids if suite_of_case(id) not in same and now.get(id) != reviewed[id])
+    return next(changed, None)
 
 
 def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> None:
@@ -129,7 +219,7 @@ def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> 
         if _clears_all(project, suite, by_suite[suite]):
             delete_file(project, _file(suite))
             continue
-        before = _read_suite(project, suite)
+        before = _read_suite(project, suite, _decode_proposal)[1]
         after: dict[str, Proposal | None] = {**before, **by_suite[suite]}
         cases = {name: proposal for name, proposal in after.items() if proposal is not None}
         if cases == before:
@@ -145,7 +235,7 @@ def _clears_all(project: Path, suite: str, changes: Mapping[str, Proposal | None
     if any(new is not None for new in changes.values()):
         return False
     try:
-        data = read_project_bytes(project, _file(suite))
+        data = _suite_bytes(project, suite)
         return data is not None and member_names(data, _file(suite), _header(suite)) <= changes.keys()
     except UserError as problem:
         raise _unreadable_proposals(problem) from problem
@@ -214,13 +304,21 @@ def _with_finite_figures(value: _S) -> _S:
     return replace(value, **{name: None for name, number in numbers.items() if not isfinite(number)})
 
 
-def _read_suite(project: Path, suite: str) -> dict[str, Proposal]:
+def _read_suite(project: Path, suite: str, decode: Callable[[Any], _T]) -> tuple[bytes | None, dict[str, _T]]:
+    """Return the content of a suite's file, and what `decode` makes of its proposals, by name."""
     file = _file(suite)
     try:
-        data = read_project_bytes(project, file)
+        data = _suite_bytes(project, suite)
         # Of 100,000 proposals, the search for garbage takes more time than the decoding.
         with pause_gc():
-            return {} if data is None else parse_baseline(data, file, _header(suite), _decode_proposal)
+            return data, {} if data is None else parse_baseline(data, file, _header(suite), decode)
+    except UserError as problem:
+        raise _unreadable_proposals(problem) from problem
+
+
+def _suite_bytes(project: Path, suite: str) -> bytes | None:
+    try:
+        return read_project_bytes(project, _file(suite))
     except UserError as problem:
         raise _unreadable_proposals(problem) from problem
 

@@ -7,9 +7,9 @@ itself, and nothing writes baselines in CI.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 from msgspec.structs import replace
 
@@ -23,8 +23,10 @@ from precreg.baseline.environments import (
 from precreg.baseline.origin import WaitingProposals
 from precreg.baseline.proposal import (
     Proposal,
+    Proposals,
     pending_proposals,
     replace_proposals,
+    replaced_since,
     select_proposals,
 )
 from precreg.baseline.store import (
@@ -98,11 +100,15 @@ class ProposalChange(NamedTuple):
     proposal: Proposal
     old: BaselineEntry | None
     new: BaselineEntry
-    metrics: tuple[MetricChange, ...]
     # The difference between the environments of the two entries; None for one, or if both gave the same bits.
     environment_change: EnvironmentDifference | None = None
     # The code or the definition of the case changed since the run.
     outdated: bool = False
+
+    @property
+    def metrics(self) -> tuple[MetricChange, ...]:
+        """Return the change of each metric, computed anew."""
+        return tuple(compare_metrics(self.old, self.proposal.entry, self.proposal.paired))
 
     @property
     def verdict(self) -> Reason:
@@ -133,18 +139,36 @@ class ProposalChange(NamedTuple):
         return moved or self.verdict in (Reason.REGRESSED, Reason.IMPROVED)
 
 
+class ProposalChanges(Sequence[ProposalChange]):
+    """Hold the changes of many proposals, each computed when it is read."""
+
+    def __init__(self, ids: Sequence[str], make: Callable[[str], ProposalChange]) -> None:
+        self.ids, self._make = ids, make
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> ProposalChange: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ProposalChange]: ...
+    def __getitem__(self, index: int | slice) -> ProposalChange | Sequence[ProposalChange]:
+        if isinstance(index, slice):
+            return ProposalChanges(self.ids[index], self._make)
+        return self._make(self.ids[index])
+
+
 def change_of_proposal(
     baselines: Baselines, id: str, proposal: Proposal, environment: str | None = None
 ) -> ProposalChange:
     """Return the effect of accepting one proposal, stored under `environment` if given."""
     target = environment or proposal.environment
     old = _entry_to_replace(baselines, id, proposal, target)
-    metrics = tuple(compare_metrics(old, proposal.entry, proposal.paired))
-    return ProposalChange(BaselineKey(target, id), proposal, old, succeed_entry(proposal.entry, old), metrics)
+    return ProposalChange(BaselineKey(target, id), proposal, old, succeed_entry(proposal.entry, old))
 
 
 def _entry_to_replace(baselines: Baselines, id: str, proposal: Proposal, target: str) -> BaselineEntry | None:
-    found = baselines.lookup(id, (target, proposal.judged_against or target))
+    found = baselines.lookup(id, tuple(dict.fromkeys((target, proposal.judged_against or target))))
     return None if found is None else found.entry
 
 
@@ -181,7 +205,7 @@ def diff_proposals(
     environment: str | None = None,
     waiting: WaitingProposals | None = None,
     known: Collection[str] = (),
-) -> list[ProposalChange]:
+) -> ProposalChanges:
     """Return the effects of accepting the matching proposals; without patterns, of all.
 
     `environment` overrides where the proposals would be stored. `waiting` are the proposals by origin; without it, all
@@ -193,13 +217,14 @@ def diff_proposals(
     waiting, baselines = waiting or WaitingProposals(pending_proposals(project)), Baselines(project)
     chosen = select_proposals(waiting.here, patterns, known) if patterns else list(waiting.here)
     facts = all_environment_facts(project)
-    changes = (change_of_proposal(baselines, id, waiting.here[id], environment) for id in chosen)
-    return [
-        change._replace(
+
+    def make(id: str) -> ProposalChange:
+        change = change_of_proposal(baselines, id, waiting.here[id], environment)
+        return change._replace(
             environment_change=_environment_change(change, facts), outdated=change.place.id in waiting.outdated
         )
-        for change in changes
-    ]
+
+    return ProposalChanges(chosen, make)
 
 
 def _environment_change(change: ProposalChange, known: Mapping[str, Mapping[str, str]]) -> EnvironmentDifference | None:
@@ -226,7 +251,7 @@ def accept_proposals(
     confirm: ConfirmChanges = confirm_nothing,
     waiting: WaitingProposals | None = None,
     environ: Mapping[str, str] = os.environ,
-) -> dict[BaselineKey, BaselineEntry]:
+) -> AcceptedEntries:
     """Store the matching proposals as baselines, and return them. `known` are the ids of the suites' cases.
 
     Proposals of other cases are left out. `waiting` are the proposals by origin; without it, all belong here.
@@ -245,25 +270,56 @@ def accept_proposals(
     changes = _acceptable_changes(project, waiting, patterns, known, environment, as_known_bad=known_bad is not None)
     confirmed = confirm(changes)
     with lock_baselines(project):
-        require_unchanged(changes, pending_proposals(project))
+        replaced = replaced_since(project, waiting.here, changes.ids)
+        if replaced is not None:
+            raise _replaced_error(replaced)
         # Reruns take minutes, in which another process may have accepted a proposal. So baselines are read again.
-        baselines = Baselines(project)
-        accepted = {
-            change.place: succeed_entry(
-                _signed(change.proposal.entry, reason, author, date, confirmed.get(change.place.id, ""), known_bad),
-                _entry_to_replace(baselines, change.place.id, change.proposal, change.place.environment),
+        baselines, proposals = Baselines(project), waiting.here
+
+        def entry_of(place: BaselineKey) -> BaselineEntry:
+            proposal = proposals[place.id]
+            return succeed_entry(
+                _signed(proposal.entry, reason, author, date, confirmed.get(place.id, ""), known_bad),
+                _entry_to_replace(baselines, place.id, proposal, place.environment),
             )
-            for change in changes
-        }
-        _store_accepted(project, accepted)
+
+        places = [BaselineKey(environment or proposals.facts(id).environment, id) for id in changes.ids]
+        accepted = AcceptedEntries(places, entry_of, confirmed)
+        _store_accepted(project, accepted, {proposals.facts(id).fingerprint for id in changes.ids})
     return accepted
 
 
-def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) -> None:
+class AcceptedEntries(Mapping[BaselineKey, BaselineEntry]):
+    """Hold the entries that an acceptance stored, each made of its proposal when it is read.
+
+    `confirmed` has the confirmations by case id, as the entries have them.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[BaselineKey],
+        make: Callable[[BaselineKey], BaselineEntry],
+        confirmed: Mapping[str, str],
+    ) -> None:
+        self._places, self._make, self.confirmed = dict.fromkeys(places), make, confirmed
+
+    def __getitem__(self, place: BaselineKey) -> BaselineEntry:
+        if place not in self._places:
+            raise KeyError(place)
+        return self._make(place)
+
+    def __iter__(self) -> Iterator[BaselineKey]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry], fingerprints: Set[str]) -> None:
     """Store entries, and clear their proposals. The caller holds the lock."""
     # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both places,
     # and the same command finishes the work.
-    accept_environment_facts(project, {entry.fingerprint for entry in accepted.values()})
+    accept_environment_facts(project, fingerprints)
     store_entries(project, accepted)
     ids = [place.id for place in accepted]
     replace_proposals(project, dict.fromkeys(ids))
@@ -296,30 +352,31 @@ def _acceptable_changes(
     environment: str | None,
     *,
     as_known_bad: bool,
-) -> list[ProposalChange]:
+) -> ProposalChanges:
     proposals, baselines = waiting.here, Baselines(project)
-    chosen = _without_gone(proposals, patterns, known, waiting)
-    found = _select_kind(chosen, patterns, known, as_known_bad=as_known_bad)
-    return [
-        change_of_proposal(baselines, id, chosen[id], environment)._replace(outdated=id in waiting.outdated)
-        for id in found
-    ]
+    kept = _without_gone(proposals, patterns, known, waiting)
+    found = _select_kind(kept, patterns, known, as_known_bad=as_known_bad)
+
+    def make(id: str) -> ProposalChange:
+        return change_of_proposal(baselines, id, proposals[id], environment)._replace(outdated=id in waiting.outdated)
+
+    return ProposalChanges(found, make)
 
 
 def _select_kind(
-    proposals: Mapping[str, Proposal], patterns: Sequence[str], known: Collection[str], *, as_known_bad: bool
+    proposals: Proposals, patterns: Sequence[str], known: Collection[str], *, as_known_bad: bool
 ) -> list[str]:
     """Return the matching ids among the proposals of wrong results, or among the others.
 
     Raises UserError (known-bad) for a pattern that only proposals of the other kind match, and as `select_proposals`.
     """
     # A dict, because a list of 100,000 ids takes a minute to search for each of them.
-    of_kind = {id: None for id, proposal in proposals.items() if (proposal.entry.known is not None) == as_known_bad}
+    of_kind = {id: None for id in proposals if proposals.facts(id).is_wrong == as_known_bad}
     for pattern in patterns:
         matching = match_names(proposals, [pattern], known)
         other = next((id for id in proposals if id in matching and id not in of_kind), None)
         if other is not None and matching.isdisjoint(of_kind.keys()):
-            verdict = proposals[other].verdict
+            verdict = proposals.facts(other).verdict
             # A wrong result may have improved, so the reason of the verdict alone would confuse.
             expected, state = (
                 ("a wrong result", "right") if as_known_bad else ("a result within its tolerance", "wrong")
@@ -333,8 +390,12 @@ def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str,
     """Refuse proposals that a run replaced after they were reviewed or confirmed. Raises UserError (no-proposal)."""
     for change in changes:
         if proposals.get(change.place.id) != change.proposal:
-            message = f"expected the proposal of {change.place.id} as it was reviewed, but a run replaced it meanwhile"
-            raise UserError("no-proposal", message)
+            raise _replaced_error(change.place.id)
+
+
+def _replaced_error(id: str) -> UserError:
+    message = f"expected the proposal of {id} as it was reviewed, but a run replaced it meanwhile"
+    return UserError("no-proposal", message)
 
 
 def reject_proposals(
@@ -355,15 +416,15 @@ def reject_proposals(
 
 
 def _without_gone(
-    proposals: Mapping[str, Proposal], patterns: Sequence[str], known: Collection[str], waiting: WaitingProposals
-) -> dict[str, Proposal]:
+    proposals: Proposals, patterns: Sequence[str], known: Collection[str], waiting: WaitingProposals
+) -> Proposals:
     """Return the proposals of cases that a suite defines.
 
     Raises:
         UserError: unknown-case, for a pattern that only other proposals match; no-proposal, if none does.
     """
     # No suite has test-defined cases; their proposals show that a test defines them.
-    kept = {id: each for id, each in proposals.items() if id in known or is_test_defined(each.entry.definition)}
+    kept = proposals.among(id for id in proposals if id in known or is_test_defined(proposals.facts(id).definition))
     gone = {id for id in proposals if id not in kept} | waiting.gone.keys()
     for pattern in patterns:
         # Cases that are gone never block the acceptance of the others.

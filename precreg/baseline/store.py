@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -34,18 +34,8 @@ from precreg.baseline.suite_file import (
     sums_file,
     sums_header,
 )
-from precreg.baseline.sums import (
-    SUMS_SUFFIX,
-    Plain,
-    render_sums,
-)
-from precreg.baseline.text import (
-    CHECKSUM,
-    FormerSchema,
-    parse_baseline,
-    render_baseline,
-    split_with_checksum,
-)
+from precreg.baseline.sums import SUMS_SUFFIX, Plain, render_sums_header, render_sums_line
+from precreg.baseline.text import CHECKSUM, FormerSchema, baseline_pieces, parse_baseline, split_with_checksum
 from precreg.environment import in_ci
 from precreg.errors import UserError
 from precreg.storage import (
@@ -224,11 +214,26 @@ def lock_baselines(project: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator
 
 def store_entries(project: Path, accepted: Mapping[BaselineKey, BaselineEntry]) -> None:
     """Store entries beside the existing ones, or in their place. The caller holds the lock."""
-    # Every file is read and rendered before the first one is written, so that an unreadable file changes nothing.
-    changed = _suites_at(project, accepted)
-    for place, entry in accepted.items():
-        changed[place.environment, place.suite][place.name] = entry
-    _write_suites(project, changed)
+    _write_suites(project, (_with_entries(project, file, of, accepted) for file, of in _by_file(accepted).items()))
+
+
+def _by_file(places: Iterable[BaselineKey]) -> dict[BaselineFile, dict[str, BaselineKey]]:
+    """Return places by their file and their name in it."""
+    found: dict[BaselineFile, dict[str, BaselineKey]] = {}
+    for place in places:
+        found.setdefault(BaselineFile(place.environment, place.suite), {})[place.name] = place
+    return found
+
+
+def _with_entries(
+    project: Path, file: BaselineFile, places: Mapping[str, BaselineKey], accepted: Mapping[BaselineKey, BaselineEntry]
+) -> _SuiteContent:
+    present = _read_suite(project, file)
+
+    def entry(name: str) -> BaselineEntry:
+        return accepted[places[name]] if name in places else present[name]
+
+    return _SuiteContent(file, {*present, *places}, entry)
 
 
 def count_unchecked_entries(project: Path) -> int:
@@ -285,16 +290,15 @@ def migrate_baselines(project: Path) -> dict[str, int]:
     """
     places = [BaselineFile(file.split("/", 2)[1], suite_of_file(file)) for file in single_files(project)]
     entries = {place: read_baseline_file(project, *place) for place in places}
-    _write_suites(project, {(place.environment, place.suite): cases for place, cases in entries.items()})
+    _write_suites(project, (_SuiteContent(place, {*cases}, cases.__getitem__) for place, cases in entries.items()))
     return {place.file: len(cases) for place, cases in entries.items()}
 
 
 def remove_entries(project: Path, places: Collection[BaselineKey]) -> None:
     """Remove entries, files without entries, and sums without a file. The caller holds the lock."""
-    changed = _suites_at(project, places)
-    for place in places:
-        changed[place.environment, place.suite].pop(place.name, None)
-    _write_suites(project, changed)
+    suites = {file: (_read_suite(project, file), names) for file, names in _by_file(places).items()}
+    kept = (_SuiteContent(file, {*every} - {*names}, every.__getitem__) for file, (every, names) in suites.items())
+    _write_suites(project, kept)
     for path in sorted((project / BASELINES_FOLDER).glob(f"[!.]*/*/[!.]*{SUMS_SUFFIX}")):
         if not path.with_suffix(".json").exists():
             delete_file(project, path.relative_to(project).as_posix())
@@ -311,9 +315,7 @@ def write_file(project: Path, file: str, text: str) -> None:
     path = resolve_project_file(project, file)
     with report_write_errors(file):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Nobody else writes while this process holds the lock, so temporary files are left from killed processes.
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            left.unlink()
+        _remove_left(path)
         replace_file(path, text.encode(errors="backslashreplace"))
 
 
@@ -325,65 +327,140 @@ def delete_file(project: Path, file: str) -> None:
         flush_folder(path.parent)
 
 
-def _suites_at(project: Path, places: Collection[BaselineKey]) -> dict[tuple[str, str], dict[str, BaselineEntry]]:
-    # Hundreds of places may share a file.
-    suites = dict.fromkeys((place.environment, place.suite) for place in places)
-    return {suite: {**read_baseline_file(project, *suite)} for suite in suites}
+class _SuiteContent(NamedTuple):
+    """Hold the new entries of a suite: the names of its cases, and a function that returns the entry of a name."""
+
+    place: BaselineFile
+    names: Collection[str]
+    entry: Callable[[str], BaselineEntry]
 
 
-def _write_suites(project: Path, suites: Mapping[tuple[str, str], Mapping[str, BaselineEntry]]) -> None:
-    # Every file is read and rendered before the first one is written.
-    with pause_gc():
-        rendered = [_rendered(project, BaselineFile(*place), cases) for place, cases in suites.items()]
-    if any(each.text for each in rendered) and not (project / ATTRIBUTES_FILE).exists():
-        write_file(project, ATTRIBUTES_FILE, _ATTRIBUTES)
-    for each in rendered:
-        _write_suite(project, each)
+def _read_suite(project: Path, place: BaselineFile) -> Mapping[str, BaselineEntry]:
+    data = read_project_bytes(project, place.file)
+    return read_baseline_file(project, *place, packed=len(data or b"") > MAX_BYTES_AS_OBJECTS)
 
 
-class _Rendered(NamedTuple):
-    """Hold the texts of a suite's two files; None removes a file.
+def _write_suites(project: Path, suites: Iterable[_SuiteContent]) -> None:
+    # Every file is read, rendered and on disk before the first one is replaced: an unreadable file or a full disk
+    # changes nothing. The text of a suite is in memory case by case, because all texts of 100,000 cases take 1 GB.
+    with ExitStack() as discarded:
+        staged = []
+        for suite in suites:
+            with pause_gc():
+                staged.append(_stage_suite(project, suite, discarded))
+        if any(each.names for each, _ in staged) and not (project / ATTRIBUTES_FILE).exists():
+            write_file(project, ATTRIBUTES_FILE, _ATTRIBUTES)
+        for suite, files in staged:
+            for file in files:
+                file.publish()
+            # A file without entries is removed, so that an environment that lost its last case does not stay visible.
+            if not suite.names:
+                delete_file(project, suite.place.file)
+                delete_file(project, sums_file(suite.place.file))
 
-    `both` has the sums of the former entries, too; it is the text of the sibling while the entries are replaced.
+
+_Staged = tuple[_SuiteContent, "Sequence[_StagedFile]"]
+
+
+def _stage_suite(project: Path, suite: _SuiteContent, discarded: ExitStack) -> _Staged:
+    """Stage the files of a suite in the order in which they are published.
+
+    The sibling first has the sums of the former entries, too, and only the new ones after the entries are replaced.
+    """
+    former = _former_sums(project, suite.place)
+    if not suite.names:
+        return suite, ()
+    sibling = sums_file(suite.place.file)
+    both = _StagedFile(project, sibling, discarded)
+    shown = _StagedFile(project, suite.place.file, discarded)
+    new = _StagedFile(project, sibling, discarded, mark=".new") if former else both
+    for file in {both, new}:
+        file.write(render_sums_header(sums_header(*suite.place)))
+
+    def parts() -> Iterator[tuple[str, Plain]]:
+        for name in sorted({*suite.names, *former}):
+            lines = former.pop(name, {})
+            if name in suite.names:
+                part = split_with_checksum(suite.entry(name))
+                line = render_sums_line(name, part.checksum, part.sums)
+                lines[part.checksum] = line
+                if new is not both:
+                    new.write(line)
+                yield name, part.shown
+            both.write("".join(lines[of] for of in sorted(lines)))
+
+    for piece in baseline_pieces(baseline_header(*suite.place), parts()):
+        shown.write(piece)
+    files = (both, shown, new) if new is not both else (both, shown)
+    for file in files:
+        file.close()
+    return suite, files
+
+
+def _former_sums(project: Path, place: BaselineFile) -> dict[str, dict[str, str]]:
+    """Return the lines of a suite's sums that its present entries need, by case and checksum."""
+    if read_project_bytes(project, place.file) is None:
+        return {}
+    found = parse_sums(read_project_bytes(project, sums_file(place.file)), *place)
+    return {name: {of: render_sums_line(name, of, of_case[of]) for of in of_case} for name, of_case in found.items()}
+
+
+class _StagedFile:
+    """Collect the new content of a file beside it, until `publish` replaces the file in one step.
+
+    `discarded` drops the content of a file that was not published. `mark` keeps two contents of one file apart. The
+    methods raise UserError (not-writable).
     """
 
-    file: str
-    text: str | None
-    both: str
-    sums: str | None
+    def __init__(self, project: Path, file: str, discarded: ExitStack, mark: str = "") -> None:
+        self._path, self._file = resolve_project_file(project, file), file
+        self._temporary = self._path.with_name(f".{self._path.name}{mark}.{os.getpid()}.tmp")
+        self._waiting: list[str] = []
+        self._length = 0
+        with report_write_errors(file):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not mark:
+                _remove_left(self._path)
+            # Unbuffered, because closing a buffered one would try to write to a full disk again.
+            self._stream = discarded.enter_context(self._temporary.open("wb", buffering=0))
+        discarded.callback(self._discard)
+
+    def write(self, text: str) -> None:
+        """Append to the content; characters that UTF-8 cannot encode become JSON escapes."""
+        self._waiting.append(text)
+        self._length += len(text)
+        if self._length > _STAGED_LENGTH:
+            self._flush()
+
+    def _flush(self) -> None:
+        rest = memoryview("".join(self._waiting).encode(errors="backslashreplace"))
+        with report_write_errors(self._file):
+            while rest:
+                rest = rest[self._stream.write(rest) :]
+        self._waiting, self._length = [], 0
+
+    def close(self) -> None:
+        """Write the content to the disk. The file is closed then, because a process may have few open at once."""
+        self._flush()
+        with report_write_errors(self._file), self._stream:
+            os.fsync(self._stream.fileno())
+
+    def publish(self) -> None:
+        """Replace the file. Its content is on disk before: after a power cut the new name could have none."""
+        with report_write_errors(self._file):
+            os.replace(self._temporary, self._path)
+            flush_folder(self._path.parent)
+
+    def _discard(self) -> None:
+        with suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
 
 
-def _rendered(project: Path, place: BaselineFile, cases: Mapping[str, BaselineEntry]) -> _Rendered:
-    parts = {name: split_with_checksum(entry) for name, entry in cases.items()}
-    new = {name: {part.checksum: part.sums} for name, part in parts.items()}
-    both = {name: dict(of_case) for name, of_case in _former_sums(project, place).items()}
-    for name, of_case in new.items():
-        both.setdefault(name, {}).update(of_case)
-    header = sums_header(*place)
-    return _Rendered(
-        place.file,
-        render_baseline(baseline_header(*place), {name: part.shown for name, part in parts.items()}) if parts else None,
-        render_sums(header, both),
-        render_sums(header, new) if new else None,
-    )
+# Characters that are written at once; longer ones save no time.
+_STAGED_LENGTH = 1 << 20
 
 
-def _former_sums(project: Path, place: BaselineFile) -> dict[str, dict[str, Plain]]:
-    """Return the sums of a suite that its present entries need."""
-    file = baseline_file(*place)
-    if read_project_bytes(project, file) is None:
-        return {}
-    return parse_sums(read_project_bytes(project, sums_file(file)), *place)
-
-
-def _write_suite(project: Path, files: _Rendered) -> None:
-    # A file without entries is removed, so that an environment that lost its last case does not stay visible.
-    sibling = sums_file(files.file)
-    if files.text is None or files.sums is None:
-        delete_file(project, files.file)
-        delete_file(project, sibling)
-        return
-    write_file(project, sibling, files.both)
-    write_file(project, files.file, files.text)
-    if files.both != files.sums:
-        write_file(project, sibling, files.sums)
+def _remove_left(path: Path) -> None:
+    # Nobody else writes while this process holds the lock, so temporary files are left from killed processes.
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        left.unlink()

@@ -6,7 +6,8 @@ that the figures that people review are those that judge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +17,7 @@ from precreg.baseline.text import CHECKSUM, FormerSchema, entry_checksum, parse_
 from precreg.errors import UserError
 from precreg.measure import METRICS
 from precreg.storage import DataError, PackedEach, StructPacker, convert_data, read_regular_file
-from precreg.types import BASELINE_SCHEMA, AxisSums, BaselineEntry
+from precreg.types import BASELINE_SCHEMA, AxisSums, BaselineEntry, BaselineOutput, KnownBad
 
 _T = TypeVar("_T")
 BASELINES_FOLDER = "baselines"
@@ -265,7 +266,7 @@ def check_entry(entry: BaselineEntry) -> None:
     for path, length in _lengths_per_seed(entry):
         if length != len(entry.inputs):
             expected = f"a value for each of {len(entry.inputs)} seeds"
-            raise DataError("bad-value", f"expected {expected} but got {length} in {path}")
+            raise DataError("bad-value", f"expected {expected} but got {length} in {'.'.join(path)}")
     for name, axes in entry.groups.items():
         shape = entry.outputs[name].shape if name in entry.outputs else ()
         for each in axes:
@@ -273,35 +274,50 @@ def check_entry(entry: BaselineEntry) -> None:
                 message = f"expected an axis of an output of shape={list(shape)} but got axis={each.axis}"
                 raise DataError("bad-value", f"{message} in groups.{name}")
     for name, output in entry.outputs.items():
-        for metric, values in output.metrics.items():
-            _check_figures(f"outputs.{name}.metrics.{metric}", metric, values)
+        _check_figures(name, output)
 
 
-def _check_figures(path: str, metric: str, values: Sequence[float | None]) -> None:
-    """Check that values of a metric are possible; analyzers may have any values. Raises DataError."""
+def _check_figures(name: str, output: BaselineOutput) -> None:
+    """Check that values of metrics are possible. Raises DataError."""
+    for metric, values in output.metrics.items():
+        allowed = _range_of(metric)
+        if allowed is None:
+            continue
+        least, greatest, words = allowed
+        for value in values:
+            if value is not None and not least <= value <= greatest:
+                raise DataError("bad-value", f"expected {words} but got {value} in outputs.{name}.metrics.{metric}")
+
+
+@cache
+def _range_of(metric: str) -> tuple[float, float, str] | None:
+    """Return the least and greatest value of a metric, and their words; None if it may have any value.
+
+    Analyzers may have any values. A signed metric has the range of its bounds, and bounds apply to the absolute value.
+    """
     described = METRICS.get(metric)
-    # A signed metric has the range of its bounds, and bounds apply to the absolute value.
-    if described is None or described.scale == "signed":
-        return
-    least, greatest, words = described.range
-    for value in values:
-        if value is not None and not least <= value <= greatest:
-            raise DataError("bad-value", f"expected {words} but got {value} in {path}")
+    return None if described is None or described.scale == "signed" else described.range
 
 
-def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[str, int]]:
-    yield from (("oracle", len(digests)) for digests in (entry.oracle,) if digests)
+def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[tuple[str, ...], int]]:
+    if entry.oracle:
+        yield ("oracle",), len(entry.oracle)
     for name, output in entry.outputs.items():
-        yield f"outputs.{name}.digests", len(output.digests)
+        yield ("outputs", name, "digests"), len(output.digests)
         for metric, values in output.metrics.items():
-            yield f"outputs.{name}.metrics.{metric}", len(values)
+            yield ("outputs", name, "metrics", metric), len(values)
     if entry.known is not None:
-        for name, metrics in entry.known.bounds.items():
-            yield from ((f"known.bounds.{name}.{metric}", len(values)) for metric, values in metrics.items())
-        for name, counts in (*entry.known.nans.items(), *entry.known.infinities.items()):
-            yield f"known.{name}", len(counts)
+        yield from _lengths_of_known(entry.known)
     for name, axes in entry.groups.items():
         for number, axis in enumerate(axes):
             for sums in _SUMS_BY_SEED:
-                if sums not in _OPTIONAL_SUMS or getattr(axis, sums):
-                    yield f"groups.{name}.{number}.{sums}", len(getattr(axis, sums))
+                values = getattr(axis, sums)
+                if values or sums not in _OPTIONAL_SUMS:
+                    yield ("groups", name, str(number), sums), len(values)
+
+
+def _lengths_of_known(known: KnownBad) -> Iterator[tuple[tuple[str, ...], int]]:
+    for name, metrics in known.bounds.items():
+        yield from ((("known", "bounds", name, metric), len(values)) for metric, values in metrics.items())
+    for name, counts in (*known.nans.items(), *known.infinities.items()):
+        yield ("known", name), len(counts)

@@ -72,12 +72,21 @@ def _without(value: Mapping[str, Any], names: tuple[str, ...]) -> Plain:
 
 def _rounded(value: Any) -> tuple[Any, Any]:
     """Return figures rounded, and all digits of those lists and numbers that lose some, or None if none does."""
-    if isinstance(value, dict):
-        parts = {name: _rounded(member) for name, member in value.items()}
-        exact = {name: digits for name, (_, digits) in parts.items() if digits is not None}
-        return {name: short for name, (short, _) in parts.items()}, exact or None
-    short = [*map(_round, value)] if isinstance(value, list) else _round(value)
-    return short, None if short == value else value
+    if not isinstance(value, dict):
+        short = [*map(_round, value)] if isinstance(value, list) else _round(value)
+        return short, None if short == value else value
+    shorts: Plain = {}
+    exact: Plain = {}
+    for name, member in value.items():
+        if type(member) is list and len(member) == 1 and type(member[0]) is float:
+            # Half of all members are the figures of one seed.
+            short = float(f"{member[0]:.{DIGITS}g}")
+            shorts[name], digits = [short], None if short == member[0] else member
+        else:
+            shorts[name], digits = _rounded(member)
+        if digits is not None:
+            exact[name] = digits
+    return shorts, exact or None
 
 
 def _round(value: Any) -> Any:
@@ -139,14 +148,22 @@ def render_sums(header: Mapping[str, str], cases: Mapping[str, Mapping[str, Plai
     Raises ValueError for a NaN or an infinity.
     """
     # Lines of both sides of a merge are a file again, so that git's union of lines leaves no conflict here.
-    entries = (
-        {"case": name, "of": of, "sums": cases[name][of]} for name in sorted(cases) for of in sorted(cases[name])
-    )
-    return "".join(f"{_compact(line)}\n" for line in (header, *entries))
+    lines = (render_sums_line(name, of, cases[name][of]) for name in sorted(cases) for of in sorted(cases[name]))
+    return "".join((render_sums_header(header), *lines))
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def render_sums_header(header: Mapping[str, str]) -> str:
+    """Return the first line of a file of sums."""
+    return f"{_COMPACT_ENCODER.encode(header)}\n"
+
+
+def render_sums_line(case: str, checksum: str, sums: Plain) -> str:
+    """Return the line of one entry in a file of sums. Raises as `render_sums`."""
+    return f"{_COMPACT_ENCODER.encode({'case': case, 'of': checksum, 'sums': sums})}\n"
+
+
+# Once, because json.dumps makes another one at each call.
+_COMPACT_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class SumsLine(Struct, frozen=True, forbid_unknown_fields=True):

@@ -97,8 +97,8 @@ def _describe_left_out(waiting: WaitingProposals) -> Iterator[str]:
     from precreg.cli.review import MAX_NAMED_CASES, format_run_commit
 
     numbers: dict[str, int] = {}
-    for proposal in waiting.elsewhere.values():
-        place = f"branch {proposal.branch}" if proposal.branch else f"commit {format_run_commit(proposal)}"
+    for facts in map(waiting.elsewhere.facts, waiting.elsewhere):
+        place = f"branch {facts.branch}" if facts.branch else f"commit {format_run_commit(facts.commit)}"
         numbers[place] = numbers.get(place, 0) + 1
     for place, number in numbers.items():
         those = "1 proposal" if number == 1 else f"{number} proposals"
@@ -201,15 +201,15 @@ def _print_all(terms: AcceptTerms, patterns: tuple[str, ...]) -> None:
 
 def _decide(terms: AcceptTerms, accepts: tuple[str, ...], rejects: tuple[str, ...], reason: str) -> None:
     """Accept and reject without questions."""
-    from precreg.baseline import diff_proposals, reject_proposals, select_proposals
+    from precreg.baseline import reject_proposals, select_proposals
     from precreg.cli.review import accept_and_report
 
-    waiting = {change.place.id: change for change in diff_proposals(terms.project, waiting=terms.waiting)}
+    waiting = terms.waiting.here
     # Resolved against one list, so that both options see the same proposals.
     dropped = select_proposals(waiting, rejects, terms.cases) if rejects else []
     chosen = [id for id in select_proposals(waiting, accepts, terms.cases) if id not in dropped] if accepts else []
     # A pattern leaves wrong results waiting. If it matches nothing else, acceptance says why it refuses them.
-    chosen = [id for id in chosen if not waiting[id].known_bad] or chosen
+    chosen = [id for id in chosen if not waiting.facts(id).is_wrong] or chosen
     # Accepting first: it may refuse, and then nothing is rejected either.
     if chosen:
         accept_and_report(terms, chosen, reason)
@@ -315,7 +315,7 @@ def _left_waiting(waiting: WaitingProposals, patterns: list[str], known: Collect
     from precreg.cli.review import MAX_NAMED_CASES
     from precreg.suite import match_names
 
-    wrong = [id for id, proposal in waiting.here.items() if proposal.entry.known is not None]
+    wrong = [id for id in waiting.here if waiting.here.facts(id).is_wrong]
     # An id that was just accepted is named alone, although it may be a part of an id that waits.
     matching = match_names(wrong, patterns, known)
     chosen = [id for id in wrong if id in matching]
@@ -337,7 +337,7 @@ def _require_seen_alone(**others: object) -> None:
 def _improved(terms: AcceptTerms) -> list[str]:
     from precreg.types import Reason
 
-    improved = [id for id, proposal in terms.waiting.here.items() if proposal.verdict is Reason.IMPROVED]
+    improved = [id for id in terms.waiting.here if terms.waiting.here.facts(id).verdict is Reason.IMPROVED]
     if not improved:
         raise UserError("no-proposal", "expected a proposal of a case that improved but none did")
     return improved

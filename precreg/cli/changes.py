@@ -14,7 +14,7 @@ import click
 from precreg.cli.console import show_lines, terminal_width
 
 if TYPE_CHECKING:
-    from precreg.baseline import BaselineKey, ProposalChange
+    from precreg.baseline import AcceptedEntries, BaselineChange, BaselineKey, ProposalChange
     from precreg.types import BaselineEntry
 
 # Proposals or accepted cases that are printed one by one; a screen has some 50 lines, and each may take several.
@@ -56,16 +56,21 @@ def print_proposals_markdown(changes: Sequence[ProposalChange], patterns: Sequen
 
 def describe_many_proposals(changes: Sequence[ProposalChange], width: int | None) -> Iterator[str]:
     """Yield totals by suite and the largest changes of many proposals, and the way to see each."""
-    from precreg.baseline import changes_of_proposals
+    from precreg.baseline import change_of_acceptance, sort_changes
     from precreg.report import count_changes, render_changes_terminal
 
-    found = changes_of_proposals(changes)
+    outdated = elsewhere = 0
+    found = []
+    # Once, because each change is read from its proposal anew.
+    for change in changes:
+        found.append(change_of_acceptance(change))
+        outdated += change.outdated
+        elsewhere += change.environment_change is not None
+    found = sort_changes(found)
     yield from render_changes_terminal(found, width=width)
     yield count_changes(found)
-    outdated = sum(change.outdated for change in changes)
     if outdated:
         yield f"{outdated} are outdated: their code or definition changed since the run"
-    elsewhere = sum(change.environment_change is not None for change in changes)
     if elsewhere:
         yield f"{elsewhere} ran in an environment that differs from the one of their baselines"
     yield "one by one: precreg baseline diff --verbose, or name a suite: precreg baseline diff " + quote(
@@ -73,11 +78,9 @@ def describe_many_proposals(changes: Sequence[ProposalChange], width: int | None
     )
 
 
-def print_accepted(
-    project: Path, accepted: Mapping[BaselineKey, BaselineEntry], changes: Sequence[ProposalChange]
-) -> None:
+def print_accepted(project: Path, accepted: AcceptedEntries, changes: Sequence[BaselineChange]) -> None:
     """Print accepted entries one by one; many of them as counts, with the largest changes, and all in a file."""
-    from precreg.baseline import changes_of_proposals, write_file
+    from precreg.baseline import sort_changes, write_file
     from precreg.report import count_cases, count_changes, render_changes_markdown, render_changes_terminal
 
     if len(accepted) <= MAX_SINGLE_CASES:
@@ -85,9 +88,9 @@ def print_accepted(
             notes = filter(None, ("known bad" if entry.known is not None else "", entry.confirmation))
             click.echo(f"accepted {place}" + (f" ({'; '.join(noted)})" if (noted := [*notes]) else ""))
         return
-    found = changes_of_proposals(changes)
+    found = sort_changes(changes)
     show_lines(render_changes_terminal(found, width=terminal_width(sys.stdout)))
-    for note, number in Counter(entry.confirmation for entry in accepted.values() if entry.confirmation).items():
+    for note, number in Counter(filter(None, accepted.confirmed.values())).items():
         click.echo(f"{count_cases(number)}: {note}")
     write_file(project, ACCEPTED_FILE, render_changes_markdown(found, everything=True))
     files = {place.file for place in accepted}

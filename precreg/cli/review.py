@@ -82,13 +82,12 @@ def read_accept_terms(project: Path, environment: str | None, reruns: int) -> Ac
 
 def _describe_outdated(proposal: Proposal) -> str:
     branch = f" on branch {proposal.branch}" if proposal.branch else ""
-    ran = f"it ran at commit {format_run_commit(proposal)}{branch}" if proposal.entry.commit else "it ran"
+    ran = f"it ran at commit {format_run_commit(proposal.entry.commit)}{branch}" if proposal.entry.commit else "it ran"
     return f"outdated: {ran}, and its code or definition changed since; accepting it runs it again first"
 
 
-def format_run_commit(proposal: Proposal) -> str:
+def format_run_commit(commit: str) -> str:
     """Return the first digits of the commit of a run, and whether files were not committed."""
-    commit = proposal.entry.commit
     return commit[:8] + ("-dirty" if commit.endswith("-dirty") else "")
 
 
@@ -105,19 +104,27 @@ def accept_and_report(
 
     Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
-    from precreg.baseline import accept_proposals, require_unchanged
+    from precreg.baseline import BaselineChange, accept_proposals, change_of_acceptance, require_unchanged
     from precreg.cli.changes import print_accepted
     from precreg.vcs import git_author
 
-    chosen: list[ProposalChange] = []
+    found: list[BaselineChange] = []
+    powerless: list[str] = []
 
     def confirm(changes: Sequence[ProposalChange]) -> Mapping[str, str]:
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
-        chosen.extend(changes)
-        _warn_before_reruns(terms, changes)
-        return _rerun(terms, [change for change in changes if change.needs_rerun])
+        again = []
+        # Once, because each change is read from its proposal anew.
+        for change in changes:
+            _warn_before_reruns(terms, change)
+            found.append(change_of_acceptance(change))
+            if _is_powerless(terms, change.place.id, change.new):
+                powerless.append(change.place.id)
+            if change.needs_rerun:
+                again.append(change)
+        return _rerun(terms, again)
 
     accepted = accept_proposals(
         terms.project,
@@ -131,30 +138,28 @@ def accept_and_report(
         confirm=confirm,
         waiting=terms.waiting,
     )
-    print_accepted(terms.project, accepted, chosen)
-    _warn_of_powerless(terms, {place.id: entry for place, entry in accepted.items()})
+    print_accepted(terms.project, accepted, found)
+    _warn_of_powerless(terms, powerless, len(accepted))
     return [place.id for place in accepted]
 
 
-def _warn_before_reruns(terms: AcceptTerms, changes: Sequence[ProposalChange]) -> None:
-    """Print losses beyond their budget and outdated proposals. Reruns take long, and a person may stop here."""
-    for change in changes:
-        found = cumulative_loss_of_change(terms, change)
-        if found is not None:
-            click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
-        if change.outdated:
-            click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
+def _warn_before_reruns(terms: AcceptTerms, change: ProposalChange) -> None:
+    """Print a loss beyond its budget and an outdated proposal. Reruns take long, and a person may stop here."""
+    found = cumulative_loss_of_change(terms, change)
+    if found is not None:
+        click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
+    if change.outdated:
+        click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
 
 
-def _warn_of_powerless(terms: AcceptTerms, accepted: Mapping[str, BaselineEntry]) -> None:
+def _warn_of_powerless(terms: AcceptTerms, found: Sequence[str], accepted: int) -> None:
     """Print the accepted cases whose baselines see no loss of an output by a statistic."""
     from precreg.report import describe_powerless
 
-    found = [id for id, entry in accepted.items() if _is_powerless(terms, id, entry)]
     of_tables = {id: None for id in found if id in terms.cases and terms.cases[id].subject.kind == "table"}
     for ids, figures_alone in (([*of_tables], True), ([id for id in found if id not in of_tables], False)):
         if ids:
-            click.echo(describe_powerless(ids, len(accepted), figures_alone=figures_alone), err=True)
+            click.echo(describe_powerless(ids, accepted, figures_alone=figures_alone), err=True)
 
 
 def _is_powerless(terms: AcceptTerms, case_id: str, entry: BaselineEntry) -> bool:

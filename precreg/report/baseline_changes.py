@@ -91,10 +91,9 @@ def render_changes_terminal(
     width: int | None = None,
 ) -> list[str]:
     """Return the lines of changes, the largest first; `everything` leaves no case out. None as width wraps no cell."""
-    rows = [[*map(strip_controls, change_row(change))] for change in changes]
-    shown = rows if everything else rows[:max_cases]
+    shown = [[*map(strip_controls, change_row(change))] for change in (changes if everything else changes[:max_cases])]
     lines = format_columns(_COLUMNS, shown, len(shown), width) if shown else []
-    if len(shown) < len(rows):
+    if len(shown) < len(changes):
         suites = [[*map(strip_controls, row)] for row in _suite_rows(changes)]
         lines = [*format_columns(_SUITE_COLUMNS, suites, MAX_CHANGED_SUITES, width), "", "the largest changes:", *lines]
     return lines

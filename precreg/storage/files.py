@@ -14,7 +14,7 @@ import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EFBIG, EINVAL, EISDIR, ELOOP
+from errno import EDQUOT, EFBIG, EINVAL, EISDIR, ELOOP, ENOSPC
 from fnmatch import translate
 from functools import lru_cache
 from itertools import takewhile
@@ -116,7 +116,11 @@ def report_write_errors(shown: str) -> Iterator[None]:
         yield
     except OSError as problem:
         message = f"expected to be able to write, but: {problem.strerror or problem}"
-        raise UserError("not-writable", message, file=shown) from problem
+        full = problem.errno in (ENOSPC, EDQUOT, EFBIG)
+        hint = (
+            "free space on the disk, and repeat the command; a run goes on with: precreg run --resume" if full else ""
+        )
+        raise UserError("not-writable", message, file=shown, hint=hint) from problem
 
 
 def require_writable(*paths: Path) -> None:

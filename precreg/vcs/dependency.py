@@ -121,7 +121,7 @@ def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> l
     return [case for key, case in named if (case.tier, case.suite) in accepted or affected[key]]
 
 
-def dependencies_key(case: Case) -> object:
+def dependencies_key(case: Case) -> tuple[object, ...]:
     """Return a key that is equal for cases with the same dependencies, of cases that are kept as long as the key.
 
     Rows of a matrix share their specifications and inputs, so the ids of these stand for their content.
@@ -136,8 +136,8 @@ def _needs_keys(cases: Iterable[Case]) -> list[object]:
     keys = []
     for case in cases:
         if (same := dependencies_key(case)) not in known:
-            shared = (case.source.file, case.directory, case.device, case.analyzers, case.depends)
-            known[same] = (shared, *_named_content(case))
+            # Its last two members are ids; the content takes their place.
+            known[same] = (*same[:-2], *_named_content(case))
         keys.append(known[same])
     return keys
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.changes import BaselineChange, changes_since, sort_changes
+from precreg.baseline.changes import change_of_entries, changes_since, sort_changes
 from precreg.baseline.review import compare_metrics
 from precreg.baseline.store import BaselineKey, read_all_entries, remove_entries, store_entries
 from precreg.baseline.suite_file import BASELINES_FOLDER
@@ -23,7 +23,7 @@ def measured(definition="1:aa", digest="d0", **metrics):
 
 
 def change(old, new, place=X):
-    return BaselineChange(place, old, new, () if new is None else tuple(compare_metrics(old, new)), "why")
+    return change_of_entries(place, old, new, () if new is None else compare_metrics(old, new), "why")
 
 
 @pytest.mark.parametrize(

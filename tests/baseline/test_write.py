@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import resource
 import stat
+import weakref
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from precreg.baseline.store import (
 )
 from precreg.baseline.suite_file import read_baseline_file, sums_file
 from precreg.errors import UserError
+from precreg.types import BaselineEntry
 from tests.baseline.samples import entry
 
 PLACE = BaselineKey("generic", "unit/a/x")
@@ -126,6 +129,53 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
     assert sorted(before) == ["a.json", "a.sums"]
     assert in_child(overfill_and_tell, tmp_path) == 7
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def overfill_the_second_suite(project: Path) -> None:
+    small, large = BaselineKey("generic", "unit/a/x"), [BaselineKey("generic", f"unit/b/{case}") for case in range(50)]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+    try:
+        store_entries(project, dict.fromkeys((small, *large), entry(error=5.0)))
+    except UserError as problem:
+        os._exit(7 if problem.slug == "not-writable" and "resume" in problem.hint else 1)
+
+
+def test_a_disk_that_fills_at_a_later_suite_changes_no_suite(tmp_path):
+    store_entries(tmp_path, {PLACE: entry(error=1.0), BaselineKey("generic", "unit/b/0"): entry(error=2.0)})
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert in_child(overfill_the_second_suite, tmp_path) == 7
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_entries_are_read_one_at_a_time(tmp_path):
+    alive = most = 0
+
+    class Counted(Mapping):
+        """Make each entry when it is read, and count those that nobody has dropped yet."""
+
+        def __getitem__(self, place):
+            nonlocal alive, most
+            made = Watched(**{name: getattr(entry(), name) for name in entry().__struct_fields__})
+            alive, most = alive + 1, max(most, alive + 1)
+            weakref.finalize(made, dropped)
+            return made
+
+        def __iter__(self):
+            return (BaselineKey("generic", f"unit/{suite}/{case}") for suite in "ab" for case in range(50))
+
+        def __len__(self):
+            return 100
+
+    class Watched(BaselineEntry, frozen=True, weakref=True):
+        pass
+
+    def dropped() -> None:
+        nonlocal alive
+        alive -= 1
+
+    store_entries(tmp_path, Counted())
+    assert len(read_all_entries(tmp_path)) == 100
+    assert most <= 3
 
 
 @pytest.mark.parametrize("closed", ["baselines/generic/unit", "."])
