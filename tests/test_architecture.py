@@ -205,7 +205,7 @@ def test_the_folders_of_tests_mirror_the_rooms():
         assert (PACKAGE / path).is_dir() or (PACKAGE / path).with_suffix(".py").exists(), f"tests/{path} has no room"
 
 
-# A test of all modules is one item: as items of their own, seven hundred modules cost more than what is tested.
+# A test of all modules is one item: an item of pytest for each module costs more than its check.
 def test_imports_run_downward():
     for module in MODULES:
         room = dotted(module).partition(".")[0]

@@ -131,7 +131,7 @@ def _serve_shell(connection, shells):
 
 
 def _serve_one(connection, ours):
-    """Run the command of a request in a fork, and answer; return False if there is no request any more."""
+    """Run the command of a request in a fork, and answer; return False once the requests have ended."""
     request, descriptors, _, _ = socket.recv_fds(connection, _LARGEST_REQUEST, 3)
     if not request:
         return False
