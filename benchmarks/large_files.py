@@ -55,8 +55,8 @@ def read(path):
     # A mapping begins at a page, as direct reads need it.
     buffer, size = mmap.mmap(-1, 8 << 20), 0
     file = os.open(path, os.O_RDONLY | FLAG)
-    while read := os.preadv(file, [buffer], size):
-        size += read
+    while size < os.path.getsize(path):
+        size += os.preadv(file, [buffer], size)
     return size
 
 with ThreadPoolExecutor(2) as pool:

@@ -141,6 +141,19 @@ def test_a_buffer_of_any_place_takes_the_elements(tmp_path, monkeypatch, numbers
             np.testing.assert_array_equal(part, numbers[low : low + size])
 
 
+def test_an_odd_place_of_a_very_large_file_is_read_through_the_cache(tmp_path, monkeypatch, numbers):
+    monkeypatch.setattr("precreg.storage.array_stream.DIRECT_BYTES", MAX_HELD_BYTES)
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"-" + numbers.tobytes())
+    located = find_raw(path, "x.bin", np.dtype(np.uint8), None)
+    stream = located._replace(dtype=numbers.dtype, shape=numbers.shape, start=1).stream()
+    drop_from_cache(path)
+    part = stream.buffer(1 << 20)
+    assert part.flags.aligned
+    stream.read(5, part)
+    np.testing.assert_array_equal(part, numbers[5 : 5 + (1 << 20)])
+
+
 def test_a_very_large_file_that_is_cut_off_is_an_error(tmp_path, monkeypatch, numbers):
     monkeypatch.setattr("precreg.storage.array_stream.DIRECT_BYTES", MAX_HELD_BYTES)
     stream = stored(tmp_path, numbers).stream()
