@@ -7,11 +7,12 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -90,31 +91,29 @@ class Proposals(Mapping[str, Proposal]):
     def __init__(self) -> None:
         self.digests: dict[str, bytes] = {}
         self._packer = StructPacker(Proposal)
-        self._packed: dict[str, bytes] = {}
-        self._facts: dict[str, ProposalFacts] = {}
+        self._kept: dict[str, tuple[bytes, ProposalFacts]] = {}
 
     def __getitem__(self, id: str) -> Proposal:
-        return self._packer.unpack(self._packed[id])
+        return self._packer.unpack(self._kept[id][0])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._packed)
+        return iter(self._kept)
 
     def __len__(self) -> int:
-        return len(self._packed)
+        return len(self._kept)
 
     def __contains__(self, id: object) -> bool:
-        return id in self._packed
+        return id in self._kept
 
     def facts(self, id: str) -> ProposalFacts:
         """Return the facts of one proposal."""
-        return self._facts[id]
+        return self._kept[id][1]
 
     def among(self, ids: Iterable[str]) -> Proposals:
         """Return the proposals of some ids."""
         found = Proposals()
         found.digests, found._packer = self.digests, self._packer
-        for id in ids:
-            found._packed[id], found._facts[id] = self._packed[id], self._facts[id]
+        found._kept = {id: self._kept[id] for id in ids}
         return found
 
     def add_suite(self, project: Path, suite: str) -> None:
@@ -122,19 +121,19 @@ class Proposals(Mapping[str, Proposal]):
 
         def keep(value: Any) -> tuple[bytes, ProposalFacts]:
             proposal = _decode_proposal(value)
-            entry = proposal.entry
-            # Thousands of proposals share these texts.
-            shared = [None if text is None else intern(text) for text in (proposal.branch, proposal.code, entry.commit)]
-            branch, code, commit = cast("tuple[str | None, str, str]", shared)
-            facts = (proposal.verdict, entry.known is not None, branch, code, entry.definition, commit)
-            return self._packer.pack(proposal), ProposalFacts(
-                *facts, intern(entry.fingerprint), intern(proposal.environment)
-            )
+            return self._packer.pack(proposal), _facts_of(proposal)
 
         data, found = _read_suite(project, suite, keep)
         self.digests[suite] = _digest(data)
-        for name, (packed, facts) in found.items():
-            self._packed[f"{suite}/{name}"], self._facts[f"{suite}/{name}"] = packed, facts
+        self._kept |= {f"{suite}/{name}": kept for name, kept in found.items()}
+
+
+def _facts_of(proposal: Proposal) -> ProposalFacts:
+    entry, branch = proposal.entry, proposal.branch and intern(proposal.branch)
+    # Thousands of proposals share these texts.
+    commit, fingerprint, environment = map(intern, (entry.commit, entry.fingerprint, proposal.environment))
+    facts = (proposal.verdict, entry.known is not None, branch, intern(proposal.code), entry.definition)
+    return ProposalFacts(*facts, commit, fingerprint, environment)
 
 
 def _digest(data: bytes | None) -> bytes:
@@ -198,15 +197,14 @@ def replaced_since(project: Path, reviewed: Proposals, ids: Collection[str]) -> 
 
     Raises UserError as `pending_proposals`.
     """
-    suites = dict.fromkeys(map(suite_of_case, ids))
-    # Equal bytes of a file have the same proposals, and need no second reading.
-    same = {suite for suite in suites if reviewed.digests.get(suite) == _digest(_suite_bytes(project, suite))}
-    now = Proposals()
-    for suite in suites:
-        if suite not in same:
+    now, same = Proposals(), set()
+    for suite in dict.fromkeys(map(suite_of_case, ids)):
+        # Equal bytes of a file have the same proposals, and need no second reading.
+        if reviewed.digests.get(suite) == _digest(_suite_bytes(project, suite)):
+            same.add(suite)
+        else:
             now.add_suite(project, suite)
-    changed = (id for id in ids if suite_of_case(id) not in same and now.get(id) != reviewed[id])
-    return next(changed, None)
+    return next((id for id in ids if suite_of_case(id) not in same and now.get(id) != reviewed[id]), None)
 
 
 def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> None:
@@ -407,8 +405,8 @@ def _has_bits_of(entry: BaselineEntry, outcome: Outcome) -> bool:
 def seen_again(project: Path) -> dict[str, SeenAgain]:
     """Return the environments that wait to be accepted, by case id. Raises UserError as `pending_proposals` does."""
     try:
-        data = read_project_bytes(project, SEEN_FILE)
-        found = {} if data is None else parse_baseline(data, SEEN_FILE, _SEEN_HEADER, _decode_seen)
+        data, decode = read_project_bytes(project, SEEN_FILE), partial(convert_data, kind=SeenAgain)
+        found = {} if data is None else parse_baseline(data, SEEN_FILE, _SEEN_HEADER, decode)
     except UserError as problem:
         raise _unreadable_proposals(problem) from problem
     for id, waiting in found.items():
@@ -483,10 +481,6 @@ def _still_new(
         now = replace(now, seen=[*before.seen, *new])
     unknown = {*now.seen} - {stored.entry.fingerprint, *stored.entry.seen}
     return replace(now, seen=sorted(unknown)) if unknown or record else None
-
-
-def _decode_seen(value: Any) -> SeenAgain:
-    return convert_data(value, SeenAgain)
 
 
 def select_proposals(ids: Collection[str], patterns: Sequence[str], known: Collection[str] = ()) -> list[str]:

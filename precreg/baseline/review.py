@@ -270,18 +270,14 @@ def accept_proposals(
     changes = _acceptable_changes(project, waiting, patterns, known, environment, as_known_bad=known_bad is not None)
     confirmed = confirm(changes)
     with lock_baselines(project):
-        replaced = replaced_since(project, waiting.here, changes.ids)
-        if replaced is not None:
-            raise _replaced_error(replaced)
+        _require_not_replaced(project, waiting.here, changes.ids)
         # Reruns take minutes, in which another process may have accepted a proposal. So baselines are read again.
         baselines, proposals = Baselines(project), waiting.here
 
         def entry_of(place: BaselineKey) -> BaselineEntry:
             proposal = proposals[place.id]
-            return succeed_entry(
-                _signed(proposal.entry, reason, author, date, confirmed.get(place.id, ""), known_bad),
-                _entry_to_replace(baselines, place.id, proposal, place.environment),
-            )
+            signed = _signed(proposal.entry, reason, author, date, confirmed.get(place.id, ""), known_bad)
+            return succeed_entry(signed, _entry_to_replace(baselines, place.id, proposal, place.environment))
 
         places = [BaselineKey(environment or proposals.facts(id).environment, id) for id in changes.ids]
         accepted = AcceptedEntries(places, entry_of, confirmed)
@@ -391,6 +387,13 @@ def require_unchanged(changes: Sequence[ProposalChange], proposals: Mapping[str,
     for change in changes:
         if proposals.get(change.place.id) != change.proposal:
             raise _replaced_error(change.place.id)
+
+
+def _require_not_replaced(project: Path, reviewed: Proposals, ids: Collection[str]) -> None:
+    """Do as `require_unchanged` with the proposals of the disk, whose files mostly stay. The caller holds the lock."""
+    replaced = replaced_since(project, reviewed, ids)
+    if replaced is not None:
+        raise _replaced_error(replaced)
 
 
 def _replaced_error(id: str) -> UserError:

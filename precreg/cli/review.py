@@ -17,6 +17,7 @@ from precreg.errors import UserError
 
 if TYPE_CHECKING:
     from precreg.baseline import (
+        BaselineChange,
         BaselineKey,
         LayersByCase,
         MetricChange,
@@ -104,8 +105,8 @@ def accept_and_report(
 
     Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
-    from precreg.baseline import BaselineChange, accept_proposals, change_of_acceptance, require_unchanged
-    from precreg.cli.changes import print_accepted
+    from precreg.baseline import accept_proposals, require_unchanged
+    from precreg.cli.changes import print_accepted, warn_of_powerless
     from precreg.vcs import git_author
 
     found: list[BaselineChange] = []
@@ -115,16 +116,7 @@ def accept_and_report(
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
-        again = []
-        # Once, because each change is read from its proposal anew.
-        for change in changes:
-            _warn_before_reruns(terms, change)
-            found.append(change_of_acceptance(change))
-            if _is_powerless(terms, change.place.id, change.new):
-                powerless.append(change.place.id)
-            if change.needs_rerun:
-                again.append(change)
-        return _rerun(terms, again)
+        return _rerun(terms, _go_through(terms, changes, found, powerless))
 
     accepted = accept_proposals(
         terms.project,
@@ -139,8 +131,27 @@ def accept_and_report(
         waiting=terms.waiting,
     )
     print_accepted(terms.project, accepted, found)
-    _warn_of_powerless(terms, powerless, len(accepted))
+    warn_of_powerless(terms, powerless, len(accepted))
     return [place.id for place in accepted]
+
+
+def _go_through(
+    terms: AcceptTerms, changes: Sequence[ProposalChange], found: list[BaselineChange], powerless: list[str]
+) -> list[ProposalChange]:
+    """Warn of changes, add their facts to two lists, and return those to run again."""
+    from precreg.baseline import change_of_acceptance
+    from precreg.cli.changes import is_powerless
+
+    again = []
+    # Once, because each change is read from its proposal anew.
+    for change in changes:
+        _warn_before_reruns(terms, change)
+        found.append(change_of_acceptance(change))
+        if is_powerless(terms, change.place.id, change.new):
+            powerless.append(change.place.id)
+        if change.needs_rerun:
+            again.append(change)
+    return again
 
 
 def _warn_before_reruns(terms: AcceptTerms, change: ProposalChange) -> None:
@@ -150,31 +161,6 @@ def _warn_before_reruns(terms: AcceptTerms, change: ProposalChange) -> None:
         click.echo(f"{change.place.id}: {describe_cumulative_loss(found)}", err=True)
     if change.outdated:
         click.echo(f"{change.place.id}: {_describe_outdated(change.proposal)}", err=True)
-
-
-def _warn_of_powerless(terms: AcceptTerms, found: Sequence[str], accepted: int) -> None:
-    """Print the accepted cases whose baselines see no loss of an output by a statistic."""
-    from precreg.report import describe_powerless
-
-    of_tables = {id: None for id in found if id in terms.cases and terms.cases[id].subject.kind == "table"}
-    for ids, figures_alone in (([*of_tables], True), ([id for id in found if id not in of_tables], False)):
-        if ids:
-            click.echo(describe_powerless(ids, accepted, figures_alone=figures_alone), err=True)
-
-
-def _is_powerless(terms: AcceptTerms, case_id: str, entry: BaselineEntry) -> bool:
-    from precreg.cli.report import entry_power
-    from precreg.verdict import case_alpha, has_few_samples
-
-    case = terms.cases.get(case_id)
-    # No suite lists a test-defined case, so its tolerance is unknown here.
-    if case is None:
-        return any(has_few_samples(entry, output) for output in entry.outputs)
-    # A declared failure is judged by no baseline.
-    if case.expect_failure is not None or entry.definition != case.baseline_definition:
-        return False
-    # The level moves figures, and does not decide whether there is one.
-    return entry_power(case, entry, terms.here.chain, case_alpha(1), same_environment=True).worst is None
 
 
 def accept_seen_and_report(project: Path, patterns: Sequence[str]) -> None:
