@@ -15,7 +15,7 @@ FASTER = {
     "naive numpy script": 80.0,
 }
 NUMPY_FASTER = {"msprobe, six metrics": 5.0, "naive numpy script": 10.0}
-# With AVX-512: 90 ms with one thread and 50 ms with two, where reading takes 26 ms. With AVX2: those of a prototype.
+# AVX-512: 90 ms with one thread and 50 ms with two, where reading takes 26 ms. AVX2: the shares that a prototype had.
 SHARES = {"AVX-512": (0.29, 0.52), "AVX2": (0.10, 0.18)}
 IDENTICAL_SHARE = 0.7
 SLOWDOWN = 10.0

@@ -93,8 +93,8 @@ def test_an_earlier_checkout_is_timed_in_processor_time(tmp_path):
         assert all(re.fullmatch(rf" +\|( +{NUMBER}){{3}}", row) for row in found), found
     assert "processor time" in shown
     assert len(re.findall("not measured +of what one thread can read, 2 thread", shown)) == 2
-    elsewhere = [sys.executable, ROOT / "benchmarks/measure.py", *map(str, again), "--before", tmp_path]
-    done = subprocess.run(elsewhere, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, check=False)
+    other = [sys.executable, ROOT / "benchmarks/measure.py", *map(str, again), "--before", tmp_path]
+    done = subprocess.run(other, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, check=False)
     assert f"expected the package of {tmp_path} but got {ROOT / 'precreg'}" in done.stderr
     assert "Traceback" not in done.stderr.splitlines()[-1]
 
