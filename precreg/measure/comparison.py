@@ -103,7 +103,7 @@ def shadow_core() -> ModuleType | None:
 
 # A second thread took 0.7 to 0.9 ms of processor time at 1.3 and 2.2 million pairs of float32, as much as some 300,000
 # pairs (Zen 5, a machine with other work, the least of 30 turns). One of two chunks has at least IN_PLACE_CHUNK pairs.
-# So a second thread should pay from 1.4 million pairs on; nobody has measured the wall time between there and this limit.
+# So a second thread should pay from 1.4 million pairs on. The wall time between there and this limit is not measured.
 MIN_ELEMENTS_FOR_THREADS = 1 << 21
 
 
