@@ -2,7 +2,10 @@
 
 First it is checked that all find the same. What others use the machine for meanwhile is measured: noisy samples are
 retaken while patience lasts, and a median of noisy samples alone is marked ~. Peers that are not there are named:
-pip install 'precreg[benchmark]'. Usage: python benchmarks/measure.py [--elements N] [--rounds N] [--tables abc]
+pip install 'precreg[benchmark]'. With --before CHECKOUT, a checkout of an earlier commit with its cores built, table A
+has its times, too; its figures must be those of now.
+On a machine with other work, --processor-time measures one thread in processor time.
+Usage: python benchmarks/measure.py [--elements N] [--rounds N] [--tables abc] [--before CHECKOUT] [--processor-time]
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from measuring.goals import (
     speed_goals,
 )
 from measuring.limit import compile_probe, reading, with_numpy
-from measuring.peers import PEERS, Peer, assert_close, missing, ours, public_call, public_figures, versions
+from measuring.peers import PEERS, Peer, assert_close, missing, ours, ours_in, public_call, public_figures, versions
 
 from precreg.measure import select_backend
 
@@ -54,6 +57,13 @@ class Settings(NamedTuple):
     patience: float
     window: float
     tables: str
+    before: Path | None
+    processor_time: bool
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """The numbers of threads to measure: processor time does not show a second thread."""
+        return THREADS[:1] if self.processor_time else THREADS
 
 
 def settings() -> Settings:
@@ -64,6 +74,8 @@ def settings() -> Settings:
     parser.add_argument("--patience", type=float, default=300, help="seconds for quiet moments (default: %(default)s)")
     parser.add_argument("--window", type=float, default=0.2, help="seconds of a sample (default: %(default)s)")
     parser.add_argument("--tables", default="abc", help="which to print (default: %(default)s)")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit")
+    parser.add_argument("--processor-time", action="store_true", help="measure one thread in processor time")
     return Settings(**vars(parser.parse_args()))
 
 
@@ -97,8 +109,9 @@ def check_agreement(pair: Pair, peers: Mapping[str, Peer]) -> int:
     return sum(map(len, found.values()))
 
 
-def calls_of_ours(n: int, dtype: str, ordinary: Pair) -> Iterator[tuple[str, Callable[[], object], int]]:
+def calls_of_ours(asked: Settings, dtype: str, ordinary: Pair) -> Iterator[tuple[str, Callable[[], object], int]]:
     """Yield what we are timed at: label, call and number of threads."""
+    n = asked.elements
     pairs = {
         OURS: ordinary,
         f"{IDENTICAL}, and digest": draw("identical", n, dtype),
@@ -107,11 +120,26 @@ def calls_of_ours(n: int, dtype: str, ordinary: Pair) -> Iterator[tuple[str, Cal
         "two dimensions": shaped(ordinary, 2),
         "four dimensions": shaped(ordinary, 4),
     }
-    for threads in THREADS:
+    for threads in asked.threads:
         yield ALONE, ours(ordinary, threads, digest=False), threads
         yield IDENTICAL, ours(pairs[f"{IDENTICAL}, and digest"], threads, digest=False), threads
         for label, pair in pairs.items():
             yield label, ours(pair, threads, digest="digest" in label), threads
+
+
+def add_earlier(calls: Calls, asked: Settings, dtype: str, children: ExitStack) -> None:
+    """Add the calls of the earlier checkout, each in a process; raise SystemExit if its figures differ from ours."""
+    if asked.before is None:
+        return
+    checkout = str(asked.before.resolve())
+    for label, kind in ((OURS, "ordinary"), (IDENTICAL, "identical")):
+        for threads in asked.threads:
+            prepare = partial(ours_in, checkout=checkout, threads=threads, digest=label == OURS)
+            call = children.enter_context(remote_call(Task(prepare, kind, asked.elements, dtype, checkout=checkout)))
+            earlier, now = call(), calls[label, threads]()
+            if earlier != now:
+                raise SystemExit(f"{label}, {threads} thread(s): {checkout} gives other figures")
+            calls[f"before: {label}", threads] = call
 
 
 def table_a(asked: Settings, dtype: str, clock: Clock) -> None:
@@ -120,33 +148,35 @@ def table_a(asked: Settings, dtype: str, clock: Clock) -> None:
     figures = check_agreement(draw("failing", min(asked.elements, FAILING), dtype), peers)
     figures += check_agreement(pair, peers)
     probe = compile_probe()
-    calls: Calls = {(LIMIT, threads): reading(probe or with_numpy, pair, threads) for threads in THREADS}
-    calls |= {(label, threads): call for label, call, threads in calls_of_ours(asked.elements, dtype, pair)}
+    calls: Calls = {(LIMIT, threads): reading(probe or with_numpy, pair, threads) for threads in asked.threads}
+    calls |= {(label, threads): call for label, call, threads in calls_of_ours(asked, dtype, pair)}
     calls |= {(name, 1): peer.prepare(pair) for name, peer in peers.items()}
-    if "torch.testing.assert_close" in peers:
+    if "torch.testing.assert_close" in peers and not asked.processor_time:
         calls["torch.testing.assert_close", 2] = assert_close(pair, threads=2)
     with ExitStack() as children:
-        for threads in THREADS:
+        for threads in asked.threads:
             task = Task(partial(ours, threads=threads, digest=False), "ordinary", asked.elements, dtype, NUMPY_FORM)
             calls[NUMPY, threads] = children.enter_context(remote_call(task))
+        add_earlier(calls, asked, dtype, children)
         for label, threads in calls:
             if label not in PEERS or threads > 1:  # the others were called to see whether they agree
                 calls[label, threads]()
         times = clock.medians(calls)
     print(f"\nA. {asked.elements:,} elements, float32 against {dtype}; {figures} figures of peers agree with ours")
-    rates = (pair.nbytes / times[LIMIT, threads].seconds / 1e9 for threads in THREADS)
+    rates = (pair.nbytes / times[LIMIT, threads].seconds / 1e9 for threads in asked.threads)
     how = "C, -O3 -march=native" if probe else "numpy: there is no C compiler"
-    print(f"   read limit, by {how}: {' and '.join(f'{rate:.1f}' for rate in rates)} GB/s with 1 and 2 threads")
-    print_speed(times, {label for label, _ in calls if label not in PEERS})
+    numbers = " and ".join(map(str, asked.threads))
+    print(f"   read limit, by {how}: {' and '.join(f'{rate:.1f}' for rate in rates)} GB/s with {numbers} thread(s)")
+    print_speed(times, {label for label, _ in calls if label not in PEERS}, asked.threads)
     print(*speed_goals({name: time.seconds for name, time in times.items()}), sep="\n")
 
 
-def print_speed(times: Mapping[tuple[str, int], Measured], own: set[str]) -> None:
+def print_speed(times: Mapping[tuple[str, int], Measured], own: set[str], numbers: tuple[int, ...]) -> None:
     """Print milliseconds, the share of the read limit of as many threads, and how many times we go into it."""
-    columns = "".join(f" | {f'{threads} thread(s), ms':>15} {'of limit':>8} {'/ ours':>8}" for threads in THREADS)
+    columns = "".join(f" | {f'{threads} thread(s), ms':>15} {'of limit':>8} {'/ ours':>8}" for threads in numbers)
     print(f"{'':34}{columns}")
     for label in dict.fromkeys([*(label for label, _ in times if label in own), *PEERS]):
-        print(f"{label:34}" + "".join(f" | {_cell(times, label, threads)}" for threads in THREADS).rstrip())
+        print(f"{label:34}" + "".join(f" | {_cell(times, label, threads)}" for threads in numbers).rstrip())
 
 
 def _cell(times: Mapping[tuple[str, int], Measured], label: str, threads: int) -> str:
@@ -206,9 +236,11 @@ def memory_tasks(n: int) -> Iterator[tuple[str, Task]]:
 
 def main(asked: Settings) -> None:
     """Print the tables asked for."""
-    clock = Clock(asked.rounds, asked.patience, asked.window)
+    clock = Clock(asked.rounds, asked.patience, asked.window, by_processor=asked.processor_time)
     served = select_backend().__module__.rpartition(".")[2]
     print(f"{versions()}\n{machine()}\ncompare() by {served}; ~ marks what was never measured in a quiet moment")
+    if asked.processor_time:
+        print("processor time of one thread")
     if "a" in asked.tables:
         for dtype in DTYPES:
             table_a(asked, dtype, clock)

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 from math import log2
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -28,6 +29,8 @@ from benchmarks.cluster_demo import started_cluster
 from benchmarks.history_at_size import drift_of_some, fill, one_series
 from benchmarks.many_cases import make_project, measure, megabytes
 from benchmarks.small_arrays import seconds
+
+Array = NDArray[Any]
 
 CASES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ELEMENTS = tuple(10**power for power in range(2, 9))
@@ -174,15 +177,21 @@ def of_workers(largest: int, _history: Path | None) -> Iterator[Curve]:
         yield Curve(f"a run of {size:,} cases on n workers of a cluster, processor time of the {part}", "s", values)
 
 
+def near_pair(size: int) -> tuple[Array, Array]:
+    """Draw float32 numbers, and others up to about eight ULPs away: an error of its own for each pair."""
+    generator = np.random.default_rng(size)
+    exact = generator.standard_normal(size, dtype=np.float32)
+    noise = generator.random(size, dtype=np.float32) * np.float32(2e-6) - np.float32(1e-6)
+    return exact + exact * noise, exact
+
+
 def of_elements(largest: int, _history: Path | None) -> Iterator[Curve]:
     """Compare two arrays of float32 by the public call."""
     import precreg
 
     found: dict[int, float] = {}
     for size in (size for size in ELEMENTS if size <= largest):
-        generator = np.random.default_rng(size)
-        exact = generator.standard_normal(size, dtype=np.float32)
-        pair = exact * (1 + generator.uniform(-1e-6, 1e-6, 1).astype(np.float32)), exact
+        pair = near_pair(size)
         call = lambda pair=pair: precreg.compare(*pair).metrics  # noqa: E731 - bound to the arrays of this size
         found[size] = 1e6 * median(seconds(call, 0.05) for _ in range(ROUNDS))
     yield Curve("precreg.compare of n float32, processor time", "us", found)

@@ -1,4 +1,4 @@
-"""Calls in a fresh process: peak memory, and forms that the environment chooses."""
+"""Calls in a fresh process: peak memory, forms that the environment chooses, and the package of another checkout."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Task(NamedTuple):
     n: int
     reference_dtype: str
     environment: Mapping[str, str] = {}
+    checkout: str = ""  # the folder with the package; '' is the one that this process has
 
 
 @contextmanager
@@ -36,11 +37,14 @@ def _process(target: Callable[..., None], task: Task) -> Iterator[Connection]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     child: BaseProcess = context.Process(target=target, args=(theirs, task))
-    before = dict(os.environ)
+    before, folders = dict(os.environ), list(sys.path)
     os.environ.update(task.environment)
+    # A new process imports from the folders that its parent has when it starts it.
+    sys.path[:0] = [task.checkout] if task.checkout else []
     try:
         child.start()
     finally:
+        sys.path[:] = folders
         os.environ.clear()
         os.environ.update(before)
     theirs.close()

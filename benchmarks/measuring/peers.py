@@ -53,6 +53,13 @@ def ours(pair: Pair, threads: int | None = 1, digest: bool = True) -> Call:
     return call
 
 
+def ours_in(pair: Pair, checkout: str, threads: int, digest: bool) -> Call:
+    """Return `ours` by the package of a checkout; raise SystemExit if this process has another package."""
+    if not Path(precreg.__file__).is_relative_to(checkout):
+        raise SystemExit(f"expected the package of {checkout} but got {precreg.__file__}")
+    return ours(pair, threads, digest)
+
+
 def public_call(pair: Pair) -> Callable[[], object]:
     """precreg.compare(), whose figures nobody reads yet."""
     return lambda: precreg.compare(*pair, rtol=RTOL, atol=ATOL)

@@ -84,6 +84,21 @@ def test_a_peer_is_measured_or_told_to_be_missing(shown, label):
     assert PEERS[label] != "numpy" or "not" not in "".join(found)
 
 
+def test_an_earlier_checkout_is_timed_in_processor_time(tmp_path):
+    again = ("--elements", 3001, "--rounds", 1, "--patience", 0, "--window", 0.001, "--tables", "a")
+    shown = run("measure.py", *again, "--processor-time", "--before", ROOT)
+    for label in ("every metric, and digest", "bit-identical"):
+        found = rows(shown, "A.", f"before: {label}")
+        assert len(found) == 2
+        assert all(re.fullmatch(rf" +\|( +{NUMBER}){{3}}", row) for row in found), found
+    assert "processor time" in shown
+    assert len(re.findall("not measured +of what one thread can read, 2 thread", shown)) == 2
+    other = [sys.executable, ROOT / "benchmarks/measure.py", *map(str, again), "--before", tmp_path]
+    done = subprocess.run(other, env=environ(PYTHONPATH=ROOT), capture_output=True, text=True, check=False)
+    assert f"expected the package of {tmp_path} but got {ROOT / 'precreg'}" in done.stderr
+    assert "Traceback" not in done.stderr.splitlines()[-1]
+
+
 def test_small_arrays_and_memory(shown):
     for n in ("100", "1,000"):
         assert re.search(rf"^ +{n} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER} +{NUMBER}$", shown, re.MULTILINE)
@@ -140,7 +155,7 @@ def test_a_noisy_sample_is_taken_again_and_does_not_count(parts, monkeypatch):
 
     taken = iter([clock.Sample(4.0, 1.5), clock.Sample(1.0, 0.0), clock.Sample(3.0, 1.0)])
     monkeypatch.setattr(clock, "PAUSE", 0.01)
-    monkeypatch.setattr(clock, "sample", lambda call, window: next(taken))
+    monkeypatch.setattr(clock, "sample", lambda call, window, *, by_processor: next(taken))
     once = clock.Clock(rounds=1, patience=0.001, window=0.0)
     assert once.medians({"a": None}) == {"a": clock.Measured(1.0, quiet=1, samples=1)}
     assert once.medians({"a": None}) == {"a": clock.Measured(3.0, quiet=0, samples=1)}  # patience is spent

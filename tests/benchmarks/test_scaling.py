@@ -3,9 +3,10 @@
 from math import log2
 from random import Random
 
+import numpy as np
 import pytest
 
-from benchmarks.scaling import Curve, describe, end_of_linear, fit
+from benchmarks.scaling import ELEMENTS, Curve, describe, end_of_linear, fit, near_pair
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 
@@ -16,6 +17,14 @@ def line(n):
 
 def bent(n):
     return line(n) + 0.0002 * n * log2(n)
+
+
+@pytest.mark.parametrize("size", ELEMENTS[:-2])
+def test_arrays_of_each_size_differ_nearly_everywhere_by_errors_of_several_sizes(size):
+    actual, exact = near_pair(size)
+    ulps = np.abs(actual.astype(np.float64) - exact) / np.spacing(np.abs(exact))
+    assert (ulps > 0).mean() > 0.8
+    assert len(np.unique(np.round(ulps))) > 5
 
 
 def test_a_line_is_found_with_its_constant_and_its_cost_of_one_more():

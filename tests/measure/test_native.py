@@ -36,26 +36,79 @@ RULES = MeasureRules(1e-3, 1e-5, 20)
 FLOAT32 = np.dtype(np.float32)
 
 
-def tallies_of(instruction_set):
-    """Return the instruction set that served another process, and the digests of its tallies."""
-    command = [sys.executable, "-m", "tests.measure.tallies"]
-    variables = environ(PRECREG_ISA=instruction_set)
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+# Without PRECREG_ISA the widest set that the processor has serves.
+EVERY_SET = ("generic", "avx2", "avx512")
+SETS = EVERY_SET[: EVERY_SET.index(native.MEASURE_INSTRUCTION_SET) + 1]
+
+
+def printed(*arguments, **variables):
+    """Return the first line of another process, and its digests."""
+    command = [sys.executable, "-m", "tests.measure.tallies", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environ(**variables), capture_output=True, text=True, check=True)
     serving, *digests = done.stdout.splitlines()
     return serving, digests
 
 
 def test_every_instruction_set_of_this_processor_gives_the_same_bits():
     """Some 3,000 pairs of arrays, each instruction set in a process of its own: some 5 s."""
-    # Without PRECREG_ISA the widest set that the processor has serves.
-    every = ("generic", "avx2", "avx512")
-    has = every[: every.index(native.MEASURE_INSTRUCTION_SET) + 1]
-    found = dict(tallies_of(name) for name in has)
-    assert tuple(found) == has
+    found = dict(printed(PRECREG_ISA=name) for name in SETS)
+    assert tuple(found) == SETS
     assert len(found["generic"]) > 2500
     for name, digests in found.items():
         differing = [line for line, other in zip(digests, found["generic"], strict=True) if line != other]
         assert not differing, f"{name}: {differing[:5]}"
+
+
+def test_figures_of_every_instruction_set_are_those_of_numpy():
+    serving, expected = printed("figures", PRECREG_FORM="numpy")
+    assert serving == "tally_numpy"
+    assert len(expected) > 900
+    for name in SETS:
+        serving, digests = printed("figures", PRECREG_ISA=name)
+        assert serving == "tally_native"
+        differing = [line for line, other in zip(digests, expected, strict=True) if line != other]
+        assert not differing, f"{name}: {differing[:5]}"
+
+
+LIMIT = 1 << 18  # pairs of float32 up to which the core looks for the worst in a second pass
+
+
+def usual(random, n):
+    reference = random.standard_normal(n)
+    return reference * (1 + random.uniform(-1e-6, 1e-6, n)), reference
+
+
+def equal_errors(random, n):
+    """Draw errors of few sizes, so that many are as large as the bound of the second pass."""
+    reference = random.integers(1, 100, n)
+    return reference + random.integers(0, 4, n) * 0.25, reference
+
+
+def one_subnormal(random, n):
+    actual = np.zeros(n)
+    actual[n // 2] = 2.0**-149
+    return actual, np.zeros(n)
+
+
+def beyond_float32(random, n):
+    """Draw differences that float32 does not hold, beside infinities."""
+    signs = random.choice((-1.0, 1.0), (2, n))
+    sides = signs * np.finfo(np.float32).max
+    sides[0, ::7], sides[1, ::11] = inf, nan
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize("kind", [usual, equal_errors, one_subnormal, beyond_float32])
+@pytest.mark.parametrize("n", [31, 5000, LIMIT - 1, LIMIT + 1])
+@pytest.mark.parametrize("worst", [1, 100])
+def test_the_worst_pairs_are_those_of_numpy(kind, n, worst):
+    actual, reference = (side.astype(np.float32) for side in kind(np.random.default_rng(n), n))
+    with np.errstate(all="ignore"):
+        errors = np.abs(actual.astype(np.float64) - reference)
+    errors[~np.isfinite(errors)] = 0
+    expected = [index for index in np.argsort(-errors, kind="stable")[:worst].tolist() if errors[index] > 0]
+    found = native.tally_native(actual, reference, 0, actual.shape, MeasureRules(1e-3, 1e-5, worst))
+    assert found.worst.index == expected
 
 
 def long_pair():

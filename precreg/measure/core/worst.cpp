@@ -21,8 +21,32 @@ namespace {
 
 constexpr int STEP = 4 * LANES; // pairs between two branches: most steps have no error to name
 
+struct Bound {
+    double exact;
+    float least; // a float32 that no error above the bound rounds below
+
+    explicit Bound(double bound) : exact(bound), least(bound < FLT_MAX ? (float)bound : FLT_MAX) {
+        if (least > bound) least = std::nextafterf(least, 0.0f);
+        least = std::max(least, FLT_TRUE_MIN); // the least error above 0 of two float32
+    }
+};
+
 template <class A, class R> INLINE Longs are_above(const A* a, const R* r, Doubles bound) {
     return (Longs)(size_of(widen(a) - widen(r)) > bound);
+}
+
+// Return false if no error of a step is above the bound.
+template <class A, class R> INLINE bool may_be_above(const A* a, const R* r, const Bound& bound) {
+    Longs larger = {};
+    for (int i = 0; i < STEP; i += WIDTH) larger |= are_above(a + i, r + i, all(bound.exact));
+    return any(larger);
+}
+// Differences of float32 round to float32 in their order, so that twice as many pairs fit in a register.
+INLINE bool may_be_above(const float* a, const float* r, const Bound& bound) {
+    Longs larger = {};
+    for (int i = 0; i < STEP; i += SINGLES)
+        larger |= (Longs)(size_of(load<Singles>(a + i) - load<Singles>(r + i)) >= singles_of(bound.least));
+    return any(larger);
 }
 
 template <class A, class R> void find(const A* a, const R* r, const Job& job, double bound, std::vector<Worst>& into) {
@@ -33,11 +57,10 @@ template <class A, class R> void find(const A* a, const R* r, const Job& job, do
             if (error > bound && finite) into.push_back({error, job.start + at});
         }
     };
+    const Bound limit(bound);
     int64_t at = 0;
     for (; at + STEP <= job.n; at += STEP) {
-        Longs larger = {};
-        for (int i = 0; i < STEP; i += WIDTH) larger |= are_above(a + at + i, r + at + i, all(bound));
-        if (__builtin_expect(!any(larger), 1)) continue;
+        if (__builtin_expect(!may_be_above(a + at, r + at, limit), 1)) continue;
         for (int i = 0; i < STEP; i += WIDTH)
             if (any(are_above(a + at + i, r + at + i, all(bound)))) look(at + i, at + i + WIDTH);
     }
