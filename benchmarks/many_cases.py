@@ -27,8 +27,9 @@ CHILD = """
 import json, resource, sys
 from time import process_time
 
-marks = [("start", process_time())]
-def mark(name): marks.append((name, process_time()))
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+marks = [("start", process_time(), peak())]
+def mark(name): marks.append((name, process_time(), peak()))
 
 def staged():
     import precreg.run
@@ -57,8 +58,7 @@ try:
     main()
 finally:
     mark("end")
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    open({into!r}, "w").write(json.dumps({{"marks": marks, "peak_mb": used.ru_maxrss / 1024}}))
+    open({into!r}, "w").write(json.dumps({{"marks": marks, "peak_mb": peak()}}))
 """
 
 
@@ -89,10 +89,13 @@ def measure(folder: Path, *words: str) -> dict[str, object]:
     return {**found, "all_s": used.ru_utime + used.ru_stime, "code": process.returncode}
 
 
-def stages(marks: list[tuple[str, float]]) -> Iterator[str]:
-    """Yield the processor time of each stage in the process of the command."""
-    for (_, before), (name, after) in pairwise(marks):
-        yield f"{name} {after - before:.2f}"
+Mark = tuple[str, float, float]
+
+
+def stages(marks: list[Mark]) -> Iterator[str]:
+    """Yield the processor time of each stage in the process of the command, and the peak memory until its end."""
+    for (_, before, _), (name, after, peak) in pairwise(marks):
+        yield f"{name} {after - before:.2f} s {peak:.0f} MB"
 
 
 def megabytes(*paths: Path) -> float:
@@ -122,7 +125,7 @@ def show(cases: int, seeds: int, root: Path) -> None:
     print(f"\n{cases} cases of {seeds} seeds: processor time in s, ms a case, peak MB of the command itself")
     for name, words in COMMANDS.items():
         found = measure(folder, *words)
-        marks: list[tuple[str, float]] = found["marks"]  # type: ignore[assignment]
+        marks: list[Mark] = found["marks"]  # type: ignore[assignment]
         own = marks[-1][1]
         row = f"{name:15} all {found['all_s']:7.1f} s {found['all_s'] / cases * 1e3:6.2f} ms  own {own:6.1f} s"  # type: ignore[operator]
         print(f"{row}  peak {found['peak_mb']:6.0f} MB  exit {found['code']}  {', '.join(stages(marks))}", flush=True)
