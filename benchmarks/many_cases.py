@@ -23,7 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 from time import process_time
 
-from precreg.run.case_run import compare_with_oracle, draw_inputs, run_subject_once
+from precreg.run.case_run import compare_with_oracle, run_subject_once
+from precreg.run.computation import draw_inputs
 from precreg.run.oracle import run_oracle
 from precreg.subject import Call
 from precreg.suite import load_cases

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from precreg.errors import UserError
-from precreg.run.computation import Arrays
-from precreg.run.oracle_process import AHEAD_PATIENCE_S, OracleCall, OracleProcess
+from precreg.run.computation import SEED_BYTES, Arrays, draw_inputs
+from precreg.run.oracle_calls import OracleCall
+from precreg.run.oracle_process import AHEAD_PATIENCE_S, OracleProcess
 from precreg.run.promotion import promote_inputs, promotion_explained, working_precision
 from precreg.run.reuse import present_observation
 from precreg.subject import (
@@ -124,9 +125,6 @@ def _calls_ahead(
     case: Case, seeds: Sequence[int], directory: Path, project: Path
 ) -> Iterator[tuple[OracleCall, list[Arrays]]]:
     """Yield the calls of the cases behind this one that use the same oracle, with their inputs."""
-    # Late, because that module imports this one.
-    from precreg.run.case_run import SEED_BYTES, draw_inputs
-
     if len(seeds) < case.seeds or case.timeout_s <= 2 * AHEAD_PATIENCE_S:
         return
     places = [place for place, each in enumerate(_batch) if each.id == case.id]

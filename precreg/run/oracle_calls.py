@@ -10,31 +10,62 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from precreg.run.computation import Arrays
 from precreg.run.reuse import OtherProcess
 from precreg.subject import (
+    Activity,
     CaseFailed,
+    ImportKey,
     OpenedFiles,
     Outputs,
     describe_failure,
     gather_facts,
+    import_keys,
     watch_worker,
 )
-from precreg.types import Failure, Reason, StateChange
+from precreg.types import Computation, Failure, Reason, ReferenceDtype, StateChange
 
-if TYPE_CHECKING:
-    from precreg.run.oracle_process import OracleCall
+
+class OracleCall(NamedTuple):
+    """One computation of an oracle without its inputs; all of it travels to another process.
+
+    `activity` and `seeds` say what a crash interrupted.
+    """
+
+    oracle: Computation
+    activity: Activity
+    seeds: tuple[int, ...]
+    params: dict[str, Any]
+    directory: Path
+    project: Path
+    # The dtype of a reference's inputs; None promotes each dtype to the next wider one.
+    dtype: ReferenceDtype | None = None
+    # The id of the case, for messages.
+    case: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, Path, Path]:
+        """Return the computation and its place: calls of the same one share a process."""
+        # Not the module alone: the files that a process opened would then depend on the other functions of the module.
+        return self.oracle.kind, str(self.oracle.spec), self.directory, self.project
+
+    @property
+    def import_keys(self) -> tuple[ImportKey, ...]:
+        """Return the keys of the modules that the call imports."""
+        return import_keys(self.oracle, self.directory)
+
 
 # Items, loaded files, and names of modules, as `OtherProcess.new_items` returns them.
 Observations = tuple[list[str], list[str], list[str]]
 # Computes the outputs of a call for the inputs of the seed at a place.
-ComputeOracle = Callable[["OracleCall", int, Arrays], Outputs]
+ComputeOracle = Callable[[OracleCall, int, Arrays], Outputs]
 
-# The failure, the opened files if there are new ones, the changes that the call left, whether it spoiled the process,
+# The failure, the opened files if there are new ones, the changes that the call left, whether the process must end,
 # the facts, the new observations, and the number of sets of outputs.
 OracleMessage = tuple[
     Failure | None, frozenset[str] | None, tuple[StateChange, ...], bool, Mapping[str, str], Observations | None, int
@@ -96,7 +127,7 @@ class ServedCalls:
 
 
 def _printed_bytes() -> int:
-    """Return the length of the text that the worker's cases printed; 0 where standard output is no file."""
+    """Return the length of the text that the worker's cases printed; 0 where standard output is not a file."""
     try:
         return os.lseek(1, 0, os.SEEK_CUR)
     except OSError:

@@ -31,18 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precreg.run.computation import Arrays
-from precreg.run.oracle_calls import ComputeOracle, Observations, OracleMessage, ServedCalls
+from precreg.run.oracle_calls import ComputeOracle, Observations, OracleCall, OracleMessage, ServedCalls
 from precreg.run.workers import MAX_MESSAGE_BYTES, detach, die_with_parent
 from precreg.subject import (
-    Activity,
     CaseFailed,
-    ImportKey,
     describe_exit,
     describe_stage,
-    import_keys,
     present_stage,
 )
-from precreg.types import Computation, Failure, Reason, ReferenceDtype, StateChange
+from precreg.types import Failure, Reason, StateChange
 
 # Children that stay. A suite with references in several modules would otherwise import these anew for each case.
 KEPT_CHILDREN = 4
@@ -58,35 +55,6 @@ _FIRST_DESCRIPTOR = 3
 
 
 _ALL_ENDED = "the process that runs references was ended"
-
-
-class OracleCall(NamedTuple):
-    """One computation of an oracle without its inputs; all of it travels to another process.
-
-    `activity` and `seeds` say what a crash interrupted.
-    """
-
-    oracle: Computation
-    activity: Activity
-    seeds: tuple[int, ...]
-    params: dict[str, Any]
-    directory: Path
-    project: Path
-    # The dtype of a reference's inputs; None promotes each dtype to the next wider one.
-    dtype: ReferenceDtype | None = None
-    # The id of the case, for messages.
-    case: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, Path, Path]:
-        """Return the computation and its place: calls of the same one share a process."""
-        # Not the module alone: the files that a process opened would then depend on the other functions of the module.
-        return self.oracle.kind, str(self.oracle.spec), self.directory, self.project
-
-    @property
-    def import_keys(self) -> tuple[ImportKey, ...]:
-        """Return the keys of the modules that the call imports."""
-        return import_keys(self.oracle, self.directory)
 
 
 class OracleReply(NamedTuple):
@@ -243,7 +211,7 @@ class OracleProcess:
         self._end(key)
 
     def _take_reply(self, call: OracleCall, inputs: Sequence[Arrays]) -> OracleReply | None:
-        """Return the reply that came ahead; None if there is none for these bits."""
+        """Return the reply that came ahead for these bits; None without one."""
         if call.case not in self._ahead:
             return None
         asked, given, reply = self._ahead.pop(call.case)
@@ -256,7 +224,7 @@ class OracleProcess:
     def _replies(
         self, key: tuple[str, str, Path, Path], messages: Sequence[OracleMessage], outputs: Sequence[Arrays]
     ) -> list[tuple[OracleReply, bool]]:
-        """Return the replies of a child in their order, each with whether the call spoiled the child."""
+        """Return the replies of a child in their order, each with whether the child must end."""
         left, replies = iter(outputs), list[tuple[OracleReply, bool]]()
         for failure, opened, changes, is_spoiled, facts, observed, number in messages:
             if opened is not None:

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.run.oracle_calls import MAX_AHEAD_BYTES
-from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
+from precreg.run.oracle_calls import MAX_AHEAD_BYTES, OracleCall
+from precreg.run.oracle_process import OracleProcess, _receive, _send
 from precreg.run.promotion import promote_inputs
 from precreg.run.workers.pool import run_in_workers
 from precreg.run.workers.worker import CaseTask, run_in_process
