@@ -8,7 +8,6 @@ of the command with its children, and medians of ratios. `--cases N` takes N tin
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import shutil
@@ -17,6 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+
+from msgspec import UNSET
+
+from precreg.report import read_merged_run
 
 ROOT = Path(__file__).parents[1]
 SUITE = """suite: tiny{number}
@@ -34,7 +37,8 @@ def processor_seconds(project: Path, *words: str) -> float:
     """Return the processor seconds of a run with all of its processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "precreg", "run", "--diagnose", "0", "--pair", "off", "--quiet", *words]
-    variables = {name: value for name, value in os.environ.items() if name != "CI"}
+    # Users have byte code in files, and each process of a run would compile its modules anew without it.
+    variables = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTHONDONTWRITEBYTECODE")}
     subprocess.run(command, cwd=project, env=variables, check=False, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -52,8 +56,7 @@ def make_tiny(project: Path, cases: int) -> None:
 
 def reused_cases(project: Path) -> int:
     """Return how many cases of the last run reused an outcome."""
-    record = json.loads((project / "reports/record.json").read_text())
-    return sum("reused" in result["outcome"] for result in record["results"])
+    return sum(result.outcome.reused is not UNSET for result in read_merged_run([project / "reports"]).results)
 
 
 def main() -> None:

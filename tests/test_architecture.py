@@ -68,6 +68,7 @@ ON_ARRAYS = {
     "run.case_run",
     "run.computation",
     "run.oracle",
+    "run.oracle_calls",
     "run.oracle_process",
     "run.promotion",
     "run.worker",

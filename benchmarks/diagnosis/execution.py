@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.diagnosis.plant import KERNELS, Plant, good_source, planted_source
-from precreg.run.case_run import draw_inputs
+from precreg.run.computation import draw_inputs
 from precreg.storage import temporary_folder
 from precreg.suite import load_cases
 

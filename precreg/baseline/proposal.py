@@ -6,6 +6,7 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from hashlib import sha256
@@ -161,21 +162,42 @@ def update_proposals(
     """
     results = tuple(results)
     commit = "" if git is None else git.commit + ("-dirty" if git.dirty else "")
-    changes = dict.fromkeys(gone) | {
-        result.id: _proposal(result, environment, commit, environment_level)
-        for result in results
-        if result.verdict.status not in (Status.ERROR, Status.SKIPPED)
-    }
-    proposed = sorted(id for id, proposal in changes.items() if proposal is not None)
-    changes |= _with_origin(project, {id: changes[id] for id in proposed}, git, cases)
+    proposable = [each for each in results if _has_verdict(each) and _is_proposable(each)]
+    for target, suite in {(_target(each, environment_level), suite_of_case(each.id)) for each in proposable}:
+        baseline_file(target, suite)  # refuses an environment that could not be stored, before anything is written
+    proposed = sorted(each.id for each in proposable)
     # Without any, nothing is locked or written, so that a run works on a read-only disk.
     if proposed or pending_proposals(project):
+        ids = {*proposed}
+        codes = code_digests([case for case in cases if case.id in ids], project)
         with lock_baselines(project):
-            replace_proposals(project, changes)
+            # Suite by suite: the entries of 100,000 cases take 500 MB.
+            for group in _by_suite(results, gone):
+                changes = {
+                    id: None if result is None else _proposal(result, environment, commit, environment_level)
+                    for id, result in group.items()
+                }
+                replace_proposals(project, _with_origin(changes, git, codes))
             if proposed:
-                propose_environment_facts(project, *_environments(results, {*proposed}, environment))
+                propose_environment_facts(project, *_environments(results, ids, environment))
     _update_seen(project, results, environment, set(gone))
     return proposed
+
+
+def _has_verdict(result: CaseResult) -> bool:
+    return result.verdict.status not in (Status.ERROR, Status.SKIPPED)
+
+
+def _by_suite(results: Iterable[CaseResult], gone: Iterable[str]) -> Iterator[dict[str, CaseResult | None]]:
+    """Yield the ids whose proposals may change, suite by suite: with the result of the case, and None without one."""
+    found: defaultdict[str, dict[str, CaseResult | None]] = defaultdict(dict)
+    for id in gone:
+        found[suite_of_case(id)][id] = None
+    for result in results:
+        if _has_verdict(result):
+            found[suite_of_case(result.id)][result.id] = result
+    for suite in sorted(found):
+        yield found[suite]
 
 
 def _environments(results: Iterable[CaseResult], ids: Set[str], environment: Environment) -> list[Environment]:
@@ -249,14 +271,21 @@ def _is_proposed_as_known_bad(result: CaseResult) -> bool:
     return result.wrong_state is not None and result.baseline_id in ("", result.id)
 
 
+def _is_proposable(result: CaseResult) -> bool:
+    return is_proposed(result) or _is_proposed_as_known_bad(result)
+
+
+def _target(result: CaseResult, environment_level: str | None) -> str:
+    """Return the environment in which the proposal of a result would be stored."""
+    return environment_level or (None if result.stored is None else result.stored.environment) or DEFAULT_ENVIRONMENT
+
+
 def _proposal(
     result: CaseResult, environment: Environment, commit: str, environment_level: str | None
 ) -> Proposal | None:
-    if not is_proposed(result) and not _is_proposed_as_known_bad(result):
+    if not _is_proposable(result):
         return None
     found = None if result.stored is None else result.stored.environment
-    target = environment_level or found or DEFAULT_ENVIRONMENT
-    baseline_file(target, suite_of_case(result.id))  # refuses an environment that could not be stored
     here = environment.of_case(result.outcome.execution)
     entry = replace(
         entry_from(result.outcome, here.fingerprint, commit, here.facts.get("cpu", "")),
@@ -265,19 +294,18 @@ def _proposal(
     verdict = result.verdict
     evidence = [*map(_without_infinities, verdict.findings)]
     same_as = result.stored.entry.fingerprint if result.stored and here.has_seen(result.stored.entry) else ""
+    target = _target(result, environment_level)
     return Proposal(verdict.reason, target, found, entry, verdict.message, evidence, _paired_entry(result), same_as)
 
 
 def _with_origin(
-    project: Path, proposed: Mapping[str, Proposal | None], git: GitState | None, cases: Iterable[Case]
-) -> dict[str, Proposal]:
-    """Return proposals with the branch of the run, and a digest of the files that were run."""
+    changes: Mapping[str, Proposal | None], git: GitState | None, codes: Mapping[str, str]
+) -> dict[str, Proposal | None]:
+    """Return proposals with the branch of the run, and a digest of the files that were run, from `codes` by id."""
     branch = None if git is None else git.branch
-    codes = code_digests([case for case in cases if case.id in proposed], project)
     return {
-        id: replace(proposal, branch=branch, code=codes.get(id, ""))
-        for id, proposal in proposed.items()
-        if proposal is not None
+        id: None if proposal is None else replace(proposal, branch=branch, code=codes.get(id, ""))
+        for id, proposal in changes.items()
     }
 
 

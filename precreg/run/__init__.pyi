@@ -2,7 +2,6 @@
 from .case_run import array_digests as array_digests
 from .case_run import combine_digests as combine_digests
 from .case_run import compare_with_oracle as compare_with_oracle
-from .case_run import draw_inputs as draw_inputs
 from .case_run import run_case as run_case
 from .case_run import run_subject_once as run_subject_once
 from .case_run import suite_folder as suite_folder
@@ -15,6 +14,7 @@ from .computation import PlainComputation as PlainComputation
 from .computation import arithmetic_of as arithmetic_of
 from .computation import call_layers as call_layers
 from .computation import call_model as call_model
+from .computation import draw_inputs as draw_inputs
 from .computation import find_model as find_model
 from .computation import missing_requirement as missing_requirement
 from .explanation import count_diagnoses as count_diagnoses

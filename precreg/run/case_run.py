@@ -30,10 +30,12 @@ from precreg.measure import (
     require_benchmark,
 )
 from precreg.run.computation import (
+    SEED_BYTES,
     Arrays,
     CaseComputation,
     PlainComputation,
     arithmetic_of,
+    draw_inputs,
     missing_requirement,
     run_on_device,
 )
@@ -52,7 +54,6 @@ from precreg.subject import (
     is_recorded,
     subject_kind,
 )
-from precreg.suite.inputs import draw_input, parse_input
 from precreg.tolerance import resolve_tolerance
 from precreg.types import (
     Case,
@@ -73,10 +74,6 @@ RECORDED_OUTPUT = "out"
 
 # A network has hundreds of outputs.
 _SHOWN_NAMES = 5
-
-# Seeds go to the process of the oracle together, because each message costs some 0.1 ms; the arrays of seeds that wait
-# take this much memory at most, and one seed more.
-SEED_BYTES = 1 << 20
 
 
 class SubjectRun(NamedTuple):
@@ -282,14 +279,6 @@ def _outcome(case: Case, samples: list[_Sample]) -> Outcome:
 def _union(names: Iterable[Iterable[str]]) -> tuple[str, ...]:
     # A dict keeps the order in which the subject gives its outputs; a set would not.
     return tuple(dict.fromkeys(name for group in names for name in group))
-
-
-def draw_inputs(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
-    """Draw the inputs of a case at one seed; `directory` is the suite's folder. Raises UserError for files."""
-    return {
-        name: draw_input(name, parse_input(name, mapping, case.source), seed, directory, project)
-        for name, mapping in case.inputs.items()
-    }
 
 
 def _run_subject(case: Case, seed: int, call: Call) -> _Actual:

@@ -24,6 +24,7 @@ from precreg.storage import find_project
 from precreg.subject import Call, leave_module_space, report_failures, run_python
 from precreg.subject.torch import is_torch_module, run_torch, run_torch_layers
 from precreg.suite import describe_memory, locate_target, required_memory
+from precreg.suite.inputs import draw_input, parse_input
 from precreg.types import Case, Location
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ Arrays = dict[str, NDArray[Any]]
 _T = TypeVar("_T")
 
 _DEVICE_PREFIX = "device:"
+
+# Seeds go to the process of the oracle together, because each message costs some 0.1 ms; the arrays of seeds that wait
+# take this much memory at most, and one seed more.
+SEED_BYTES = 1 << 20
 
 
 class CaseComputation(Protocol):
@@ -147,6 +152,14 @@ def _installed_version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def draw_inputs(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
+    """Draw the inputs of a case at one seed; `directory` is the suite's folder. Raises UserError for files."""
+    return {
+        name: draw_input(name, parse_input(name, mapping, case.source), seed, directory, project)
+        for name, mapping in case.inputs.items()
+    }
 
 
 def arithmetic_of(case: Case, project: Path) -> Arithmetic | None:

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from precreg.environment import count_processors, detect_environment
 from precreg.errors import UserError
-from precreg.run.case_run import draw_inputs, run_subject_once
+from precreg.run.case_run import run_subject_once
+from precreg.run.computation import draw_inputs
 from precreg.run.pipeline import Plan, run_cases
 from precreg.subject import Call, TargetFacts
 from precreg.suite import Foundation, expand_suite, read_suite

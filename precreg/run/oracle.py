@@ -6,14 +6,16 @@ subject, and its files are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from precreg.run.computation import Arrays
-from precreg.run.oracle_process import OracleCall, OracleProcess
+from precreg.errors import UserError
+from precreg.run.computation import SEED_BYTES, Arrays, draw_inputs
+from precreg.run.oracle_calls import OracleCall
+from precreg.run.oracle_process import AHEAD_PATIENCE_S, OracleProcess
 from precreg.run.promotion import promote_inputs, promotion_explained, working_precision
 from precreg.run.reuse import present_observation
 from precreg.subject import (
@@ -30,6 +32,7 @@ from precreg.subject import (
     note_changes,
     subject_kind,
 )
+from precreg.suite.inputs import PYTHON_KEY
 from precreg.types import Case, ReferenceDtype
 
 
@@ -82,10 +85,8 @@ def run_oracle(
 
     An observer calls the oracle's function in this process. Raises CaseFailed, and errors of user code.
     """
-    activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
-    call = OracleCall(
-        case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype, case.id
-    )
+    call = _call_of(case, seeds, directory, project)
+    activity = call.activity
     # Recorded files run no code.
     if _process is None or observer is not None or is_recorded(case.oracle):
         computed = [_compute(call, place, each, observer) for place, each in enumerate(inputs)]
@@ -93,7 +94,7 @@ def run_oracle(
         return OracleRun([outputs.arrays for outputs in computed], facts=facts)
     # The child enters each seed; it may die before.
     enter_stage(activity, seeds[0])
-    reply = _process.call(call, inputs)
+    reply = _process.call(call, inputs, partial(_calls_ahead, case, seeds, directory, project))
     note_changes(reply.left)
     observation = present_observation()
     if observation is not None and reply.observed is not None:
@@ -101,6 +102,54 @@ def run_oracle(
     if reply.failure is not None:
         raise CaseFailed(reply.failure)
     return OracleRun(reply.outputs, _files(reply.opened, project), reply.opened, reply.facts)
+
+
+def _call_of(case: Case, seeds: Sequence[int], directory: Path, project: Path) -> OracleCall:
+    activity = Activity.GOLDEN if case.role == "golden" else Activity.REFERENCE
+    return OracleCall(
+        case.oracle, activity, tuple(seeds), case.params, directory, project, case.reference_dtype, case.id
+    )
+
+
+# The cases that the worker got in one message.
+_batch: tuple[Case, ...] = ()
+
+
+def expect_cases(cases: Iterable[Case]) -> None:
+    """Note the cases that this worker runs next, one after the other: their oracles may run ahead of them."""
+    global _batch
+    _batch = tuple(cases)
+
+
+def _calls_ahead(
+    case: Case, seeds: Sequence[int], directory: Path, project: Path
+) -> Iterator[tuple[OracleCall, list[Arrays]]]:
+    """Yield the calls of the cases behind this one that use the same oracle, with their inputs."""
+    if len(seeds) < case.seeds or case.timeout_s <= 2 * AHEAD_PATIENCE_S:
+        return
+    places = [place for place, each in enumerate(_batch) if each.id == case.id]
+    room = SEED_BYTES
+    for other in _batch[places[0] + 1 :] if places else ():
+        if (other.oracle, other.directory, other.role) == (case.oracle, case.directory, case.role) and _runs_ahead(
+            other
+        ):
+            own = range(seeds[0], seeds[0] + other.seeds)
+            try:
+                inputs = [draw_inputs(other, seed, directory, project) for seed in own]
+            except UserError:
+                # Its case reports the mistake.
+                return
+            room -= sum(array.nbytes for arrays in inputs for array in arrays.values())
+            if room < 0:
+                return
+            yield _call_of(other, own, directory, project), inputs
+
+
+def _runs_ahead(case: Case) -> bool:
+    """Return whether the oracle of a case may run before the case begins, as far as its definition shows."""
+    # User code makes the inputs of some cases, and files may change.
+    is_drawn = not any({PYTHON_KEY, "file"} & mapping.keys() for mapping in case.inputs.values())
+    return is_drawn and not case.requires and case.oracle.kind == "python" and case.timeout_s > 2 * AHEAD_PATIENCE_S
 
 
 def _compute(call: OracleCall, place: int, inputs: Arrays, observer: Observer | None = None) -> Outputs:

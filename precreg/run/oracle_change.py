@@ -165,7 +165,8 @@ def compare_oracle(item: OracleSeed, project: Path, trees: TreePair | None) -> O
 
 def _run(item: OracleSeed, project: Path, trees: TreePair | None, times: int) -> tuple[OracleAnswer, list[Arrays]]:
     """Run an oracle several times on the inputs of a seed."""
-    from precreg.run.case_run import array_digests, combine_digests, draw_inputs, suite_folder
+    from precreg.run.case_run import array_digests, combine_digests, suite_folder
+    from precreg.run.computation import draw_inputs
     from precreg.run.oracle import run_oracle
 
     directory = suite_folder(project, item.case.directory)

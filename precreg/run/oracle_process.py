@@ -17,35 +17,29 @@ import struct
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from select import POLLIN, poll
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precreg.run.computation import Arrays
-from precreg.run.reuse import OtherProcess
+from precreg.run.oracle_calls import ComputeOracle, Observations, OracleCall, OracleMessage, ServedCalls
 from precreg.run.workers import MAX_MESSAGE_BYTES, detach, die_with_parent
 from precreg.subject import (
-    Activity,
     CaseFailed,
-    ImportKey,
-    OpenedFiles,
-    Outputs,
     describe_exit,
-    describe_failure,
     describe_stage,
-    gather_facts,
-    import_keys,
     present_stage,
-    watch_worker,
 )
-from precreg.types import Computation, Failure, Reason, ReferenceDtype, StateChange
+from precreg.types import Failure, Reason, StateChange
 
 # Children that stay. A suite with references in several modules would otherwise import these anew for each case.
 KEPT_CHILDREN = 4
@@ -63,39 +57,6 @@ _FIRST_DESCRIPTOR = 3
 _ALL_ENDED = "the process that runs references was ended"
 
 
-class OracleCall(NamedTuple):
-    """One computation of an oracle without its inputs; all of it travels to another process.
-
-    `activity` and `seeds` say what a crash interrupted.
-    """
-
-    oracle: Computation
-    activity: Activity
-    seeds: tuple[int, ...]
-    params: dict[str, Any]
-    directory: Path
-    project: Path
-    # The dtype of a reference's inputs; None promotes each dtype to the next wider one.
-    dtype: ReferenceDtype | None = None
-    # The id of the case, for messages.
-    case: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, Path, Path]:
-        """Return the computation and its place: calls of the same one share a process."""
-        # Not the module alone: the files that a process opened would then depend on the other functions of the module.
-        return self.oracle.kind, str(self.oracle.spec), self.directory, self.project
-
-    @property
-    def import_keys(self) -> tuple[ImportKey, ...]:
-        """Return the keys of the modules that the call imports."""
-        return import_keys(self.oracle, self.directory)
-
-
-# Items, loaded files, and names of modules, as `OtherProcess.new_items` returns them.
-Observations = tuple[list[str], list[str], list[str]]
-
-
 class OracleReply(NamedTuple):
     """The outputs for each set of inputs, or the failure, and the absolute paths that the child opened so far.
 
@@ -111,8 +72,16 @@ class OracleReply(NamedTuple):
     observed: Observations | None = None
 
 
-# Computes the outputs of a call for the inputs of the seed at a place.
-ComputeOracle = Callable[[OracleCall, int, Arrays], Outputs]
+# The calls of the cases that follow, with their inputs; made only where a child takes several calls in one message.
+CallsAhead = Callable[[], Iterable[tuple[OracleCall, Sequence[Arrays]]]]
+
+# A message to a child and its reply cost a tiny case more than its oracle. A child that answers within this time gets
+# the calls of the next cases, too.
+_QUICK_S = 0.02
+# After this time the calls of several cases run one by one, so that each case pays for its own oracle.
+AHEAD_PATIENCE_S = 2.0
+# The files of a reference's code. A reference that opens others may read files that subjects write.
+_CODE = (".py", ".pyc", ".so")
 
 
 class _Child(NamedTuple):
@@ -133,6 +102,11 @@ class OracleProcess:
         self._observed: dict[tuple[str, str, Path, Path], Observations] = {}
         # The computations whose child has answered a call.
         self._answered: set[tuple[str, str, Path, Path]] = set()
+        # The computations that get calls ahead, and those that never do.
+        self._quick: set[tuple[str, str, Path, Path]] = set()
+        self._alone: set[tuple[str, str, Path, Path]] = set()
+        # Replies for cases that did not ask yet, by the id of the case.
+        self._ahead: dict[str, tuple[OracleCall, Sequence[Arrays], OracleReply]] = {}
         self._is_lost = False
         parent = os.getpid()
         with warnings.catch_warnings():
@@ -163,36 +137,104 @@ class OracleProcess:
             self._is_lost = bool(ended.poll(0))
         return self._is_lost
 
-    def call(self, call: OracleCall, inputs: Sequence[Arrays]) -> OracleReply:
+    def call(self, call: OracleCall, inputs: Sequence[Arrays], following: CallsAhead = tuple) -> OracleReply:
         """Run an oracle on each set of inputs, in the child of its modules.
 
-        Raises CaseFailed: reference_error if the child gives no reply, subject_error if the subject ended the process.
+        `following` gives the calls of the next cases: the reply to one of these is used if the case brings the same
+        bits. Raises CaseFailed: reference_error if the child gives no reply, subject_error if the subject ended the
+        process.
         """
-        key = call.key
         if self.is_lost:
             raise CaseFailed(Failure(Reason.SUBJECT_ERROR, _ALL_ENDED))
+        if (known := self._take_reply(call, inputs)) is not None:
+            return known
         try:
-            child = self._child(key)
-            try:
-                _send(child.socket, call, inputs)
-                (failure, opened, left, is_spoiled, facts, observed), outputs = _receive(child.socket)
-            # User code in the child can write anything, and then decoding raises anything.
-            except Exception as error:
-                return self._call_again(call, inputs, self._describe_loss(key, child, error))
+            if call.key in self._quick and (reply := self._call_several([(call, inputs), *following()])) is not None:
+                return reply
+            return self._call_one(call, inputs)
+        except (OSError, EOFError):
+            self._is_lost = True
+            raise CaseFailed(Failure(Reason.REFERENCE_ERROR, _ALL_ENDED)) from None
+
+    def _call_one(self, call: OracleCall, inputs: Sequence[Arrays]) -> OracleReply:
+        key, began = call.key, monotonic()
+        child = self._child(key)
+        try:
+            _send(child.socket, [call], inputs)
+            messages, outputs = _receive(child.socket)
+            (reply, is_spoiled), *_ = self._replies(key, messages, outputs)
+        # User code in the child can write anything, and then decoding raises anything.
+        except Exception as error:
+            return self._call_again(call, inputs, self._describe_loss(key, child, error))
+        # The first call imports the modules.
+        if key in self._answered - self._alone and monotonic() - began < _QUICK_S and _may_run_ahead(reply):
+            self._quick.add(key)
+        self._answered.add(key)
+        if is_spoiled:
+            self._end(key)
+        return reply
+
+    def _call_several(self, calls: Sequence[tuple[OracleCall, Sequence[Arrays]]]) -> OracleReply | None:
+        """Send the calls of several cases at once; keep the replies to all but the first, and return that one.
+
+        None if the child did not answer: then each call runs by itself, and the failing one costs its own case.
+        """
+        (first, _), *_ = calls
+        key, child = first.key, self._child(first.key)
+        self._ahead.clear()
+        try:
+            _send(child.socket, [call for call, _ in calls], [each for _, inputs in calls for each in inputs])
+            answered = poll()
+            answered.register(child.socket, POLLIN)
+            if not answered.poll(AHEAD_PATIENCE_S * 1000):
+                raise TimeoutError
+            replies = self._replies(key, *_receive(child.socket))
+        except Exception:
+            self._run_alone(key)
+            return None
+        for (call, inputs), (reply, _) in zip(calls, replies, strict=False):
+            self._ahead[call.case] = call, inputs, reply
+        del self._ahead[first.case]
+        reply, is_spoiled = replies[0]
+        if len(replies) < len(calls):
+            # The next one was no ordinary call. In a new child it runs as if it had not run here.
+            self._run_alone(key)
+        elif is_spoiled:
+            self._end(key)
+        return reply
+
+    def _run_alone(self, key: tuple[str, str, Path, Path]) -> None:
+        """End a child, and give its successors one call at a time."""
+        self._quick.discard(key)
+        self._alone.add(key)
+        self._answered.discard(key)
+        self._end(key)
+
+    def _take_reply(self, call: OracleCall, inputs: Sequence[Arrays]) -> OracleReply | None:
+        """Return the reply that came ahead for these bits; None without one."""
+        if call.case not in self._ahead:
+            return None
+        asked, given, reply = self._ahead.pop(call.case)
+        if asked == call and len(given) == len(inputs) and all(map(_has_same_bits, given, inputs)):
+            return reply
+        self._quick.discard(call.key)
+        self._alone.add(call.key)
+        return None
+
+    def _replies(
+        self, key: tuple[str, str, Path, Path], messages: Sequence[OracleMessage], outputs: Sequence[Arrays]
+    ) -> list[tuple[OracleReply, bool]]:
+        """Return the replies of a child in their order, each with whether the child must end."""
+        left, replies = iter(outputs), list[tuple[OracleReply, bool]]()
+        for failure, opened, changes, is_spoiled, facts, observed, number in messages:
             if opened is not None:
                 self._opened[key] = opened
             if observed is not None:
                 self._observed[key] = observed
-            reply = OracleReply(
-                outputs, self._opened.get(key, frozenset()), left, failure, facts, self._observed.get(key)
-            )
-            self._answered.add(key)
-            if is_spoiled:
-                self._end(key)
-        except (OSError, EOFError):
-            self._is_lost = True
-            raise CaseFailed(Failure(Reason.REFERENCE_ERROR, _ALL_ENDED)) from None
-        return reply
+            files, seen = self._opened.get(key, frozenset()), self._observed.get(key)
+            found = [*islice(left, number)]
+            replies.append((OracleReply(found, files, changes, failure, facts, seen), is_spoiled))
+        return replies
 
     def _call_again(self, call: OracleCall, inputs: Sequence[Arrays], how: str) -> OracleReply:
         """Repeat a call in a new child, because an earlier case may have broken the lost one; its first call fails."""
@@ -306,29 +348,25 @@ def _start_children(control: socket.socket, compute: ComputeOracle) -> None:
 
 
 def _serve_calls(connection: socket.socket, compute: ComputeOracle) -> None:
-    """Compute each call that comes, until the worker closes the socket."""
+    """Compute the calls of each message that comes, until the worker closes the socket."""
     gc.freeze()
-    opened, sent, watch = OpenedFiles(), -1, watch_worker()
-    observation = OtherProcess()
+    served = ServedCalls(compute)
     while True:
-        call, inputs = _receive(connection)
-        watch.begin_case(call.import_keys)
-        failure, computed = None, list[Outputs]()
-        try:
-            # Overflow and the like raise no warnings, because the comparison counts them.
-            with np.errstate(all="ignore"):
-                computed = [compute(call, place, each) for place, each in enumerate(inputs)]
-        except CaseFailed as failed:
-            failure = failed.failure
-        except BaseException as error:
-            failure = describe_failure(error, Reason.REFERENCE_ERROR)
-        left = watch.end_case()
-        # Most calls open nothing new.
-        new = len(opened) != sent
-        sent = len(opened)
-        facts = gather_facts(computed)
-        message = (failure, opened.paths() if new else None, left, watch.is_spoiled, facts, observation.new_items())
-        _send(connection, message, [outputs.arrays for outputs in computed])
+        calls, inputs = _receive(connection)
+        _send(connection, *served.answer(calls, iter(inputs)))
+
+
+def _may_run_ahead(reply: OracleReply) -> bool:
+    """Return whether the reply to a call speaks against computing its successors before their cases begin."""
+    return reply.failure is None and not reply.left and all(path.endswith(_CODE) for path in reply.opened)
+
+
+def _has_same_bits(arrays: Arrays, others: Arrays) -> bool:
+    return [*arrays] == [*others] and all(
+        (array.dtype, array.shape, array.strides) == (other.dtype, other.shape, other.strides)
+        and array.tobytes() == other.tobytes()
+        for array, other in zip(arrays.values(), others.values(), strict=True)
+    )
 
 
 def _send(connection: socket.socket, message: Any, sets: Sequence[Arrays]) -> None:

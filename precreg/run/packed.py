@@ -22,7 +22,6 @@ from precreg.types import (
     Comparison,
     Execution,
     Histogram,
-    Outcome,
     Reason,
 )
 
@@ -96,9 +95,11 @@ def pack_result(result: CaseResult, *, reduced: bool = False) -> CaseResult:
     """Return a result with packed figures; they read as before. A `reduced` one has no samples any more."""
     outcome, baseline = result.outcome, result.baseline
     comparisons = pack_tuple(outcome.comparisons, Comparison, reduced=reduced)
-    packed = Outcome(outcome.case, outcome.definition, outcome.execution, comparisons, outcome.missing, outcome.noise)
+    # A worker's message has texts of its own.
+    definition = result.definition if outcome.definition == result.definition else outcome.definition
+    packed = replace(outcome, case=result.id, definition=definition, comparisons=comparisons)
     if baseline is not None:
-        baseline = replace(baseline, entry=_packed_entry(baseline.entry, outcome.definition, outcome.execution))
+        baseline = replace(baseline, entry=_packed_entry(baseline.entry, definition, outcome.execution))
     return replace(result, outcome=packed, baseline=baseline)
 
 

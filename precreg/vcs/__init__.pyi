@@ -15,6 +15,7 @@ from .dependency import has_unknown_dependencies as has_unknown_dependencies
 from .dependency import load_cases_and_index as load_cases_and_index
 from .dependency import module_dependencies as module_dependencies
 from .dependency import paths_in as paths_in
+from .dependency import texts_in as texts_in
 from .dependency import unclaimed_files as unclaimed_files
 from .dependency_index import INDEX_FILE as INDEX_FILE
 from .dependency_index import MAX_UNCLAIMED as MAX_UNCLAIMED

@@ -146,7 +146,7 @@ def _named_content(case: Case) -> tuple[object, ...]:
     """Return the specifications of a case, and the texts and functions of its inputs: numbers name no file."""
     specs = tuple((each.kind, json.dumps(each.spec)) for each in _computations(case))
     functions = frozenset(each[PYTHON_KEY]["function"] for each in case.inputs.values() if PYTHON_KEY in each)
-    return specs, frozenset(_texts_in([*case.inputs.values()])), functions
+    return specs, frozenset(texts_in([*case.inputs.values()])), functions
 
 
 def _distinct(cases: Sequence[Case]) -> list[Case]:
@@ -231,15 +231,16 @@ def _named_by(case: Case, project: Path) -> Iterator[Path]:
 def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
     """Yield every text inside a value as a path relative to the suite."""
     folder = project / directory
-    return (folder / text for text in _texts_in(value))
+    return (folder / text for text in texts_in(value))
 
 
-def _texts_in(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text inside a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts_in(item)
+            yield from texts_in(item)
 
 
 def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:

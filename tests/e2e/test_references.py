@@ -28,7 +28,7 @@ def compile_library(project):
 
 def first_values(project):
     """Return the first value of the inputs of one way at its own seeds, as its suite draws them."""
-    from precreg.run.case_run import draw_inputs
+    from precreg.run.computation import draw_inputs
     from precreg.suite.expand import load_cases
 
     (case,) = [case for case in load_cases(project) if case.suite == "known_seeds"]

@@ -1,14 +1,17 @@
 """Oracles in a process of their own: the same arrays, nothing of the subject, and failures that cost one case."""
 
+import itertools
 import socket
 import threading
+import time
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from precreg.run.oracle_process import OracleCall, OracleProcess, _receive, _send
+from precreg.run.oracle_calls import MAX_AHEAD_BYTES, OracleCall
+from precreg.run.oracle_process import OracleProcess, _receive, _send
 from precreg.run.promotion import promote_inputs
 from precreg.run.workers.pool import run_in_workers
 from precreg.run.workers.worker import CaseTask, run_in_process
@@ -156,6 +159,109 @@ def test_a_lost_process_is_noticed():
     with pytest.raises(CaseFailed, match="the process that runs references was ended"):
         process.call(call._replace(oracle=Computation("python", "other:f")), [])
     assert process.is_lost
+
+
+def numbered_calls(number, **fields):
+    """Return calls of one oracle, each with one input."""
+    call = OracleCall(Computation("python", "one:f"), Activity.REFERENCE, (0,), {}, Path("/"), Path("/"))
+    return [(call._replace(case=f"case-{place}", **fields), [{"x": CUBE + place}]) for place in range(number)]
+
+
+def count_in_child():
+    """Make a process whose child counts its calls: the output of a call is its number."""
+    numbers = itertools.count()
+    return OracleProcess(lambda _call, _place, _arrays: Outputs({"n": np.array(next(numbers))}, 0.0))
+
+
+def asked(process, call, following=tuple):
+    return int(process.call(*call, following).outputs[0]["n"])
+
+
+def test_a_quick_oracle_runs_ahead_of_its_cases(monkeypatch):
+    monkeypatch.setattr("precreg.run.oracle_process._QUICK_S", 60.0)
+    process, calls = count_in_child(), numbered_calls(8)
+    # The first call imports, and the second one shows how long a call takes.
+    assert [asked(process, each, lambda: calls[2:]) for each in calls[:2]] == [0, 1]
+    assert asked(process, calls[2], lambda: calls[3:]) == 2
+    assert [asked(process, calls[place]) for place in (7, 3, 4)] == [7, 3, 4]
+    # A case with other inputs gets no reply for the drawn ones, and from then on each call is sent by itself.
+    other = calls[5][0], [{"x": -CUBE}]
+    assert asked(process, other) == 8
+    assert asked(process, calls[6]) == 6
+    assert asked(process, numbered_calls(12)[9], lambda: numbered_calls(12)[10:]) == 9
+    assert asked(process, numbered_calls(12)[11]) == 10
+
+
+def test_a_slow_oracle_runs_for_one_case_at_a_time(monkeypatch):
+    monkeypatch.setattr("precreg.run.oracle_process._QUICK_S", 0.0)
+    process, calls = count_in_child(), numbered_calls(6)
+    found = [asked(process, each, lambda: calls[3:]) for each in calls[:3]]
+    assert [*found, asked(process, calls[5])] == [0, 1, 2, 3]
+
+
+def test_large_outputs_do_not_wait_for_their_cases(monkeypatch):
+    monkeypatch.setattr("precreg.run.oracle_process._QUICK_S", 60.0)
+    numbers = itertools.count()
+
+    def compute(_call, _place, _arrays):
+        return Outputs({"n": np.full(MAX_AHEAD_BYTES, next(numbers), np.uint16)}, 0.0)
+
+    process, calls = OracleProcess(compute), numbered_calls(8)
+    found = [int(process.call(*each, lambda: calls[3:]).outputs[0]["n"][0]) for each in calls[:4]]
+    # The third call was the first of several, and its child computed no other. The next child counts from 0 on.
+    assert found == [0, 1, 2, 0]
+
+
+def test_the_calls_of_several_cases_that_take_long_run_one_by_one(monkeypatch):
+    monkeypatch.setattr("precreg.run.oracle_process._QUICK_S", 60.0)
+    monkeypatch.setattr("precreg.run.oracle_process.AHEAD_PATIENCE_S", 0.2)
+
+    def hang(call, _place, _arrays):
+        if call.case == "case-5":
+            time.sleep(600)
+        return Outputs({"n": np.array(int(call.case[-1]))}, 0.0)
+
+    process, calls = OracleProcess(hang), numbered_calls(8)
+    found = [asked(process, each, lambda: calls[3:]) for each in calls[:3]]
+    assert [*found, asked(process, calls[4]), asked(process, calls[6])] == [0, 1, 2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        ("raise", Reason.REFERENCE_ERROR),
+        ("exit", Reason.REFERENCE_ERROR),
+        ("hang", Reason.TIMED_OUT),
+        ("print", None),
+        ("patch", None),
+    ],
+)
+def test_an_oracle_that_goes_wrong_ahead_of_its_case_costs_no_other_case(run, case, order, reason):
+    def cases(orders):
+        names = ("double_in_any_case", "obeys")
+        return [case(*names, name=f"{at:02}", params={"order": each}, timeout_s=5.0) for at, each in enumerate(orders)]
+
+    alone, found = run(cases([""])), run(cases([*[""] * 17, order, *[""] * 30]))
+    bad = found.pop(17)
+    assert {each.failure for each in found} == {None}
+    assert {each.left for each in found} == {()}
+    if reason is None:
+        assert bad.failure is None
+        assert [change.names for change in bad.left] == ([("numpy.mean",)] if order == "patch" else [])
+    else:
+        assert bad.failure.reason is reason
+        # A lost child runs a call once more, because an earlier case may have broken it.
+        assert bad.failure.detail.count("got the order") == (2 if order == "exit" else 1)
+    assert {each.oracle_files for each in found} == {alone[0].oracle_files}
+
+
+def test_oracles_that_run_ahead_give_the_bits_of_the_process_of_the_command(run, case, project):
+    cases = [case(name=f"{number:02}", seeds=1 + number % 3, dtype="float32") for number in range(40)]
+    beside = [each.execution for each in run_in_process(cases, CaseTask(project, CHAIN))]
+    apart = run(cases)
+    assert [(each.inputs, each.outputs, each.oracle) for each in apart] == [
+        (each.inputs, each.outputs, each.oracle) for each in beside
+    ]
 
 
 def test_a_child_of_a_subject_reaches_no_reference_of_another_case(run, case):

@@ -6,7 +6,7 @@ from precreg.report.html import render_run_html
 from precreg.report.record import merge_run_records, write_run_record
 from precreg.run.packed import MANY_CASES, PASSED_WITH_SAMPLES, pack_result, pack_results, without_samples
 from precreg.storage import encode_json, is_reduced
-from precreg.types import Reason
+from precreg.types import Reason, ReusedFrom
 from tests.report.made import passed, proposed, regressed, run_of
 
 RECORD = run_of(regressed(), proposed(), *(passed(f"case-{number:03}") for number in range(250)))
@@ -22,6 +22,14 @@ def test_a_packed_result_is_equal_and_has_the_same_json():
         assert packed == result
         assert encode_json(packed) == encode_json(result)
         assert type(packed.outcome.comparisons) is not tuple
+
+
+def test_a_packed_result_keeps_its_worker_and_the_run_that_computed_it():
+    result = RECORD.results[0]
+    outcome = replace(result.outcome, worker=3, reused=ReusedFrom("2026-11-21T03:00:00+00:00", "0123abc"))
+    result = replace(result, outcome=outcome)
+    assert pack_result(result) == result
+    assert pack_result(without_samples(result), reduced=True).outcome.reused == outcome.reused
 
 
 def test_few_cases_stay_objects():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precreg.errors import UserError
-from precreg.run.case_run import draw_inputs
+from precreg.run.computation import draw_inputs
 from precreg.run.workers.worker import CaseTask, run_in_process
 from precreg.suite.expand import load_cases
 from precreg.suite.inputs.generators import InputGenerator

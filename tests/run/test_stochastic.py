@@ -138,7 +138,8 @@ def exact_random_sum(terms, generator):
 
 def test_a_naive_sum_has_the_digits_of_exact_random_rounding(measured, project, case):
     outcome = measured("naive", "total", inputs=uniform(500))
-    from precreg.run.case_run import draw_inputs, suite_folder
+    from precreg.run.case_run import suite_folder
+    from precreg.run.computation import draw_inputs
 
     made = case(inputs=uniform(500))
     x = draw_inputs(made, 0, suite_folder(project, made.directory), project)["x"]

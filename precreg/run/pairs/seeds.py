@@ -168,7 +168,8 @@ def measure_versions(batch: SeedBatch, project: Path) -> BatchAnswer:
 
 def _run_seeds(batch: SeedBatch, project: Path) -> Iterator[tuple[Arrays, Arrays]]:
     """Yield the inputs and the subject's outputs of each seed. Raises CaseFailed."""
-    from precreg.run.case_run import draw_inputs, suite_folder
+    from precreg.run.case_run import suite_folder
+    from precreg.run.computation import draw_inputs
 
     directory = suite_folder(project, batch.case.directory)
     for seed in range(batch.first, batch.first + batch.number):

@@ -15,7 +15,6 @@ from importlib.util import source_from_cache
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 # The first characters of an item show its kind: a path, a folder whose names were read (it ends in a slash), the name
 # of a module, or a reason why no outcome of the case is ever reused.
@@ -53,18 +52,18 @@ class CaseUses(Struct, frozen=True, array_like=True):
 
 def _with_names(found: CaseUses) -> CaseUses:
     """Return the observations whose paths are texts; where others are left out, no case of the process is reused."""
+    paired = (name for pair in found.opened for name in pair)
+    if all(map(_is_text, (*paired, *found.shared, *found.loaded, *found.tops))):
+        return found
     opened = [pair for pair in found.opened if all(map(_is_text, pair))]
     shared, loaded, tops = ([*filter(_is_text, names)] for names in (found.shared, found.loaded, found.tops))
-    kept = CaseUses(found.process, opened, shared, loaded, tops)
-    if kept == found:
-        return found
     unreadable = f"{REASON_MARK}unreadable"
-    return replace(kept, opened=[*opened, ("", unreadable)], shared=[*shared, unreadable])
+    return CaseUses(found.process, [*opened, ("", unreadable)], [*shared, unreadable], loaded, tops)
 
 
 def _is_text(path: str) -> bool:
     # The locale cannot decode a path with surrogates, and no message of a worker can have them.
-    return not any("\ud800" <= character <= "\udfff" for character in path)
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 class ProcessUses:
@@ -84,6 +83,8 @@ class ProcessUses:
         self._names: set[str] = set()
         self._loaded_elsewhere: set[str] = set()
         self._tops_elsewhere: set[str] = set()
+        # The latest observations of another process, and by `is` the same ones again.
+        self._latest: tuple[Iterable[str], Iterable[str]] | None = None
         self._new_files: set[str] = set()
         self._new_tops: set[str] = set()
         self._known_modules: set[str] = set()
@@ -109,8 +110,11 @@ class ProcessUses:
     def add_from_other_process(self, items: Iterable[str], loaded: Iterable[str], tops: Iterable[str]) -> None:
         """Add what another process observed that computed for the present case."""
         self._opened.update(dict.fromkeys(("", item) for item in items))
-        self._loaded_elsewhere.update(loaded)
-        self._tops_elsewhere.update(tops)
+        # Some hundred paths, which the cases of an oracle share: an earlier case has reported them.
+        if self._latest is None or self._latest[0] is not loaded or self._latest[1] is not tops:
+            self._latest = loaded, tops
+            self._loaded_elsewhere.update(loaded)
+            self._tops_elsewhere.update(tops)
 
     def is_of_project(self, path: str) -> bool:
         """Return whether a path lies in the project, and not in a package that is installed there."""

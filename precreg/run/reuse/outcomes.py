@@ -54,6 +54,7 @@ class _Process:
     """The observations of one worker so far, from the first case on."""
 
     def __init__(self) -> None:
+        self._opened: set[tuple[str, str]] = set()
         self.by_code: defaultdict[str, set[str]] = defaultdict(set)
         self.shared: set[str] = set()
         # Some hundred paths, the same for nearly all cases of a worker: one object for all of these.
@@ -61,9 +62,15 @@ class _Process:
         self.tops: frozenset[str] = frozenset()
         self.modules: set[str] = set()
         self.opens_files = False
+        # All that a case used, by its named files, its directory and its own observations. Most cases have the same.
+        self.used: dict[tuple[frozenset[str], str, frozenset[tuple[str, str]]], frozenset[str]] = {}
 
     def add(self, observed: CaseUses) -> None:
-        for code, item in observed.opened:
+        new = [pair for pair in observed.opened if pair not in self._opened]
+        if new or not self.shared.issuperset(observed.shared):
+            self.used.clear()
+        self._opened.update(new)
+        for code, item in new:
             if code:
                 self.by_code[code].add(item)
             if item.endswith((".py", ".so")):
@@ -72,6 +79,7 @@ class _Process:
         if not self.loaded.issuperset(observed.loaded):
             self.loaded = self.loaded.union(observed.loaded)
             self.opens_files = any(map(_may_open_files, self.loaded))
+            self.used.clear()
         if not self.tops.issuperset(observed.tops):
             self.tops = self.tops.union(observed.tops)
 
@@ -103,6 +111,9 @@ class OutcomeCache:
         self._conditions = run_conditions(project, environment)
         self._checked: dict[str, bool] = {}
         self._sets: dict[str, PathSet | None] = {}
+        self._names: dict[str, frozenset[str]] = {}
+        self._programs: dict[frozenset[str], bool] = {}
+        self._origins: dict[tuple[str, str], ReusedFrom] = {}
         self._processes: defaultdict[int, _Process] = defaultdict(_Process)
         self._files: dict[str, tuple[str, str]] = {}
         self._pending: list[_Pending] = []
@@ -148,12 +159,14 @@ class OutcomeCache:
         process.add(observed)
         items = self._items(case, observed, process)
         reason = unkept_outcome(outcome, (each[1:] for each in items if each.startswith(REASON_MARK)))
-        if reason is None and not self._are_known_programs(items):
+        if items not in self._programs:
+            self._programs[items] = self._are_known_programs(items)
+        if reason is None and not self._programs[items]:
             reason = "programs"
         if reason is not None:
             self.fates[case.id] = reason
             return outcome
-        key, files = self._files[case.id]
+        key, files = self._files.pop(case.id)
         self._pending.append(_Pending(case, key, files, items, process.loaded, process.tops, outcome))
         if len(self._pending) >= BATCH:
             self._write()
@@ -191,7 +204,9 @@ class OutcomeCache:
         del self.fates[outcome.case]
         self._reused += 1
         self._oldest = min(self._oldest or kept.started, kept.started)
-        return replace(outcome, reused=ReusedFrom(kept.started, kept.commit))
+        # One object for all outcomes of one run.
+        origin = self._origins.setdefault((kept.started, kept.commit), ReusedFrom(kept.started, kept.commit))
+        return replace(outcome, reused=origin)
 
     def _holds(self, case: Case, kept: KeptOutcome) -> bool:
         """Return whether all that an outcome depended on is as it was."""
@@ -200,7 +215,7 @@ class OutcomeCache:
             loaded is not None
             and self._is_unchanged(kept.seen)
             and self._is_unchanged(kept.loaded)
-            and kept.shadows == self._sources.shadows(loaded.tops, case.directory)
+            and kept.shadows == self._sources.shadows(self._tops(kept.loaded), case.directory)
             and kept.constants == self._constants(case, kept.outcome)
         )
 
@@ -208,6 +223,12 @@ class OutcomeCache:
         if name not in self._sets:
             self._sets[name] = self._store.find_set(name)
         return self._sets[name]
+
+    def _tops(self, name: str) -> frozenset[str]:
+        if name not in self._names:
+            found = self._set(name)
+            self._names[name] = frozenset() if found is None else frozenset(found.tops)
+        return self._names[name]
 
     def _is_unchanged(self, name: str) -> bool:
         if name not in self._checked:
@@ -227,9 +248,16 @@ class OutcomeCache:
 
     def _items(self, case: Case, observed: CaseUses, process: _Process) -> frozenset[str]:
         """Return all that a case used: its own observations, and those of earlier cases through the same code."""
-        found = {*process.shared, *(item for _, item in observed.opened)}
-        found.update(code for code, _ in observed.opened if code)
-        named, directory = self._sources.paths(case), case.directory
+        key = self._sources.paths(case), case.directory, frozenset(observed.opened)
+        if key not in process.used:
+            process.used[key] = self._find_items(*key, process)
+        return process.used[key]
+
+    def _find_items(
+        self, named: frozenset[str], directory: str, opened: frozenset[tuple[str, str]], process: _Process
+    ) -> frozenset[str]:
+        found = {*process.shared, *(item for _, item in opened)}
+        found.update(code for code, _ in opened if code)
         waiting, done = [*named, *found], set[str]()
         while waiting:
             item = waiting.pop()

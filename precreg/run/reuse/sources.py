@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import msgpack
@@ -20,7 +20,7 @@ from precreg.subject import built_folder, escape_surrogates, prepare_computation
 from precreg.suite import search_path
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
-from precreg.vcs import case_dependencies, module_dependencies, paths_in
+from precreg.vcs import case_dependencies, module_dependencies, texts_in
 
 # Modules count by imports, and suites by the definitions of their cases.
 _FOLLOWED = (".py", ".yaml", ".yml")
@@ -37,6 +37,7 @@ class CaseSources:
         self._digests: dict[bytes, str] = {}
         self._builds: dict[str, str] = {}
         self._imports: dict[tuple[str, str], frozenset[str]] = {}
+        self._shadows: dict[tuple[frozenset[str], str], str] = {}
         self._all: list[str] | None = None
 
     def paths(self, case: Case) -> frozenset[str]:
@@ -86,9 +87,15 @@ class CaseSources:
         found = module_dependencies(name, directory, self._project)
         return frozenset(f"{self._project}/{path}" for path in found)
 
-    def shadows(self, tops: Iterable[str], directory: str) -> str:
+    def shadows(self, tops: frozenset[str], directory: str) -> str:
         """Return a digest of the places in the project where an import of these names would find something."""
-        root, wanted = f"{self._project}/", frozenset(tops)
+        key = tops, directory
+        if key not in self._shadows:
+            self._shadows[key] = self._find_shadows(tops, directory)
+        return self._shadows[key]
+
+    def _find_shadows(self, wanted: frozenset[str], directory: str) -> str:
+        root = f"{self._project}/"
         own = [str(folder) for folder in search_path(self._project, directory)]
         path = [os.path.abspath(each) for each in sys.path]
         folders = dict.fromkeys((*own, *(each for each in path if f"{each}/".startswith(root))))
@@ -96,7 +103,8 @@ class CaseSources:
 
     def _key(self, case: Case) -> bytes:
         computations = (case.subject, case.oracle, case.benchmark)
-        texts = sorted({str(path) for path in paths_in([*case.inputs.values()], case.directory, self._project)})
+        # With the directory these give the paths of files of inputs. Making a path takes ten times as long.
+        texts = sorted({*texts_in([*case.inputs.values()])})
         places = (case.directory, case.source.file, case.device, case.analyzers, case.depends)
         # A name that the locale cannot decode has surrogates, which msgpack refuses.
         return msgpack.encode((escape_surrogates(repr(places)), computations, [*map(escape_surrogates, texts)]))

@@ -227,12 +227,13 @@ def serve_parent(descriptor: int, printed: int, stage: int) -> NoReturn:
 
 def _run_batches(connection: WorkerConnection, task: WorkerTask[Any, Any], printed: int) -> None:
     # Late, because they bring numpy, which the parent does without.
-    from precreg.run.oracle import has_lost_oracle_process
+    from precreg.run.oracle import expect_cases, has_lost_oracle_process
     from precreg.subject import WorkerRetires, watch_worker
 
     read_printed, watch = partial(read_end, printed), watch_worker()
     connection.send_bytes(READY_MESSAGE)
     while items := _receive_batch(connection):
+        expect_cases(item for item in items if isinstance(item, Case))
         for item in items:
             _empty_file(printed)
             enter_stage(Activity.OTHER)
