@@ -30,13 +30,13 @@ from .origin import WaitingProposals as WaitingProposals
 from .origin import drop_proposals as drop_proposals
 from .origin import prune_baselines as prune_baselines
 from .origin import sort_proposals as sort_proposals
-from .proposal import Proposal as Proposal
 from .proposal import is_proposed as is_proposed
 from .proposal import is_seen_again as is_seen_again
-from .proposal import pending_proposals as pending_proposals
-from .proposal import replace_proposals as replace_proposals
 from .proposal import select_proposals as select_proposals
 from .proposal import update_proposals as update_proposals
+from .proposal_file import Proposal as Proposal
+from .proposal_file import pending_proposals as pending_proposals
+from .proposal_file import replace_proposals as replace_proposals
 from .review import AcceptedEntries as AcceptedEntries
 from .review import MetricChange as MetricChange
 from .review import ProposalChange as ProposalChange

@@ -14,13 +14,7 @@ from precreg.baseline.environments import (
     all_environment_facts,
     environment_difference,
 )
-from precreg.baseline.proposal import (
-    SeenAgain,
-    entry_value,
-    replace_seen,
-    seen_again,
-    select_proposals,
-)
+from precreg.baseline.proposal import SeenAgain, entry_value, replace_seen, seen_again, select_proposals
 from precreg.baseline.store import (
     BaselineKey,
     Baselines,

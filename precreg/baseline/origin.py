@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from precreg.baseline.environments import prune_environment_facts
-from precreg.baseline.proposal import Proposal, ProposalFacts, Proposals, pending_proposals, replace_proposals
+from precreg.baseline.proposal_file import Proposal, ProposalFacts, Proposals, pending_proposals, replace_proposals
 from precreg.baseline.store import (
     BaselineKey,
     lock_baselines,

@@ -7,24 +7,30 @@ present entries again in .precreg/seen.json. A person accepts both, and later ru
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from sys import intern
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.baseline.environments import propose_environment_facts
+from precreg.baseline.proposal_file import (
+    Proposal,
+    pending_proposals,
+    replace_proposals,
+    require_place,
+    unreadable_proposals,
+)
 from precreg.baseline.store import delete_file, lock_baselines, write_file
-from precreg.baseline.suite_file import baseline_file, check_entry, read_project_bytes, suite_of_case
-from precreg.baseline.text import member_names, parse_baseline, render_baseline
+from precreg.baseline.suite_file import baseline_file, read_project_bytes, suite_of_case
+from precreg.baseline.text import parse_baseline, render_baseline
 from precreg.errors import UserError
-from precreg.storage import WORKING_FOLDER, DataError, StructPacker, convert_data, pause_gc, unpack_struct
+from precreg.storage import WORKING_FOLDER, DataError, convert_data, unpack_struct
 from precreg.suite import list_names, select_names
 from precreg.types import (
     Baseline,
@@ -41,104 +47,8 @@ from precreg.types import (
 )
 from precreg.vcs import code_digests
 
-PROPOSALS_SCHEMA = "precreg-proposals/3"
-PROPOSALS_FOLDER = f"{WORKING_FOLDER}/proposals"
 DEFAULT_ENVIRONMENT = "generic"
 _S = TypeVar("_S", bound=msgspec.Struct)
-_T = TypeVar("_T")
-
-
-class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold a proposed entry with its verdict, its target environment, and the environment of its baseline.
-
-    `message` is the verdict's, and `findings` are its evidence, worst first. `paired` is the result of the other
-    version in a paired run, with metrics only.
-    """
-
-    verdict: Reason
-    environment: str
-    judged_against: str | None
-    entry: BaselineEntry
-    message: str = ""
-    findings: list[Finding] = msgspec.field(default_factory=list)
-    paired: BaselineEntry | None = None
-    # The fingerprint of the stored baseline if it was accepted or seen in the environment of the proposal.
-    same_as: str = ""
-    # The branch of the run, empty for a detached HEAD; None outside a repository, and in files of earlier versions.
-    branch: str | None = None
-    # The digest of the files behind the case as they were run, committed or not; empty if it is not known.
-    code: str = ""
-
-
-class ProposalFacts(NamedTuple):
-    """Hold the members of a proposal by which commands sort and count many of them."""
-
-    verdict: Reason
-    is_wrong: bool
-    branch: str | None
-    code: str
-    definition: str
-    commit: str
-    fingerprint: str
-    environment: str
-
-
-class Proposals(Mapping[str, Proposal]):
-    """Hold proposals by case id, sorted, as packed bytes. Reading one unpacks it anew; `facts` unpacks none.
-
-    `digests` are those of the files that have them, by suite.
-    """
-
-    def __init__(self) -> None:
-        self.digests: dict[str, bytes] = {}
-        self._packer = StructPacker(Proposal)
-        self._kept: dict[str, tuple[bytes, ProposalFacts]] = {}
-
-    def __getitem__(self, id: str) -> Proposal:
-        return self._packer.unpack(self._kept[id][0])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kept)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._kept
-
-    def facts(self, id: str) -> ProposalFacts:
-        """Return the facts of one proposal."""
-        return self._kept[id][1]
-
-    def among(self, ids: Iterable[str]) -> Proposals:
-        """Return the proposals of some ids."""
-        found = Proposals()
-        found.digests, found._packer = self.digests, self._packer
-        found._kept = {id: self._kept[id] for id in ids}
-        return found
-
-    def add_suite(self, project: Path, suite: str) -> None:
-        """Read the proposals of one suite. Raises UserError as `pending_proposals`."""
-
-        def keep(value: Any) -> tuple[bytes, ProposalFacts]:
-            proposal = _decode_proposal(value)
-            return self._packer.pack(proposal), _facts_of(proposal)
-
-        data, found = _read_suite(project, suite, keep)
-        self.digests[suite] = _digest(data)
-        self._kept |= {f"{suite}/{name}": kept for name, kept in found.items()}
-
-
-def _facts_of(proposal: Proposal) -> ProposalFacts:
-    entry, branch = proposal.entry, proposal.branch and intern(proposal.branch)
-    # Thousands of proposals share these texts.
-    commit, fingerprint, environment = map(intern, (entry.commit, entry.fingerprint, proposal.environment))
-    facts = (proposal.verdict, entry.known is not None, branch, intern(proposal.code), entry.definition)
-    return ProposalFacts(*facts, commit, fingerprint, environment)
-
-
-def _digest(data: bytes | None) -> bytes:
-    return sha256(data or b"").digest()
 
 
 def update_proposals(
@@ -204,61 +114,6 @@ def _environments(results: Iterable[CaseResult], ids: Set[str], environment: Env
     """Return the environments in which some cases of a run computed, each once, and the run's own."""
     every = (environment.of_case(each.outcome.execution) for each in results if each.id in ids)
     return [*{each.fingerprint: each for each in (environment, *every)}.values()]
-
-
-def pending_proposals(project: Path) -> Proposals:
-    """Return every proposal by case id, sorted. Raises UserError (unreadable-proposals, future-schema)."""
-    found = Proposals()
-    for path in sorted((project / PROPOSALS_FOLDER).glob("*/[!.]*.json")):
-        found.add_suite(project, f"{path.parent.name}/{path.stem}")
-    return found
-
-
-def replaced_since(project: Path, reviewed: Proposals, ids: Collection[str]) -> str | None:
-    """Return the first of some ids whose proposal a run replaced after it was read, or None.
-
-    Raises UserError as `pending_proposals`.
-    """
-    now, same = Proposals(), set()
-    for suite in dict.fromkeys(map(suite_of_case, ids)):
-        # Equal bytes of a file have the same proposals, and need no second reading.
-        if reviewed.digests.get(suite) == _digest(_suite_bytes(project, suite)):
-            same.add(suite)
-        else:
-            now.add_suite(project, suite)
-    return next((id for id in ids if suite_of_case(id) not in same and now.get(id) != reviewed[id]), None)
-
-
-def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> None:
-    """Set the proposals of some cases, by id; None removes one. The caller holds the lock."""
-    by_suite: dict[str, dict[str, Proposal | None]] = {}
-    for id, new in changes.items():
-        suite = suite_of_case(id)
-        by_suite.setdefault(suite, {})[id.removeprefix(f"{suite}/")] = new
-    for suite in sorted(by_suite):
-        if _clears_all(project, suite, by_suite[suite]):
-            delete_file(project, _file(suite))
-            continue
-        before = _read_suite(project, suite, _decode_proposal)[1]
-        after: dict[str, Proposal | None] = {**before, **by_suite[suite]}
-        cases = {name: proposal for name, proposal in after.items() if proposal is not None}
-        if cases == before:
-            continue
-        if cases:
-            write_file(project, _file(suite), render_baseline(_header(suite), cases))
-        else:
-            delete_file(project, _file(suite))
-
-
-def _clears_all(project: Path, suite: str, changes: Mapping[str, Proposal | None]) -> bool:
-    """Return whether no proposal of a suite stays, which the names alone show."""
-    if any(new is not None for new in changes.values()):
-        return False
-    try:
-        data = _suite_bytes(project, suite)
-        return data is not None and member_names(data, _file(suite), _header(suite)) <= changes.keys()
-    except UserError as problem:
-        raise _unreadable_proposals(problem) from problem
 
 
 def is_proposed(result: CaseResult) -> bool:
@@ -330,58 +185,6 @@ def _with_finite_figures(value: _S) -> _S:
     return replace(value, **{name: None for name, number in numbers.items() if not isfinite(number)})
 
 
-def _read_suite(project: Path, suite: str, decode: Callable[[Any], _T]) -> tuple[bytes | None, dict[str, _T]]:
-    """Return the content of a suite's file, and what `decode` makes of its proposals, by name."""
-    file = _file(suite)
-    try:
-        data = _suite_bytes(project, suite)
-        # Of 100,000 proposals, the search for garbage takes more time than the decoding.
-        with pause_gc():
-            return data, {} if data is None else parse_baseline(data, file, _header(suite), decode)
-    except UserError as problem:
-        raise _unreadable_proposals(problem) from problem
-
-
-def _suite_bytes(project: Path, suite: str) -> bytes | None:
-    try:
-        return read_project_bytes(project, _file(suite))
-    except UserError as problem:
-        raise _unreadable_proposals(problem) from problem
-
-
-def _unreadable_proposals(problem: UserError) -> UserError:
-    # Proposals are made again by a run, so advice about merge conflicts in baselines would mislead.
-    if problem.slug == "future-schema":
-        return problem
-    return UserError("unreadable-proposals", problem.message, file=problem.file, line=problem.line)
-
-
-def _decode_proposal(value: Any) -> Proposal:
-    proposal = convert_data(value, Proposal)
-    for label in filter(None, (proposal.environment, proposal.judged_against)):
-        _require_place(label, "unit/suite")
-    check_entry(proposal.entry)
-    if proposal.paired is not None:
-        check_entry(proposal.paired)
-    return proposal
-
-
-def _require_place(label: str, suite: str) -> None:
-    """Refuse names that no baseline file can have. Raises DataError."""
-    try:
-        baseline_file(label, suite)
-    except UserError as problem:
-        raise DataError("bad-value", problem.message) from None
-
-
-def _header(suite: str) -> dict[str, str]:
-    return {"schema": PROPOSALS_SCHEMA, "suite": suite}
-
-
-def _file(suite: str) -> str:
-    return f"{PROPOSALS_FOLDER}/{suite}.json"
-
-
 SEEN_FILE = f"{WORKING_FOLDER}/seen.json"
 _SEEN_HEADER = {"schema": "precreg-seen/1"}
 
@@ -436,12 +239,12 @@ def seen_again(project: Path) -> dict[str, SeenAgain]:
         data, decode = read_project_bytes(project, SEEN_FILE), partial(convert_data, kind=SeenAgain)
         found = {} if data is None else parse_baseline(data, SEEN_FILE, _SEEN_HEADER, decode)
     except UserError as problem:
-        raise _unreadable_proposals(problem) from problem
+        raise unreadable_proposals(problem) from problem
     for id, waiting in found.items():
         try:
             if id.count("/") < 2:
                 raise DataError("bad-value", f"expected the id of a case but got {id[:60]!r}")
-            _require_place(waiting.environment, suite_of_case(id))
+            require_place(waiting.environment, suite_of_case(id))
         except DataError as mistake:
             raise UserError("unreadable-proposals", mistake.message, file=SEEN_FILE) from None
     return found

@@ -21,14 +21,8 @@ from precreg.baseline.environments import (
     environment_difference,
 )
 from precreg.baseline.origin import WaitingProposals
-from precreg.baseline.proposal import (
-    Proposal,
-    Proposals,
-    pending_proposals,
-    replace_proposals,
-    replaced_since,
-    select_proposals,
-)
+from precreg.baseline.proposal import select_proposals
+from precreg.baseline.proposal_file import Proposal, Proposals, pending_proposals, replace_proposals, replaced_since
 from precreg.baseline.store import (
     BaselineKey,
     Baselines,

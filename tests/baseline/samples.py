@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from precreg.baseline.proposal import Proposal, replace_proposals
+from precreg.baseline.proposal_file import Proposal, replace_proposals
 from precreg.baseline.store import lock_baselines
 from precreg.types.case import Location
 from precreg.types.outcome import Comparison, Execution, Histogram, Outcome

@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.baseline.proposal import Proposal, pending_proposals, update_proposals
+from precreg.baseline.proposal import update_proposals
+from precreg.baseline.proposal_file import Proposal, pending_proposals
 from precreg.baseline.review import MetricChange, ProposalChange, change_of_proposal
 from precreg.baseline.store import BaselineKey, Baselines, store_entries
 from precreg.types.verdict import ChangedBits, Finding, LargestRatio, NotRegressed, Reason

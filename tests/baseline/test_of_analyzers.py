@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.baseline.proposal import Proposal, replace_proposals
+from precreg.baseline.proposal_file import Proposal, replace_proposals
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import BaselineKey, store_entries
 from precreg.baseline.suite_file import baseline_header, decode_entry

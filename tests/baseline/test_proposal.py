@@ -6,14 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
-from precreg.baseline.proposal import (
-    PROPOSALS_SCHEMA,
-    SEEN_FILE,
-    is_seen_again,
-    pending_proposals,
-    seen_again,
-    update_proposals,
-)
+from precreg.baseline.proposal import SEEN_FILE, is_seen_again, seen_again, update_proposals
+from precreg.baseline.proposal_file import PROPOSALS_SCHEMA, pending_proposals
 from precreg.errors import UserError
 from precreg.types.verdict import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, outcome, result

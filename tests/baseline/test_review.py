@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from precreg.baseline.entry import accepted_value, succeed_entry
 from precreg.baseline.origin import PruneResult, prune_baselines
-from precreg.baseline.proposal import Proposal, pending_proposals, replace_proposals, update_proposals
+from precreg.baseline.proposal import update_proposals
+from precreg.baseline.proposal_file import Proposal, pending_proposals, replace_proposals
 from precreg.baseline.review import (
     MetricChange,
     accept_proposals,

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from precreg.baseline.proposal import pending_proposals
+from precreg.baseline.proposal_file import pending_proposals
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import read_all_entries
 from precreg.cli.review import ANSWERS, read_accept_terms, review_interactively

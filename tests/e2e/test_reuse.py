@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.e2e.command import change, precreg, with_suite
+from tests.e2e.command import change, precreg, started, with_suite
 
 SUITE = """suite: s
 subject: k:doubled

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from precreg.baseline.proposal import pending_proposals
+from precreg.baseline.proposal_file import pending_proposals
 from precreg.baseline.store import read_all_entries
 from tests.e2e.command import PATIENCE_S, environ, precreg
 from tests.scaled import A, B, Project

@@ -9,7 +9,7 @@ import shutil
 import msgspec
 import pytest
 
-from precreg.baseline.proposal import pending_proposals
+from precreg.baseline.proposal_file import pending_proposals
 from precreg.baseline.store import Baselines
 from precreg.comparison.html import read_comparison_record, write_comparison_record
 from precreg.comparison.terminal import render_comparison_terminal

@@ -21,7 +21,8 @@ from precreg.baseline.environments import (
 )
 from precreg.baseline.integrity.sides import FILE as ALLOW_FILE
 from precreg.baseline.integrity.sides import read_allowances
-from precreg.baseline.proposal import SEEN_FILE, SeenAgain, pending_proposals, seen_again
+from precreg.baseline.proposal import SEEN_FILE, SeenAgain, seen_again
+from precreg.baseline.proposal_file import pending_proposals
 from precreg.baseline.review import diff_proposals
 from precreg.baseline.store import Baselines, read_all_entries
 from precreg.baseline.suite_file import baseline_header, read_baseline_file

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.origin import prune_baselines, sort_proposals
-from precreg.baseline.proposal import pending_proposals, update_proposals
+from precreg.baseline.proposal import update_proposals
+from precreg.baseline.proposal_file import pending_proposals
 from precreg.baseline.review import accept_proposals
 from precreg.baseline.store import Baselines
 from precreg.errors import UserError

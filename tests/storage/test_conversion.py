@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from precreg.baseline.proposal import Proposal
+from precreg.baseline.proposal_file import Proposal
 from precreg.storage.conversion import DataError, convert_data, find_mistakes
 from precreg.suite.files import SuiteFile, TolerancesFile
 from precreg.suite.inputs.spec import DISTRIBUTIONS
