@@ -1,5 +1,9 @@
 """The core's fast ways for pairs of small errors give the results of the plain form, at each of their limits."""
 
+from functools import reduce
+from itertools import pairwise
+from operator import add
+
 import numpy as np
 import pytest
 
@@ -78,3 +82,46 @@ def test_magnitudes_at_the_ends_of_float32(exponent):
     for dtypes in PAIRS[:2]:
         actual, reference = neighbors(7, dtypes, 1)
         check(np.ldexp(actual, exponent), np.ldexp(reference, exponent))
+
+
+@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("float64", "float64")])
+@pytest.mark.parametrize("spread", [1, 40, 80])
+@pytest.mark.parametrize("value", [None, 0.0, np.inf, np.nan, 1e-45, 1e-12, 2e-12, 1e30, 3e38])
+def test_identical_pairs_of_many_binades(value, spread, dtypes):
+    actual, _ = neighbors(0, dtypes, spread)
+    if value is not None:
+        actual[100::RUN] = value
+    counts = check(actual, actual.copy())
+    assert counts.equal == counts.n == RUNS * RUN
+
+
+def test_an_identical_run_but_for_its_last_pair():
+    actual, _ = neighbors(0, PAIRS[0])
+    reference = actual.copy()
+    reference[RUN - 1 :: RUN] = np.nextafter(reference[RUN - 1 :: RUN], np.float32(np.inf))
+    assert check(actual, reference).equal == RUNS * (RUN - 1)
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("shape", [(40, 1000), (7, 4096), (70, 513), (130, 600), (4, 9, 600), (3000, 6)])
+def test_each_place_of_a_tile_gets_its_rows_in_their_order(shape, far):
+    """Sums of groups are ordinary ones, so that another order gives other bits. `far` puts other runs between."""
+    random = np.random.default_rng(5)
+    reference = np.exp(random.normal(size=shape)).astype(np.float32)
+    actual = (reference * (1 + random.uniform(-1e-6, 1e-6, shape))).astype(np.float32)
+    if far:
+        actual.flat[::5003] *= 2
+    groups = native.tally_native(actual.reshape(-1), reference.reshape(-1), 0, shape, RULES).groups[-1]
+    columns = shape[-1]
+    # A row of few elements is repeated until it has 512 places or more.
+    width = columns * -(-512 // columns)
+    d = actual.astype(np.float64) - reference
+    for sums, terms in ((groups.absolute, np.abs(d)), (groups.signed, d), (groups.squared, d * d)):
+        padded = np.concatenate([terms.reshape(-1), np.zeros(-terms.size % width)])
+        places = reduce(add, padded.reshape(-1, width), np.zeros(width))
+        bounds = [group * columns // len(sums) for group in range(len(sums) + 1)]
+        cycles = places.reshape(-1, columns).tolist()
+        expected = [
+            reduce(add, [x for cycle in cycles for x in cycle[low:high]], 0.0) for low, high in pairwise(bounds)
+        ]
+        assert sums == expected

@@ -71,12 +71,14 @@ struct GroupSums {
         if (room < bits) split();
         room -= bits;
     }
-    // Return true if groups are stretches only, and one of them holds n pairs from a position on. Opens it.
-    bool in_stretch(int64_t position, int64_t n) {
-        if (width || !in_stretches) return false;
+    // Return true if no stretch ends among n pairs from a position on. Opens theirs.
+    bool in_one_stretch(int64_t position, int64_t n) {
+        if (!in_stretches) return true;
         if (position >= stretch_end) open_stretch(position);
         return position + n <= stretch_end;
     }
+    // The same if all groups are stretches.
+    bool in_stretch(int64_t position, int64_t n) { return !width && in_stretches && in_one_stretch(position, n); }
     void leave_out(int64_t position); // a non-finite pair belongs to no group
     void overflow(int64_t position);  // the U* of this pair is infinite
     std::vector<Axis>& finish();

@@ -66,6 +66,7 @@ class Kernel {
             fetch_ahead(r + at, n - at);
             if (size == RUN) whole_run(a + at, r + at, first + at); else last_run(a + at, r + at, size, first + at);
         }
+        near.tile.add(); // the next pairs may overwrite these
     }
     // Prefetch a later run: the processor does not foresee two streams that are read in short runs in time.
     template <class T> INLINE static void fetch_ahead(const T* run, int64_t left) {
@@ -113,12 +114,10 @@ class Kernel {
     Run run;
 
     template <class A, class R> void whole_run(const A* a, const R* r, int64_t first) {
-        if (job.format.same && sizeof(A) == sizeof(R) && memcmp(a, r, 64) == 0) {
-            constexpr bool WIDE = sizeof(A) == 8;
-            if ((!WIDE && identical<A, R, true>(a, r)) || identical<A, R, false>(a, r)) return;
-        }
+        if (job.format.same && sizeof(A) == sizeof(R) && begin_alike(a, r) && identical(a, r)) return;
         if (nearly(a, r, first)) return;
         near.count_pending();
+        near.tile.add();
         if (closely(a, r, first)) return;
         if (__builtin_expect(swiftly<A, R>(a, r), 1)) {
             count_pairs(RUN, 0);
@@ -137,6 +136,7 @@ class Kernel {
         memcpy(filled_r, r, size * sizeof(R));
         for (int i = size; i < RUN; i++) run.counts[i] = 0.0;
         count_pending();
+        near.tile.add();
         if (terms(filled_a, filled_r, buffers[0])) measured(filled_a, filled_r, size, first);
         else patched(filled_a, filled_r, size, first);
         for (double& counts : run.counts) counts = 1.0;
@@ -229,6 +229,12 @@ class Kernel {
         return !any(odd);
     }
 
+    INLINE static bool begin_alike(const void* a, const void* r) {
+        Longs differ = {};
+        for (int i = 0; i < 64; i += BYTES) differ |= load<Longs>((const char*)a + i) ^ load<Longs>((const char*)r + i);
+        return !any(differ);
+    }
+
     // Measure a run of near pairs. Returns false, with nothing done, for any other run.
     template <class A, class R> INLINE bool nearly(const A*, const R*, int64_t) { return false; }
     INLINE bool nearly(const float* a, const float* r, int64_t first) {
@@ -239,15 +245,16 @@ class Kernel {
         if (!totals.has_room()) totals.begin_block();
         count_pending();
         GroupSums& groups = *state.groups;
-        const bool in_stretch = groups.in_stretch(first, RUN);
-        if (!(in_stretch ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
+        const bool together = groups.in_one_stretch(first, RUN);
+        if (!(together ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
             far = hope;
             hope = std::min(2 * hope + 1, 63);
             return false;
         }
         hope = 0;
-        if (in_stretch) add_to_stretch(groups, near.sums, near.product);
-        else add_to_groups(groups, run, RUN, first);
+        if (!together) add_to_stretches(groups, run, RUN, first);
+        else if (groups.in_stretches) add_to_stretch(groups, near.sums, near.product);
+        if (groups.width) near.tile.keep(a, r, first);
         count_close<true>(a, r, near.zeros, first);
         return true;
     }
@@ -709,30 +716,58 @@ class Kernel {
 
     // Measure bit-identical pairs, whose errors are zero: |r|, r**2 and ulp(r). Returns false, with nothing done, for a run
     // that is not identical, or that has zeros, subnormals or non-finite pairs.
-    template <class A, class R, bool ON_GRID> __attribute__((noinline)) bool identical(const A* a, const R* r) {
+    template <class A, class R> __attribute__((noinline)) bool identical(const A* a, const R* r) {
         if (!totals.has_room()) totals.begin_block();
-        Lanes<Doubles> peak = {}, least = lanes_of(DBL_MAX);
-        Totals::IdenticalAdder<ON_GRID> adder(totals);
+        Lanes<Doubles> peak = {}, least = lanes_of(DBL_MAX), binades = {};
+        Totals::IdenticalAdder<false> adder(totals);
         Longs differ = {};
         for (int i = 0; i < RUN; i += LANES)
             for (int p = 0; p < PARTS; p++) {
                 const Doubles x = widen(a + i + p * WIDTH), y = widen(r + i + p * WIDTH), size = size_of(y);
-                differ |= ((Longs)x ^ (Longs)y) | ~(Longs)(size <= all(DBL_MAX));
+                differ |= (Longs)x ^ (Longs)y;
                 peak.part[p] = larger(size, peak.part[p]);
                 least.part[p] = smaller(size, least.part[p]);
-                adder.add(p, y, size);
+                binades.part[p] += (Doubles)((Longs)y & EXPONENT);
+                adder.add(p, size);
             }
+        return !any(differ) && is_finite(adder.magnitude.high) && add_identical(r, peak, least, binades, adder, 0x1p48);
+    }
+    // The same for float32 in half as many registers.
+    __attribute__((noinline)) bool identical(const float* a, const float* r) {
+        if (!totals.has_room()) totals.begin_block();
+        Singles peak = {}, least = singles_of(FLT_MAX), binades = {};
+        Totals::IdenticalAdder<true> adder(totals);
+        Words differ = {};
+        for (int i = 0; i < RUN; i += SINGLES) {
+            const Singles y = load<Singles>(r + i), size = size_of(y);
+            differ |= load<Words>(a + i) ^ (Words)y;
+            peak = larger(size, peak);
+            least = smaller(size, least);
+            binades += (Singles)((Words)y & EXPONENT_OF_SINGLE);
+            adder.add(i / WIDTH % PARTS, lower_half(size));
+            adder.add((i / WIDTH + 1) % PARTS, upper_half(size));
+        }
+        if (any((Longs)differ) || !is_finite(adder.magnitude.high)) return false;
+        Lanes<Doubles> peaks, leasts;
+        for (Doubles& part : peaks.part) part = larger(lower_half(peak), upper_half(peak));
+        for (Doubles& part : leasts.part) part = smaller(lower_half(least), upper_half(least));
+        if (!any_above(peaks, 0x1p120) && add_identical(r, peaks, leasts, lanes_of(binades), adder, 0x1p20)) return true;
+        return identical<float, float>(a, r);
+    }
+    // Add a run of identical pairs, whose binades have an exact sum if the largest |r| is at most `range` times the smallest.
+    template <class R, class Adder>
+    INLINE bool add_identical(const R* r, const Lanes<Doubles>& peak, const Lanes<Doubles>& least, const Lanes<Doubles>& binades, const Adder& adder, double range) {
         for (Lanes<Doubles>& of : run.peak) of = {};
         run.peak[PEAK_MAGNITUDE] = peak, run.least = least;
-        if (any(differ) || any_below(least, tiny) || !totals.fits(run) || (ON_GRID && !totals.on_grid(run))) return false;
+        if (any_below(least, std::max(tiny, job.format.smallest_binade)) || !totals.fits(run)) return false;
+        if (any_above(peak, range * lowest(least) * 0.5)) return false;
         if (any_above(peak, state.maximum[Maxima::magnitude])) state.maximum[Maxima::magnitude] = highest(peak);
-        adder.commit(totals);
+        adder.commit(totals, binades);
         if (any_below(least, small)) count_regions(r);
         state.counts.n += RUN, state.counts.finite += RUN, state.counts.matching += RUN, state.counts.equal += RUN;
         for (const Table& table : state.table) table.counts[0][ZERO_KEY] += RUN;
         return true;
     }
-
     template <class R> __attribute__((noinline)) void count_regions(const R* r) {
         Lanes<Longs> small = {}, below = {};
         const double bound = std::max(job.regions.small_bound, job.regions.cancellation_bound);

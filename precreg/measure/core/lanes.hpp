@@ -188,6 +188,19 @@ INLINE Doubles lower_half(Singles x) { return (Doubles){x[0], x[1]}; }
 INLINE Doubles upper_half(Singles x) { return (Doubles){x[2], x[3]}; }
 #endif
 
+// The halves of x with their signs changed where y is negative. Changing them after the widening saves two of four.
+INLINE void signed_halves(Singles x, const Doubles* halves, Singles y, Doubles* to) {
+#if defined(__AVX512F__)
+    const __mmask16 negative = _mm512_movepi32_mask((__m512i)y);
+    const __m512i sign = _mm512_set1_epi64(INT64_MIN);
+    to[0] = (Doubles)_mm512_mask_xor_epi64((__m512i)halves[0], (__mmask8)negative, (__m512i)halves[0], sign);
+    to[1] = (Doubles)_mm512_mask_xor_epi64((__m512i)halves[1], (__mmask8)(negative >> 8), (__m512i)halves[1], sign);
+#else
+    const Singles changed = signed_by(x, y);
+    to[0] = lower_half(changed), to[1] = upper_half(changed);
+#endif
+}
+
 // Return true if any bit is set.
 INLINE bool any(Longs bits) {
 #if defined(__AVX512F__)

@@ -6,6 +6,7 @@
 
 #include "job.hpp"
 #include "lanes.hpp"
+#include "places.hpp"
 #include "reader.hpp"
 #include "totals.hpp"
 
@@ -88,10 +89,108 @@ class NearRegions {
     const float small_end, end, threshold_end, small_error, threshold_atol, rtol;
 };
 
+// Near pairs of the latest runs, which the tile of the groups still lacks. A row of the tile needs more memory than the first
+// cache has; so some rows are added together, a strip of columns at a time. Each place gets its terms in the same order.
+class NearTile {
+  public:
+    NearTile(GroupSums& groups, uint32_t to_ulps) : groups(groups), to_ulps(to_ulps) {}
+
+    // Keep a run, which must stay where it is until it is added.
+    INLINE void keep(const float* a, const float* r, int64_t position) {
+        if (n == 0 || a != actual + n || r != reference + n || position != begin + n || n >= MOST_PAIRS) {
+            add();
+            actual = a, reference = r, begin = position;
+        }
+        n += RUN;
+    }
+    INLINE void add() {
+        if (n) add_kept();
+    }
+
+  private:
+    // 16 rows of 1,000 elements: 128 KB of the second cache. Rows of 512 elements leave room for the products of all.
+    static constexpr int64_t MOST_PAIRS = 1 << 14;
+    static constexpr int BITS_OF_FACTOR = 7; // 4 U + 1 is at most 127
+
+    GroupSums& groups;
+    const uint32_t to_ulps;
+    const float *actual = nullptr, *reference = nullptr;
+    int64_t begin = 0, n = 0;
+
+    __attribute__((noinline)) void add_kept() {
+        const int64_t width = groups.width, offset = begin % width, rows = n / width;
+        if (rows) add_rows(0, rows, width, offset);
+        if (n % width) add_rows(rows * width, 1, n % width, offset);
+        n = 0;
+    }
+    // Add the first `count` columns of some rows that begin `from` pairs later. Their first place is `offset`.
+    void add_rows(int64_t from, int64_t rows, int64_t count, int64_t offset) {
+        constexpr int64_t AT_ONCE = 64;
+        for (int64_t row = 0; row < rows; row += AT_ONCE) {
+            const int64_t here = std::min(AT_ONCE, rows - row), at = from + row * groups.width, first = std::min(count, groups.width - offset);
+            groups.make_room(BITS_OF_FACTOR * (int)here);
+            add_columns(actual + at, reference + at, here, first, offset);
+            add_columns(actual + at + first, reference + at + first, here, count - first, 0);
+        }
+    }
+    void add_columns(const float* a, const float* r, int64_t rows, int64_t count, int64_t offset) {
+        int64_t i = 0;
+        for (; i + SINGLES <= count; i += SINGLES) add_strip<true>(a + i, r + i, rows, SINGLES, offset + i);
+        if (i < count) add_strip<false>(a + i, r + i, rows, (size_t)(count - i), offset + i);
+    }
+    template <bool WHOLE, class V, class T> INLINE static V load_some(const T* from, size_t count) {
+        if (WHOLE) return load<V>(from);
+        V value = {};
+        memcpy(&value, from, count * sizeof(T));
+        return value;
+    }
+    template <bool WHOLE, class V, class T> INLINE static void store_some(T* to, V value, size_t count) {
+        memcpy(to, &value, WHOLE ? sizeof value : count * sizeof(T));
+    }
+    struct Two {
+        Doubles part[2];
+    };
+    template <bool WHOLE> INLINE void add_strip(const float* a, const float* r, int64_t rows, size_t columns, int64_t offset) {
+        const size_t first = std::min<size_t>(columns, WIDTH), second = columns - first;
+        double* const places[] = {groups.place[GroupSum::absolute] + offset, groups.place[GroupSum::signed_] + offset, groups.place[GroupSum::outward] + offset,
+                                  groups.place[GroupSum::squared] + offset, groups.place[GroupSum::ulps] + offset, groups.place[GroupSum::squared_ulps] + offset,
+                                  groups.mantissa + offset};
+        const auto read = [&](double* from) __attribute__((always_inline)) {
+            return Two{load_some<WHOLE, Doubles>(from, first), load_some<WHOLE, Doubles>(from + WIDTH, second)};
+        };
+        Two absolute = read(places[0]), bias = read(places[1]), outward = read(places[2]), squared = read(places[3]), ulps = read(places[4]);
+        Two squared_ulps = read(places[5]), product = read(places[6]);
+        const Words inverse = (Words){} + to_ulps;
+        for (int64_t row = 0; row < rows; row++, a += groups.width, r += groups.width) {
+            const Singles y = load_some<WHOLE, Singles>(r, columns), d = load_some<WHOLE, Singles>(a, columns) - y;
+            const Singles u = size_of(d) * (Singles)(inverse - ((Words)y & EXPONENT_OF_SINGLE));
+            const Doubles differences[2] = {lower_half(d), upper_half(d)}, wide[2] = {lower_half(u), upper_half(u)};
+            Doubles outwards[2];
+            signed_halves(d, differences, y, outwards);
+            for (int half = 0; half < 2; half++) {
+                absolute.part[half] += size_of(differences[half]);
+                bias.part[half] += differences[half];
+                outward.part[half] += outwards[half];
+                squared.part[half] = exact_product_plus(differences[half], differences[half], squared.part[half]);
+                ulps.part[half] += wide[half];
+                squared_ulps.part[half] = exact_product_plus(wide[half], wide[half], squared_ulps.part[half]);
+                product.part[half] *= exact_product_plus(wide[half], all(4.0), all(1.0)); // U ends its own bin
+            }
+        }
+        const auto write = [&](double* to, const Two& sums) __attribute__((always_inline)) {
+            store_some<WHOLE>(to, sums.part[0], first);
+            store_some<WHOLE>(to + WIDTH, sums.part[1], second);
+        };
+        write(places[0], absolute), write(places[1], bias), write(places[2], outward), write(places[3], squared), write(places[4], ulps);
+        write(places[5], squared_ulps), write(places[6], product);
+    }
+};
+
 class Near {
   public:
     Near(const Job& job, State& state, Totals& totals, double tiny)
-        : regions(job.regions), state(state), totals(totals), to_ulps(INVERSE + ((uint32_t)(job.format.precision - 1) << 23)),
+        : regions(job.regions), tile(*state.groups, INVERSE + ((uint32_t)(job.format.precision - 1) << 23)), state(state), totals(totals),
+          to_ulps(INVERSE + ((uint32_t)(job.format.precision - 1) << 23)),
           smallest_binade(job.format.smallest_binade), spacing(std::ldexp(1.0, 1 - job.format.precision)),
           least_reference(std::max(2 * tiny, LEAST)), largest_reference(std::min(job.format.largest_reference, LARGEST)) {
         for (uint32_t& key : nothing.ratios) key = UNUSED_KEY;
@@ -99,6 +198,7 @@ class Near {
     }
 
     const NearRegions regions;
+    NearTile tile;
     Totals::RunSums sums;
     Lanes<Doubles> product; // of 4 U* + 1
     bool zeros; // some references, and their actual values, are zero

@@ -142,6 +142,16 @@ INLINE void add_to_stretch(GroupSums& groups, const Totals::RunSums& of, const L
     for (int s = 0; s < ADDED; s++) groups.stretch[s] += sums[s];
 }
 
+INLINE void add_to_stretches(GroupSums& groups, const Run& run, int n, int64_t position) {
+    for (int done = 0; done < n;) {
+        const int64_t at = position + done;
+        if (at >= groups.stretch_end) groups.open_stretch(at);
+        const int here = (int)(n - done < groups.stretch_end - at ? n - done : groups.stretch_end - at);
+        add_to_stretch(groups, run.d + done, run.outward + done, run.ulps + done, here);
+        done += here;
+    }
+}
+
 INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t position) {
     if (groups.width) {
         const bool whole = !any_above(run.peak[PEAK_ULPS], LARGEST_WHOLE);
@@ -152,14 +162,7 @@ INLINE void add_to_groups(GroupSums& groups, const Run& run, int n, int64_t posi
     if (__builtin_expect(any_above(run.peak[PEAK_ULPS], LARGEST_END), 0))
         for (int i = 0; i < n; i++)
             if (run.ulps[i] > LARGEST_END) groups.overflow(position + i);
-    if (!groups.in_stretches) return;
-    for (int done = 0; done < n;) {
-        const int64_t at = position + done;
-        if (at >= groups.stretch_end) groups.open_stretch(at);
-        const int here = (int)(n - done < groups.stretch_end - at ? n - done : groups.stretch_end - at);
-        add_to_stretch(groups, run.d + done, run.outward + done, run.ulps + done, here);
-        done += here;
-    }
+    if (groups.in_stretches) add_to_stretches(groups, run, n, position);
 }
 
 } // namespace

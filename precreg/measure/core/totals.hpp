@@ -200,25 +200,28 @@ class Totals {
         add_exactly(run.outward, state.sum[Sums::outward]);
     }
 
-    // The same for bit-identical pairs: only three of their sums are not zero.
-    template <bool ON_GRID> struct IdenticalAdder {
-        typename Adder<ON_GRID, false>::Sum spacing, magnitude, squared;
-        const Doubles binade, unit, scale;
+    // The same for bit-identical pairs: only three of their sums are not zero, and that of the binades of a run is exact.
+    // SINGLE serves float32, whose squares are exact in float64, as is the sum of |r| of a run that fits.
+    template <bool SINGLE> struct IdenticalAdder {
+        typename Adder<SINGLE, false>::Sum magnitude, squared;
 
         INLINE explicit IdenticalAdder(const Totals& totals)
-            : spacing{totals.of[Sums::spacing].high, totals.of[Sums::spacing].low},
-              magnitude{totals.of[Sums::magnitude].high, totals.of[Sums::magnitude].low},
-              squared{totals.of[Sums::squared_reference].high, totals.of[Sums::squared_reference].low},
-              binade(all(totals.smallest_binade)), unit(all(totals.spacing)), scale(all(SCALES[1 + totals.reference_scale])) {}
-        INLINE void add(int p, Doubles r, Doubles size) {
-            const Doubles scaled = size * scale;
-            magnitude.one_step(p, size);
-            spacing.one_step(p, larger((Doubles)((Longs)r & EXPONENT), binade) * unit);
-            squared.two_step(p, scaled * scaled);
+            : squared{totals.of[Sums::squared_reference].high, totals.of[Sums::squared_reference].low} {
+            if (SINGLE) magnitude = {};
+            else magnitude = {totals.of[Sums::magnitude].high, totals.of[Sums::magnitude].low};
         }
-        INLINE void commit(Totals& totals) const {
-            totals.of[Sums::spacing].high = spacing.high, totals.of[Sums::spacing].low = spacing.low;
-            totals.of[Sums::magnitude].high = magnitude.high, totals.of[Sums::magnitude].low = magnitude.low;
+        INLINE void add(int p, Doubles size) {
+            magnitude.one_step(p, size);
+            if (!SINGLE) return squared.two_step(p, size * size);
+            const Doubles sum = exact_product_plus(size, size, squared.high.part[p]);
+            squared.low.part[p] += exact_product_minus(size, size, sum - squared.high.part[p]);
+            squared.high.part[p] = sum;
+        }
+        INLINE void commit(Totals& totals, Lanes<Doubles> binades) const {
+            for (int p = 0; p < PARTS; p++) binades.part[p] *= all(totals.spacing);
+            totals.of[Sums::spacing].add(binades);
+            if (SINGLE) totals.of[Sums::magnitude].add(magnitude.high);
+            else totals.of[Sums::magnitude].high = magnitude.high, totals.of[Sums::magnitude].low = magnitude.low;
             totals.of[Sums::squared_reference].high = squared.high, totals.of[Sums::squared_reference].low = squared.low;
             totals.runs++;
         }
