@@ -7,7 +7,6 @@ from .place import LocalPools as LocalPools
 from .place import RunPlace as RunPlace
 from .place import VersionPools as VersionPools
 from .pool import WorkerPool as WorkerPool
-from .pool import run_in_workers as run_in_workers
 from .processes import die_with_parent as die_with_parent
 from .processes import kill_group as kill_group
 from .server import start_fork_server as start_fork_server
