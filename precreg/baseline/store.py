@@ -62,7 +62,7 @@ _ATTRIBUTES = f"""\
 _MAX_SINGLES = 8
 
 # Files of so many bytes have about 2,000 entries, whose objects take 20 kB each. Entries of further files are packed,
-# which takes a quarter of the time of reading them (benchmarks/pytest_overhead.py, 1,000 cases).
+# which takes a fifth of the time of reading them (profile of benchmarks/pytest_overhead.py, 1,000 cases).
 MAX_BYTES_AS_OBJECTS = 4_000_000
 
 

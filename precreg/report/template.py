@@ -1,6 +1,6 @@
 """Where are the templates of pages, and how does jinja2 compile them once?
 
-Compiling takes 45 to 80 ms of each report, so compiled templates stay where Python keeps compiled modules of their
+Compiling takes 52 to 73 ms of processor time for the page of a run, so compiled templates stay where Python keeps compiled modules of their
 folder. Code never comes from a project's folder, which may hold files of a stranger.
 """
 
