@@ -140,20 +140,12 @@ def compare_arrays(
     rules = MeasureRules(rtol, atol, worst, tuple((regions or {}).items()))
     of_dtype = regions_of(pairing.dtype, rules.regions)
     found = _measure_small(a, r, rules)
-    # By position, because keywords take longer; mypy does not follow the types of both tuples.
     if found is None:
         fields = comparison_fields(tally_arrays(a, r, rules, threads), pairing, of_dtype)
-        return Comparison(*identity, *fields)  # type: ignore[arg-type]
-    measured = _MeasuredByCore(*identity, *fields_found(found, pairing, of_dtype))  # type: ignore[arg-type]
-    object.__dict__["__class__"].__set__(measured, Comparison)
-    return measured
-
-
-class _MeasuredByCore(Comparison, frozen=True):
-    """A comparison that becomes a plain Comparison without the check of its positions."""
-
-    def __post_init__(self) -> None:
-        """Check nothing: the core named positions within the array."""
+    else:
+        fields = fields_found(found, pairing, of_dtype)
+    # By position, because keywords take longer; mypy does not follow the types of both tuples.
+    return Comparison(*identity, *fields)  # type: ignore[arg-type]
 
 
 def _measure_small(actual: MeasuredSide, reference: MeasuredSide, rules: MeasureRules) -> object:

@@ -43,7 +43,7 @@ from precreg.measure.tally import (
     Tally,
 )
 from precreg.storage import Array
-from precreg.types import AxisGroups, Histogram, Positions, Scalar
+from precreg.types import AxisGroups, Histogram, Positions
 
 # generic, avx2 or avx512: all give the same bits.
 MEASURE_INSTRUCTION_SET: str = _core.instruction_set
@@ -119,21 +119,6 @@ _COUNT_NAMES = tuple(COUNT_DESCRIPTIONS)
 _OTHERS = sum(metric.needs_benchmark or metric.needs_samples for metric in METRICS.values())
 
 
-class _NamedByCore(Positions, frozen=True):
-    """Positions that become plain Positions without their check, which takes longer than the core does."""
-
-    def __post_init__(self) -> None:
-        """Check nothing: the core made lists of one length."""
-
-
-def _positions(named: tuple[list[int], list[Scalar], list[Scalar]] | None) -> Positions | None:
-    if not named:
-        return None
-    positions = _NamedByCore(*named)
-    object.__dict__["__class__"].__set__(positions, Positions)
-    return positions
-
-
 def describe_found(capsule: object) -> MeasuredFields | None:
     """Return the fields of a Comparison from a result of NativePlan.measure; None if only figures.py computes them.
 
@@ -149,8 +134,8 @@ def describe_found(capsule: object) -> MeasuredFields | None:
     return MeasuredFields(
         metrics,
         counts,
-        _positions(worst),
-        _positions(non_finite),
+        Positions(*worst) if worst else None,
+        Positions(*non_finite) if non_finite else None,
         Histogram(*histogram) if histogram else None,
         heat,
         places,

@@ -1,7 +1,7 @@
 """Where are the templates of pages, and how does jinja2 compile them once?
 
-Compiling takes 52 to 73 ms of processor time for the page of a run, so compiled templates stay where Python keeps compiled modules of their
-folder. Code never comes from a project's folder, which may hold files of a stranger.
+Compiling takes 52 to 73 ms of processor time for the page of a run. So compiled templates stay where Python keeps the
+compiled modules of their folder. Code never comes from a project's folder, which may hold files of a stranger.
 """
 
 from __future__ import annotations
