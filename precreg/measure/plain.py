@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from math import copysign, inf, isfinite, isinf, isnan, ldexp
+from math import copysign, inf, isfinite, isnan, ldexp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +64,7 @@ def tally_reference(actual: Array, reference: Array, start: int, shape: tuple[in
             a, r = _parts(a_scalar, pairing), _parts(r_scalar, pairing)
             rounded = tuple(_round_reference(part, pairing) for part in r)
             counts["equal"] += all(map(_same_bits, a, rounded))
-            if all(map(isfinite, (*a, *rounded))):
+            if all(map(_is_finite, (*a, *rounded))):
                 pairs.append(_pair(index, a, r, pairing))
                 counts["zero_sign_differences"] += int(a == r and not all(map(_same_bits, a, rounded)))
                 counts["flushed_subnormals"] += int(not any(a) and _is_subnormal(_absolute(rounded), pairing.format))
@@ -101,9 +101,9 @@ def _round_reference(value: Number, pairing: Pairing) -> Number:
     if pairing.same:
         return value
     if pairing.format is None:
-        return type(value)(round(value)) if isfinite(value) else value
+        return type(value)(round(value)) if _is_finite(value) else value
     # exact_round takes floats, so a long double is rounded here by its quantum; far beyond the range a float is enough.
-    if not isfinite(value) or abs(value) > 2 * pairing.format.largest:
+    if not _is_finite(value) or abs(value) > 2 * pairing.format.largest:
         return exact_round(float(value), pairing.format)
     quantum = exact_ulp(_fraction(value), pairing.format)
     magnitude = float(round(abs(_fraction(value)) / quantum) * quantum)
@@ -124,17 +124,22 @@ def _kind(a: tuple[Number, ...], rounded: tuple[Number, ...]) -> str:
     nans = [any(map(isnan, side)) for side in (a, rounded)]
     if any(nans):
         return "nan_matched" if all(nans) else "nan_mismatched"
-    infinities = [tuple(part if isinf(part) else 0.0 for part in side) for side in (a, rounded)]
+    infinities = [tuple(part if np.isinf(part) else 0.0 for part in side) for side in (a, rounded)]
     # docs/metric-definitions.md: the sign of the reference's infinity counts first.
     first = next(part for part in (*infinities[1], *infinities[0]) if part)
     matched = "matched" if infinities[0] == infinities[1] else "mismatched"
     return f"{'plus' if first > 0 else 'minus'}_inf_{matched}"
 
 
+def _is_finite(number: Number) -> bool:
+    # math.isfinite converts a long double to a float, and so takes 1e4000 for infinite.
+    return bool(np.isfinite(number))
+
+
 def _absolute(parts: tuple[Number, ...]) -> Number:
     """Return |z|: sqrt(re * re + im * im) for complex numbers, scaled by a power of two so that no bit is lost."""
     largest = max(map(abs, parts))
-    if len(parts) == 1 or not isfinite(largest):
+    if len(parts) == 1 or not _is_finite(largest):
         return largest
     exponent = int(np.frexp(largest)[1])
     re, im = (np.ldexp(part, -exponent) for part in parts)

@@ -29,7 +29,10 @@ def from_bits(patterns, name):
         if name in _SMALL:
             return np.array([pattern % 64 / 8 - 4 for pattern in patterns]).astype(dtype)
         if name in ("longdouble", "clongdouble"):
-            return from_bits(patterns, "float64").astype(dtype) * (1 + np.finfo(np.longdouble).eps)
+            # Some are beyond the range of float64, where the system has such long doubles.
+            exponents = np.array([3000 if pattern % 8 == 7 else 0 for pattern in patterns])
+            scales = np.ldexp(1 + np.finfo(np.longdouble).eps, exponents)
+            return from_bits(patterns, "float64").astype(dtype) * scales
         size = dtype.itemsize
         wide = [pattern * (2**64 + 1) for pattern in patterns]
         return np.frombuffer(b"".join((p % 2 ** (8 * size)).to_bytes(size, "little") for p in wide), dtype)

@@ -71,6 +71,27 @@ def test_each_fast_form_gives_what_the_readable_one_gives(name):
     check()
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).maxexp <= 1024, reason="long doubles of this system are float64")
+@pytest.mark.parametrize("name", ["longdouble", "clongdouble"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ([-1.7e308], [9.769313486231587e306 * (1 + 1j)]),  # their difference is beyond float64
+        (["1e4000", "1e4000", "1", "1e4000"], ["1e4000", "1", "1e4000", "2e4000"]),
+    ],
+    ids=["difference", "values"],
+)
+def test_long_doubles_beyond_float64(name, pair):
+    parts = [np.array([np.longdouble(each) if isinstance(each, str) else each for each in side]) for side in pair]
+    actual, reference = (side if name == "clongdouble" else side.real for side in parts)
+    actual = actual.astype(name)
+    expected = plain.tally_reference(actual, reference, 0, actual.shape, RULES[0])
+    assert expected.counts.finite == actual.size
+    assert expected.maxima.absolute == math.inf
+    for form in FAST:
+        check_same(BACKENDS[form](actual, reference, 0, actual.shape, RULES[0]), expected)
+
+
 LONG = 40_000
 
 
