@@ -125,3 +125,11 @@ def test_each_place_of_a_tile_gets_its_rows_in_their_order(shape, far):
             reduce(add, [x for cycle in cycles for x in cycle[low:high]], 0.0) for low, high in pairwise(bounds)
         ]
         assert sums == expected
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "uint32", "float16"])
+def test_identical_pairs_of_other_dtypes(dtype):
+    """Each ulp of an integer is 1."""
+    values = (np.arange(1, RUNS * RUN + 1) % 200 + 1).astype(dtype)
+    counts = check(values, values.copy())
+    assert counts.equal == counts.n == RUNS * RUN

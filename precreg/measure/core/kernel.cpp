@@ -756,11 +756,13 @@ class Kernel {
     }
     // Add a run of identical pairs, whose binades have an exact sum if the largest |r| is at most `range` times the smallest.
     template <class R, class Adder>
-    INLINE bool add_identical(const R* r, const Lanes<Doubles>& peak, const Lanes<Doubles>& least, const Lanes<Doubles>& binades, const Adder& adder, double range) {
+    INLINE bool add_identical(const R* r, const Lanes<Doubles>& peak, const Lanes<Doubles>& least, Lanes<Doubles> binades, const Adder& adder, double range) {
         for (Lanes<Doubles>& of : run.peak) of = {};
         run.peak[PEAK_MAGNITUDE] = peak, run.least = least;
-        if (any_below(least, std::max(tiny, job.format.smallest_binade)) || !totals.fits(run)) return false;
-        if (any_above(peak, range * lowest(least) * 0.5)) return false;
+        if (any_below(least, tiny) || !totals.fits(run)) return false;
+        const double binade = job.format.smallest_binade;
+        if (!any_above(peak, binade)) binades = lanes_of(RUN / LANES * binade); // integers: each ulp is 1
+        else if (any_below(least, binade) || any_above(peak, range * lowest(least) * 0.5)) return false;
         if (any_above(peak, state.maximum[Maxima::magnitude])) state.maximum[Maxima::magnitude] = highest(peak);
         adder.commit(totals, binades);
         if (any_below(least, small)) count_regions(r);

@@ -21,7 +21,7 @@ constexpr int BITS_OF_WHOLE = 5;
 constexpr double LARGEST_END = 0x1.FEp1023; // the largest finite end of a bin
 
 INLINE Factor factor_of(Doubles ulps) {
-    const Doubles end = (Doubles)((((Longs)ulps - 1) | BELOW_KEY) + 1);
+    const Doubles end = (Doubles)((((ULongs)ulps - 1) | BELOW_KEY) + 1);
     const Longs bits = (Longs)(end + all(0.25));
     return {(Doubles)((bits & MANTISSA) | ONE), (Longs)((ULongs)(bits - QUARTER) >> 52)};
 }
@@ -30,7 +30,7 @@ INLINE Factor factor_of(Doubles ulps) {
 INLINE Product product_of(double ulps) {
     int64_t bits;
     memcpy(&bits, &ulps, sizeof bits);
-    bits = ((bits - 1) | BELOW_KEY) + 1;
+    bits = (int64_t)((((uint64_t)bits - 1) | BELOW_KEY) + 1);
     double end;
     memcpy(&end, &bits, sizeof end);
     end += 0.25;
@@ -43,7 +43,7 @@ INLINE Product product_of(double ulps) {
 
 // 4 U* + 1 as one number, where it is small enough that the product of some is finite.
 INLINE Doubles whole_factor_of(Doubles ulps) {
-    return (Doubles)((((Longs)ulps - 1) | BELOW_KEY) + 1) * all(4.0) + all(1.0);
+    return (Doubles)((((ULongs)ulps - 1) | BELOW_KEY) + 1) * all(4.0) + all(1.0);
 }
 
 // Multiply the product at each place with its factor.
