@@ -15,8 +15,7 @@ from precreg.cli.console import show_lines, terminal_width
 
 if TYPE_CHECKING:
     from precreg.baseline import AcceptedEntries, BaselineChange, BaselineKey, ProposalChange
-    from precreg.cli.review import AcceptTerms
-    from precreg.types import BaselineEntry
+    from precreg.types import BaselineEntry, Case
 
 # Proposals or accepted cases that are printed one by one; a screen has some 50 lines, and each may take several.
 MAX_SINGLE_CASES = 20
@@ -99,22 +98,21 @@ def print_accepted(project: Path, accepted: AcceptedEntries, changes: Sequence[B
     click.echo(f"all of them: {ACCEPTED_FILE}; for the merge request: precreg baseline diff --markdown --against auto")
 
 
-def warn_of_powerless(terms: AcceptTerms, found: Sequence[str], accepted: int) -> None:
+def warn_of_powerless(cases: Mapping[str, Case], found: Sequence[str], accepted: int) -> None:
     """Print the accepted cases whose baselines see no loss of an output by a statistic."""
     from precreg.report import describe_powerless
 
-    of_tables = {id: None for id in found if id in terms.cases and terms.cases[id].subject.kind == "table"}
+    of_tables = {id: None for id in found if id in cases and cases[id].subject.kind == "table"}
     for ids, figures_alone in (([*of_tables], True), ([id for id in found if id not in of_tables], False)):
         if ids:
             click.echo(describe_powerless(ids, accepted, figures_alone=figures_alone), err=True)
 
 
-def is_powerless(terms: AcceptTerms, case_id: str, entry: BaselineEntry) -> bool:
-    """Return whether the baseline of a case sees no loss of an output by a statistic."""
+def is_powerless(case: Case | None, entry: BaselineEntry, chain: tuple[str, ...]) -> bool:
+    """Return whether the baseline of a case sees no loss of an output by a statistic; `chain` is of this machine."""
     from precreg.cli.report import entry_power
     from precreg.verdict import case_alpha, has_few_samples
 
-    case = terms.cases.get(case_id)
     # No suite lists a test-defined case, so its tolerance is unknown here.
     if case is None:
         return any(has_few_samples(entry, output) for output in entry.outputs)
@@ -122,7 +120,7 @@ def is_powerless(terms: AcceptTerms, case_id: str, entry: BaselineEntry) -> bool
     if case.expect_failure is not None or entry.definition != case.baseline_definition:
         return False
     # The level moves figures, and does not decide whether there is one.
-    return entry_power(case, entry, terms.here.chain, case_alpha(1), same_environment=True).worst is None
+    return entry_power(case, entry, chain, case_alpha(1), same_environment=True).worst is None
 
 
 def describe_listed(entries: Mapping[BaselineKey, BaselineEntry], lines: Sequence[str]) -> Iterator[str]:

@@ -131,7 +131,7 @@ def accept_and_report(
         waiting=terms.waiting,
     )
     print_accepted(terms.project, accepted, found)
-    warn_of_powerless(terms, powerless, len(accepted))
+    warn_of_powerless(terms.cases, powerless, len(accepted))
     return [place.id for place in accepted]
 
 
@@ -147,7 +147,7 @@ def _go_through(
     for change in changes:
         _warn_before_reruns(terms, change)
         found.append(change_of_acceptance(change))
-        if is_powerless(terms, change.place.id, change.new):
+        if is_powerless(terms.cases.get(change.place.id), change.new, terms.here.chain):
             powerless.append(change.place.id)
         if change.needs_rerun:
             again.append(change)

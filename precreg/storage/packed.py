@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
 import msgspec
 
+from precreg.storage.conversion import DataError
+
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -142,8 +144,11 @@ class StructPacker(Generic[_S]):
         self._decoder, self._words = msgspec.msgpack.Decoder(kind), b""
 
     def pack(self, value: _S) -> bytes:
-        """Return the packed bytes of a struct."""
-        data = msgspec.msgpack.encode(value)
+        """Return the packed bytes of a struct. Raises DataError for an integer of more than 64 bits."""
+        try:
+            data = msgspec.msgpack.encode(value)
+        except OverflowError:
+            raise DataError("bad-value", "expected integers of at most 64 bits but got a larger one") from None
         self._words = self._words or data[-_MOST_WORDS:]
         return pack_bytes(data, self._words)
 
