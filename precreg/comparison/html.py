@@ -41,9 +41,8 @@ from precreg.report import (
     finding_rows,
     json_for_script,
     page_script,
-    page_templates,
     position_rows,
-    strip_controls,
+    render_template,
     tolerance_rows,
 )
 from precreg.report.charts import (
@@ -155,7 +154,7 @@ PAIR_COLUMNS = tuple(metric.name for metric in view_metrics("pairs"))
 
 def render_comparison_html(record: ComparisonRecord) -> str:
     """Lay out the whole report as one HTML document."""
-    return strip_controls(page_templates().get_template("comparison.html.j2").render(_page(record)))
+    return render_template("comparison.html.j2", _page(record))
 
 
 def _page(record: ComparisonRecord) -> dict[str, Any]:
@@ -176,7 +175,7 @@ def _page(record: ComparisonRecord) -> dict[str, Any]:
         "drawn": [describe_pair(pair, number) for number, pair in enumerate(pairs[:MAX_DRAWN_PAIRS])],
         **_course(record),
         "left_out": _left_out(pairs[MAX_DRAWN_PAIRS:]),
-        "style": Markup(comparison_style()),
+        "style": comparison_style(),
         **page_script("comparison.js"),
         "data": Markup(json_for_script(data)),
     }

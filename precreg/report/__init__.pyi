@@ -58,7 +58,6 @@ from .github import append_step_summary as append_step_summary
 from .github import render_github as render_github
 from .history_page import describe_history_page as describe_history_page
 from .history_page import write_history_page as write_history_page
-from .html import page_script as page_script
 from .html_data import json_for_script as json_for_script
 from .layout import format_columns as format_columns
 from .layout import wrap_lines as wrap_lines
@@ -78,7 +77,8 @@ from .run_findings import describe_run_finding as describe_run_finding
 from .sections import describe_cluster_warning as describe_cluster_warning
 from .sections import describe_tolerance_fact as describe_tolerance_fact
 from .sections import describe_warning as describe_warning
-from .template import page_templates as page_templates
+from .template import page_script as page_script
+from .template import render_template as render_template
 from .terminal import Verbosity as Verbosity
 from .terminal import explain_result as explain_result
 from .terminal import render_brief as render_brief

@@ -30,9 +30,10 @@ from precreg.history.drift import (
 from precreg.measure import METRICS
 from precreg.report.describe import count_cases, strip_controls
 from precreg.report.drift import HINDSIGHT_DAY, describe_hindsight_change
-from precreg.report.html import PageWords, page_script, page_style, render_template
+from precreg.report.html import PageWords
 from precreg.report.html_data import PageDetails, PageTexts, json_for_script, packed_json
 from precreg.report.page_words import DEFAULT_LANGUAGE, HISTORY_CATALOGUES, Language
+from precreg.report.template import page_script, page_style, render_template
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import format_number
 

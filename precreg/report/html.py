@@ -6,8 +6,6 @@ sets text only. The page's own policy runs only the script whose digest it names
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import urllib.parse
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +56,6 @@ from precreg.report.describe import (
     known_bad_cases,
     run_exit_sentence,
     sort_results,
-    strip_controls,
 )
 from precreg.report.groups import ResultGroup, group_results, measure_loss
 from precreg.report.html_data import PageTexts, json_for_script, pack_chinese, pack_details, page_data
@@ -85,7 +82,7 @@ from precreg.report.story import (
     short_message,
 )
 from precreg.report.studies import studies_for_html
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_script, page_style, render_template
 from precreg.report.workers import worker_rows
 from precreg.types import (
     TIERS,
@@ -116,11 +113,6 @@ MAX_PRINTED_POSITIONS = 3
 def render_run_html(record: RunRecord, language: Language = DEFAULT_LANGUAGE) -> str:
     """Lay out the whole report as one HTML document; its switch has the other languages, too."""
     return render_template("report.html.j2", _page(record, language))
-
-
-def render_template(name: str, values: dict[str, Any]) -> str:
-    """Fill a template of a page; every value is escaped unless it is Markup."""
-    return strip_controls(page_templates().get_template(name).render(values))
 
 
 def _page(record: RunRecord, language: Language) -> dict[str, Any]:
@@ -397,29 +389,6 @@ def _finding(finding: RunFinding, words: PageWords, *, is_case: bool) -> dict[st
         "times": format_finding_factor(finding).removesuffix(" times"),
         "source": str(finding.source or ""),
     }
-
-
-def joined_templates(*names: str) -> str:
-    """Return the text of several templates, one after the other."""
-    return "".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in names)
-
-
-def page_style(*names: str) -> Markup:
-    """Return style sheets as one, for the style element of a page."""
-    from markupsafe import Markup
-
-    return Markup(joined_templates(*names))
-
-
-def page_script(*names: str) -> dict[str, str]:
-    """Return the scripts of a page, after the functions of all pages, and the digest for the page's policy."""
-    from markupsafe import Markup
-
-    script = joined_templates("elements.js", *names)
-    # The page opens from file://, where no server sends a policy. So its meta element names the only script that may
-    # run.
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {"script": Markup(script), "script_digest": digest}
 
 
 def _matrix(results: Sequence[CaseResult]) -> dict[str, dict[str, int]]:

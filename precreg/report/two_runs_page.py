@@ -9,10 +9,11 @@ from typing import Any
 
 from precreg.report.describe import strip_controls
 from precreg.report.groups import ResultGroup, measure_loss
-from precreg.report.html import PageWords, page_script, page_style, render_template
+from precreg.report.html import PageWords
 from precreg.report.html_data import PageTexts, json_for_script
 from precreg.report.page_words import CATALOGUES, DEFAULT_LANGUAGE, Language
 from precreg.report.story import describe_group_cause, describe_loss_size, short_message
+from precreg.report.template import page_script, page_style, render_template
 from precreg.report.two_runs import RunComparison
 from precreg.report.two_runs_text import (
     ComparedPaths,

@@ -25,7 +25,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import precreg
-from precreg.report.html import page_templates
+from precreg.report.template import page_templates
 
 # Their modules import packages of extras, which may be absent.
 _WITH_EXTRAS = (

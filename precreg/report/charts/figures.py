@@ -23,11 +23,12 @@ from precreg.report.charts.svg import (
     svg_text,
     svg_title,
 )
-from precreg.report.describe import strip_controls
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.types import AxisGroups, Comparison, format_number
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from precreg.measure import HeatMap
 
 
@@ -262,25 +263,19 @@ class Picture(NamedTuple):
 
 def render_picture_html(picture: Picture) -> str:
     """Lay out the charts as one HTML document, without script and without network."""
-    from markupsafe import Markup
-
-    page = (
-        page_templates()
-        .get_template("picture.html.j2")
-        .render(
-            picture=picture,
-            about=describe_sides(picture.comparison),
-            figures=draw_figures(picture.comparison, picture.heat_map),
-            values=picture_figures(picture.comparison),
-            style=Markup(comparison_style()),
-        )
-    )
-    return strip_controls(page)
+    values = {
+        "picture": picture,
+        "about": describe_sides(picture.comparison),
+        "figures": draw_figures(picture.comparison, picture.heat_map),
+        "values": picture_figures(picture.comparison),
+        "style": comparison_style(),
+    }
+    return render_template("picture.html.j2", values)
 
 
-def comparison_style() -> str:
+def comparison_style() -> Markup:
     """Return the style of every page with charts of a comparison."""
-    return "".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
+    return page_style(*STYLES)
 
 
 def picture_figures(comparison: Comparison) -> list[tuple[str, str]]:

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from precreg.report.charts import DistanceChart, NameMap, draw_distances, draw_name_map
-from precreg.report.describe import strip_controls
 from precreg.report.divergence.sentences import advise_divergence, answer_divergence, divergence_facts
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.types import DivergenceRecord
 
 _MAP_CAPTION = "Colours on a log scale; the faintest colour is 0."
@@ -36,9 +35,9 @@ def render_divergence_html(record: DivergenceRecord) -> str:
         "advice": advise_divergence(record),
         "facts": list(divergence_facts(record)),
         "drawings": drawings,
-        "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
+        "style": page_style(*_STYLES),
     }
-    return strip_controls(page_templates().get_template("divergence.html.j2").render(page))
+    return render_template("divergence.html.j2", page)
 
 
 def _drawings(record: DivergenceRecord) -> Iterator[_Drawing]:

@@ -36,7 +36,7 @@ from precreg.report.drift.terminal import (
     render_drift_markdown,
 )
 from precreg.report.files import make_reports_folder
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import TIERS, format_distinct
 
@@ -238,13 +238,10 @@ _FOUND = (DriftState.DRIFT, DriftState.UNMEASURED, DriftState.IMPROVED)
 
 def render_drift_html(record: DriftRecord) -> str:
     """Lay out the whole report as one HTML document."""
-    return strip_controls(page_templates().get_template("drift.html.j2").render(_page(record)))
+    return render_template("drift.html.j2", _page(record))
 
 
 def _page(record: DriftRecord) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    style = "".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "drift.css"))
     found = [one for one in record.results if one.state in _FOUND]
     others = [one for one in record.results if one.state in _NOT_JUDGED]
     steady = [one for one in record.results if one.state is DriftState.STEADY]
@@ -256,7 +253,7 @@ def _page(record: DriftRecord) -> dict[str, Any]:
         "counts": describe_drift_counts(record),
         "scope": describe_drift_scope(record),
         "anchor": describe_anchor(record),
-        "style": Markup(style),
+        "style": page_style("report.css", "drift.css"),
         "rows": [_row(number, one) for number, one in enumerate(found[:MAX_DRIFT_HTML_ROWS])],
         "beyond": max(0, len(found) - MAX_DRIFT_HTML_ROWS),
         # Rows are cheap and charts are not, so the table is longer than the list of charts.

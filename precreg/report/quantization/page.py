@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from precreg.report.charts import NameMap, draw_name_map
-from precreg.report.describe import strip_controls
 from precreg.report.quantization.pictures import draw_codes, draw_depth, draw_sqnr_bars
 from precreg.report.quantization.sensitivity import extra_tables
 from precreg.report.quantization.terminal import array_table, cost_table
@@ -23,7 +22,7 @@ from precreg.report.quantization.words import (
     name_granularity,
     sorted_rows,
 )
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.types import ArrayQuantization, LayerQuantization, QuantizationRecord, format_number
 
 _STYLES = ("report.css", "trace.css", "quantization.css")
@@ -60,9 +59,9 @@ def render_quantization_html(record: QuantizationRecord) -> str:
         "cells": cells,
         "tables": extra_tables(record),
         "sections": sections,
-        "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
+        "style": page_style(*_STYLES),
     }
-    return strip_controls(page_templates().get_template("quantization.html.j2").render(page))
+    return render_template("quantization.html.j2", page)
 
 
 def _sections(record: QuantizationRecord, rows: list[LayerQuantization]) -> Iterator[_Section]:

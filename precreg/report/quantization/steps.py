@@ -9,7 +9,7 @@ from precreg.report.charts import NameMap, draw_name_map
 from precreg.report.describe import strip_controls
 from precreg.report.layout import format_columns
 from precreg.report.quantization.words import NONE
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.types import FakeQuantizerEvent, FakeQuantizerStep, QuantizationStepsRecord, format_number
 
 _STYLES = ("report.css", "trace.css", "quantization.css")
@@ -46,9 +46,9 @@ def render_quantization_steps_html(record: QuantizationStepsRecord) -> str:
         "sections": [
             {"name": name, "pictures": [Markup(drawn)], "caption": caption} for name, drawn, caption in _maps(record)
         ],
-        "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
+        "style": page_style(*_STYLES),
     }
-    return strip_controls(page_templates().get_template("quantization.html.j2").render(page))
+    return render_template("quantization.html.j2", page)
 
 
 def answer_quantization_steps(record: QuantizationStepsRecord) -> str:

@@ -10,8 +10,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from precreg.report.charts import NameMap, draw_name_map
-from precreg.report.describe import strip_controls
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.shadow.monitor import MonitorMetric, map_errors
 from precreg.types import MonitorEvent, MonitorOverhead, MonitorRecord, TensorRole, format_number
 
@@ -51,9 +50,9 @@ def render_monitor_html(record: MonitorRecord) -> str:
         "overhead": describe_overhead(record.overhead),
         "events": [describe_monitor_event(event) for event in record.events],
         "pictures": pictures,
-        "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
+        "style": page_style(*_STYLES),
     }
-    return strip_controls(page_templates().get_template("monitor.html.j2").render(page))
+    return render_template("monitor.html.j2", page)
 
 
 def answer_monitor(record: MonitorRecord) -> str:

@@ -23,10 +23,8 @@ from precreg.report.charts import (
     draw_course,
     draw_name_map,
 )
-from precreg.report.describe import strip_controls
-from precreg.report.html import page_script
 from precreg.report.html_data import json_for_script
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_script, page_style, render_template
 from precreg.report.trace.rows import (
     Cell,
     ErrorUnit,
@@ -83,7 +81,7 @@ def trace_json(trace: Trace) -> bytes:
 
 def render_trace_html(trace: Trace, unit: ErrorUnit = "ulp") -> str:
     """Lay out a trace as one HTML document."""
-    return strip_controls(page_templates().get_template("trace.html.j2").render(_page(trace, unit)))
+    return render_template("trace.html.j2", _page(trace, unit))
 
 
 def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
@@ -110,7 +108,7 @@ def _page(trace: Trace, unit: ErrorUnit) -> dict[str, Any]:
         "maps": [(name, Markup(draw_name_map(found)), caption) for name, found, caption in _maps(trace, unit)],
         "tables": [table.about() for table in tables],
         "data": Markup(json_for_script({"tables": [table.data() for table in tables]})),
-        "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
+        "style": page_style(*_STYLES),
         **page_script("trace.js"),
     }
 

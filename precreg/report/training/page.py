@@ -24,8 +24,7 @@ from precreg.report.charts import (
     draw_series,
     series_legend,
 )
-from precreg.report.describe import strip_controls
-from precreg.report.template import TEMPLATES_FOLDER, page_templates
+from precreg.report.template import page_style, render_template
 from precreg.report.training.clip_sentences import CLIP_COLUMNS, clip_rows, describe_clip_order, describe_clipping
 from precreg.report.training.scale_sentences import (
     SCALE_COLUMNS,
@@ -135,9 +134,9 @@ def render_training_view(view: TrainingView) -> str:
             ("subnormal", "bin subnormal"),
             ("below the smallest or above the largest number", "bin lost"),
         ],
-        "style": Markup("".join((TEMPLATES_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES)),
+        "style": page_style(*_STYLES),
     }
-    return strip_controls(page_templates().get_template("training.html.j2").render(page))
+    return render_template("training.html.j2", page)
 
 
 def view_of_losses(name: str, found: GradientLosses) -> TrainingView:
