@@ -142,23 +142,14 @@ def _restore(shown: Any, exact: Any, path: str) -> Any:
     return exact
 
 
-def render_sums(header: Mapping[str, str], cases: Mapping[str, Mapping[str, Plain]]) -> str:
-    """Return the text of a file of sums: a line of header, and one for the sums of each entry, by case and checksum.
-
-    Raises ValueError for a NaN or an infinity.
-    """
-    # Lines of both sides of a merge are a file again, so that git's union of lines leaves no conflict here.
-    lines = (render_sums_line(name, of, cases[name][of]) for name in sorted(cases) for of in sorted(cases[name]))
-    return "".join((render_sums_header(header), *lines))
-
-
 def render_sums_header(header: Mapping[str, str]) -> str:
     """Return the first line of a file of sums."""
     return f"{_COMPACT_ENCODER.encode(header)}\n"
 
 
 def render_sums_line(case: str, checksum: str, sums: Plain) -> str:
-    """Return the line of one entry in a file of sums. Raises as `render_sums`."""
+    """Return the line of one entry in a file of sums. Raises ValueError for a NaN or an infinity."""
+    # Lines of both sides of a merge are a file again, so that git's union of lines leaves no conflict here.
     return f"{_COMPACT_ENCODER.encode({'case': case, 'of': checksum, 'sums': sums})}\n"
 
 

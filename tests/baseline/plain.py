@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from precreg.baseline.suite_file import SINGLE_FILE_SCHEMA, sums_header
-from precreg.baseline.sums import join_entry, render_sums, split_entry
+from precreg.baseline.sums import join_entry, render_sums_header, render_sums_line, split_entry
 from precreg.baseline.text import entry_checksum
 
 
@@ -55,3 +55,9 @@ def write_former(path: Path, document: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(former_document(document), indent=2))
     sibling(path).unlink(missing_ok=True)
+
+
+def render_sums(header, cases):
+    """Return the text of a file of sums: `cases` has the sums of each case by the checksum of their entry."""
+    lines = (render_sums_line(name, of, cases[name][of]) for name in sorted(cases) for of in sorted(cases[name]))
+    return "".join((render_sums_header(header), *lines))

@@ -24,11 +24,11 @@ from precreg.baseline.review import (
 )
 from precreg.baseline.store import BaselineKey, lock_baselines, read_all_entries, store_entries
 from precreg.baseline.suite_file import baseline_header, sums_header
-from precreg.baseline.sums import render_sums
 from precreg.baseline.text import render_baseline, split_with_checksum
 from precreg.errors import UserError
 from precreg.types.record import BaselineEntry, BaselineOutput
 from precreg.types.verdict import Reason
+from tests.baseline.plain import render_sums
 from tests.baseline.samples import ENVIRONMENT, GIT, REVIEW, entry, result, store_proposals
 
 X, Y, Z = "unit/a/x", "unit/a/y", "model/b/z"
