@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -31,13 +32,19 @@ class ShippedRun(NamedTuple):
         return not any(result["baseline"] and result["baseline"]["change"] for result in self.record["results"])
 
 
+@contextmanager
+def alone_in(folder):
+    """Make a folder of all processes of pytest-xdist, and keep the others out: a run has a worker for each core."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def shipped_run(folder):
     """Run the shipped suites in a folder, or return the run that another process made there."""
     project, printed = folder / "project", folder / "printed.json"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        # The second process of pytest-xdist waits here: the run has a worker for each core.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(folder):
         if not printed.exists():
             done = started(copy_of(ROOT, project), "run", CI="true")
             printed.write_text(json.dumps([done.returncode, done.stdout]))

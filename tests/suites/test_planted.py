@@ -5,7 +5,6 @@ each is green without it is shown in tests/e2e/test_gate.py. One process a plant
 what is shown.
 """
 
-import fcntl
 import json
 import shutil
 from importlib import import_module
@@ -16,7 +15,7 @@ import pytest
 from precreg.suite.load import load_suites
 from tests.e2e.command import ROOT, copy_of, precreg, started
 from tests.extras.suites import planted_networks
-from tests.shipped import session_folder
+from tests.shipped import alone_in, session_folder
 
 TABLES = sorted(path.stem for path in Path(__file__).parent.glob("planted_*.py"))
 PLANTS = [plant for table in TABLES for plant in import_module(f"tests.suites.{table}").PLANTS]
@@ -41,10 +40,7 @@ def project(shipped, tmp_path_factory):
 def baselines_of_this_machine(folder):
     """Accept the results of all suites in a folder, or return the baselines that another process accepted there."""
     project, accepted = folder / "project", folder / "accepted"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        # A run of all suites takes a minute of each core: the second process of pytest-xdist waits for it here.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(folder):
         if not accepted.exists():
             shutil.rmtree(copy_of(ROOT, project) / "baselines")
             started(project, "run")

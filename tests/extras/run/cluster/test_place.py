@@ -6,33 +6,15 @@ import shutil
 import pytest
 
 from tests.e2e.command import accept_on_main, change, git, repository, started
-
-KERNELS = """\
-import os
-
-import numpy as np
+from tests.e2e.diagnosed_kernels import KERNELS
 
 # The processes that import these kernels: workers have a name.
+LOGGED = """
+
+import os
+
 with open({log!r}, "a") as log:
     print(os.environ.get("WORKER", "none"), file=log)
-
-
-def adam(w, m, v):
-    denominator = np.sqrt(v) + np.float32(1e-8)
-    step = np.float32(0.001) * (m / denominator)
-    return w - step
-
-
-def golden_adam(w, m, v):
-    return w - np.float32(0.001) * (m / (np.sqrt(v) + np.float32(1e-8)))
-
-
-def scaled(x):
-    return np.exp(x * np.float32(0.5)).sum(axis=-1)
-
-
-def exact_scaled(x):
-    return np.exp(x * 0.5).sum(axis=-1)
 """
 SUITES = {
     "adam": "golden: kernels:golden_adam\ninputs:\n  w: {shape: [64, 50], dtype: float32, normal: {}}\n"
@@ -48,7 +30,7 @@ def project(tmp_path):
     """A repository with accepted baselines."""
     folder = tmp_path / "project"
     (folder / "suites/unit").mkdir(parents=True)
-    (folder / FILE).write_text(KERNELS.format(log=str(tmp_path / "log")))
+    (folder / FILE).write_text(KERNELS + LOGGED.format(log=str(tmp_path / "log")))
     for name, text in SUITES.items():
         (folder / f"suites/unit/{name}.yaml").write_text(f"suite: {name}\nsubject: kernels:{name}\n{text}")
     return accept_on_main(repository(folder))
