@@ -106,10 +106,10 @@ def _round_reference(value: Number, pairing: Pairing) -> Number:
     if not _is_finite(value) or abs(value) > 2 * pairing.format.largest:
         return exact_round(float(value), pairing.format)
     quantum = exact_ulp(_fraction(value), pairing.format)
-    magnitude = float(round(abs(_fraction(value)) / quantum) * quantum)
-    if magnitude > pairing.format.largest:
+    magnitude = round(abs(_fraction(value)) / quantum) * quantum
+    if magnitude > pairing.format.largest:  # a fraction until here, because it may be beyond the largest float
         return copysign(pairing.format.overflow, value)
-    return copysign(magnitude, value) if magnitude or pairing.format.negative_zero else 0.0
+    return copysign(float(magnitude), value) if magnitude or pairing.format.negative_zero else 0.0
 
 
 def _same_bits(a: Number, rounded: Number) -> bool:

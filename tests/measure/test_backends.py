@@ -92,6 +92,17 @@ def test_long_doubles_beyond_float64(name, pair):
         check_same(BACKENDS[form](actual, reference, 0, actual.shape, RULES[0]), expected)
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).maxexp <= 1024, reason="long doubles of this system are float64")
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_references_beyond_float64_round_to_infinity(name):
+    actual = np.array([0.0, 1.0], name)
+    reference = np.array([np.ldexp(np.longdouble(1), 1929), np.ldexp(np.longdouble(-1), 1024)])
+    expected = plain.tally_reference(actual, reference, 0, actual.shape, RULES[0])
+    assert (expected.counts.plus_inf_mismatched, expected.counts.minus_inf_mismatched) == (1, 1)
+    for form in FAST:
+        check_same(BACKENDS[form](actual, reference, 0, actual.shape, RULES[0]), expected)
+
+
 LONG = 40_000
 
 
