@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import precreg
 from precreg.report.template import page_templates
+from precreg.run.workers import server as workers
 
 # Their modules import packages of extras, which may be absent.
 _WITH_EXTRAS = (
@@ -40,6 +41,8 @@ _LATE = ("git", "jinja2", "junit_xml", "pytest", "rich.progress", "sqlalchemy.di
 # A request names a folder and variables: some kilobytes, and more where a test passes a long list of cases.
 _LARGEST_REQUEST = 1 << 20
 _ONE_REQUEST = Lock()
+# Commands that start the server of workers in any case.
+_WITH_WORKERS = ("run", "calibrate", "faults", "selftest")
 
 
 def forked(command, folder, variables, patience):
@@ -174,6 +177,8 @@ def _become(words, folder, variables, patience, *streams):
         places = variables.get("PYTHONPATH", "")
         sys.path[:1] = [folder, *filter(None, places.split(os.pathsep))]
         sys.argv = words
+        if words[0] == "precreg" and words[1:2] and words[1] in _WITH_WORKERS:
+            _start_workers()
         code = _run(words[0])
     except BaseException:
         traceback.print_exc()
@@ -181,6 +186,40 @@ def _become(words, folder, variables, patience, *streams):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+class _Child(subprocess.Popen):
+    """A child that was forked, as if it had been started."""
+
+    def __init__(self, pid):
+        self.args, self.pid, self.returncode = [], pid, None
+        self.stdin = self.stdout = self.stderr = None
+        self._waitpid_lock, self._child_created = Lock(), True
+
+
+def _start_workers():
+    """Fork the server of the command's workers: it is the real one, but need not load numpy again.
+
+    That takes twice as long as all else in a small run. Tests of workers start commands by `started`.
+    """
+    ours, theirs = socket.socketpair()
+    # As in a new interpreter: an interrupt comes only when the server ignores it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        descriptor = os.dup2(theirs.fileno(), 3)
+        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1):
+            os.dup2(null, standard)
+        os.close(null)
+        sys.path[:] = workers.safe_path(sys.path, os.getcwd())
+        workers.serve_requests(descriptor)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    theirs.close()
+    workers._running = workers._Server(_Child(pid), ours, os.getpid())
+    atexit.register(workers._stop)
 
 
 def _run(module):
