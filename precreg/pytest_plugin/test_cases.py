@@ -234,7 +234,7 @@ def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Locat
 
 
 def _returned(role: str, function: Any, source: Location, /, *given: Any, **arrays: Any) -> Any:
-    """Return what a function of a check returns. Raises UserError (bad-value) if it cannot take the arguments."""
+    """Call a function of a check, and return its result. Raises UserError (bad-value) if it cannot take the arguments."""
     __tracebackhide__ = True
     try:
         return function(*given, **arrays)
