@@ -234,7 +234,7 @@ def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Locat
 
 
 def _returned(role: str, function: Any, source: Location, /, *given: Any, **arrays: Any) -> Any:
-    """Call a function of a check, and return its result. Raises UserError (bad-value) if it cannot take the arguments."""
+    """Call a function of a check, and return its result. Raises UserError (bad-value) for other parameters."""
     __tracebackhide__ = True
     try:
         return function(*given, **arrays)
