@@ -12,17 +12,14 @@ Usage: python benchmarks/per_case.py [ROUNDS]
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
-from statistics import median
 from typing import NamedTuple
 
-FEW, MANY = 100, 1000
+from measuring.cases import FEW, MANY, Samples, heading, median_ratio, require_success, run_command
+
 KERNEL = "def double(x, k):\n    return x + x\n\n\ndef exact(x, k):\n    return x + x\n"
 NOTHING = """\
 import pytest
@@ -81,19 +78,13 @@ def project(folder: Path, seeds: int, cases: int) -> Path:
         tests.mkdir(parents=True)
         (tests / "tiny_kernel.py").write_text(KERNEL)
         (tests / "test_tiny.py").write_text(content.format(cases=cases, seeds=seeds))
-    subprocess.run([*PRECREG, "run"], cwd=folder, capture_output=True, check=False, env=environment())
-    accept = [*PRECREG, "baseline", "accept", "*", "--reason", "benchmark"]
-    subprocess.run(accept, cwd=folder, capture_output=True, check=True, env=environment())
+    run_command([*PRECREG, "run"], folder)
+    require_success(run_command([*PRECREG, "baseline", "accept", "*", "--reason", "benchmark"], folder))
     return folder
 
 
 def _name(way: str) -> str:
     return way.rpartition(" ")[2]
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a shell that is not CI, and keeps bytecode: to compile modules anew is all noise."""
-    return {name: value for name, value in os.environ.items() if name not in ("CI", "PYTHONDONTWRITEBYTECODE")}
 
 
 def command(way: str) -> list[str]:
@@ -103,50 +94,30 @@ def command(way: str) -> list[str]:
     return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{_name(way)}"]
 
 
-def seconds(row: Row, folder: Path) -> float:
-    """Return the processor time of one run, which must succeed: every case passes before anything is compared."""
-    before = getrusage(RUSAGE_CHILDREN)
-    subprocess.run(command(row.way), cwd=folder, check=True, capture_output=True, env=environment())
-    after = getrusage(RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-
-
 def main(rounds: int) -> None:
     """Run all rows in turn and print medians."""
     root = Path(tempfile.mkdtemp())
     try:
         sizes = [(seeds, cases) for seeds in (1, 5) for cases in (FEW, MANY)]
         folders = {size: project(root / "-".join(map(str, size)), *size) for size in sizes}
-        samples: dict[tuple[Row, int], list[float]] = {(row, cases): [] for row in ROWS for cases in (FEW, MANY)}
+        taken: dict[tuple[Row, int], list[float]] = {(row, cases): [] for row in ROWS for cases in (FEW, MANY)}
         for _ in range(rounds):
-            for row, cases in samples:
-                samples[row, cases].append(seconds(row, folders[row.seeds, cases]))
+            for row, cases in taken:
+                # Every case must pass before anything is compared.
+                taken[row, cases].append(require_success(run_command(command(row.way), folders[row.seeds, cases])))
     finally:
         shutil.rmtree(root)
-    table(samples)
+    table({row: Samples(taken[row, FEW], taken[row, MANY]) for row in ROWS})
 
 
-def table(samples: dict[tuple[Row, int], list[float]]) -> None:
-    """Print seconds, milliseconds a case, and ratios to tests that do nothing."""
-    print(f"{'':22} {'seeds':>5} {f'{FEW} s':>8} {f'{MANY} s':>8} {'ms a case':>10} {'of nothing':>10} {'whole':>6}")
-    for row in ROWS:
-        case, whole = (median(each) for each in (_costs(samples, row), samples[row, MANY]))
-        ratio, of_whole = (
-            _ratio(_costs(samples, row), _costs(samples, ROWS[0])),
-            _ratio(samples[row, MANY], samples[ROWS[0], MANY]),
-        )
-        few = median(samples[row, FEW])
-        print(f"{row.way:22} {row.seeds:5} {few:8.3f} {whole:8.3f} {case * 1e3:10.3f} {ratio:10.2f} {of_whole:6.2f}")
-
-
-def _costs(samples: dict[tuple[Row, int], list[float]], row: Row) -> list[float]:
-    """Return the seconds of a case, round by round."""
-    pairs = zip(samples[row, FEW], samples[row, MANY], strict=True)
-    return [(many - few) / (MANY - FEW) for few, many in pairs]
-
-
-def _ratio(these: list[float], those: list[float]) -> float:
-    return median(mine / theirs for mine, theirs in zip(these, those, strict=True))
+def table(samples: dict[Row, Samples]) -> None:
+    """Print seconds, milliseconds a case, and ratios to tests that do nothing and to those that do the same."""
+    print(f"{'':22} {'seeds':>5} {heading('nothing')} {'of same':>8} {'whole':>6}")
+    nothing = samples[ROWS[0]]
+    for row, each in samples.items():
+        same = median_ratio(each.costs, samples[Row("pytest, same work", row.seeds)].costs)
+        whole = median_ratio(each.many, nothing.many)
+        print(f"{row.way:22} {row.seeds:5} {each.columns(nothing)} {same:8.2f} {whole:6.2f}")
 
 
 if __name__ == "__main__":

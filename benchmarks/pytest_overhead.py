@@ -12,17 +12,14 @@ Usage: python benchmarks/pytest_overhead.py [ROUNDS [SEEDS ...]]
 from __future__ import annotations
 
 import json
-import os
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
-FEW, MANY = 100, 1000
+from measuring.cases import FEW, MANY, Finished, Samples, heading, require_success, run_command
+
 SEEDS = (1, 5)
 WAYS = {"one process": [], "-n 2": ["-n", "2"]}
 KERNELS = """\
@@ -93,30 +90,17 @@ def project(folder: Path, work: Work) -> Path:
     (folder / PLACES[work.kind]).write_text(content)
     (folder / "pytest.ini").write_text("[pytest]\nprecreg_suites = suites\npythonpath = .\n")
     pytest(folder)
-    accept = [sys.executable, "-m", "precreg", "baseline", "accept", "*", "--reason", "benchmark"]
-    subprocess.run(accept, cwd=folder, env=environment(), capture_output=True, check=work.kind != "bare")
+    accepted = run_command(
+        [sys.executable, "-m", "precreg", "baseline", "accept", "*", "--reason", "benchmark"], folder
+    )
+    if work.kind != "bare":
+        require_success(accepted)
     return folder
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of a shell that is not CI, and keeps bytecode: to compile modules anew is all noise."""
-    return {name: value for name, value in os.environ.items() if name not in ("CI", "PYTHONDONTWRITEBYTECODE")}
-
-
-def pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def pytest(folder: Path, *arguments: str) -> Finished:
     """Run pytest in a project."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
-
-
-def seconds(folder: Path, cases: int, *arguments: str) -> float:
-    """Return the processor time of one run, in which every case must pass."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = pytest(folder, *arguments)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0 or f"{cases} passed" not in done.stdout:
-        raise SystemExit(f"expected {cases} cases to pass:\n{done.stdout[-2000:]}")
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return run_command([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], folder)
 
 
 def main(rounds: int, seeds: tuple[int, ...]) -> None:
@@ -126,32 +110,28 @@ def main(rounds: int, seeds: tuple[int, ...]) -> None:
         works = [Work(kind, number, cases) for kind in CONTENTS for number in seeds for cases in (FEW, MANY)]
         folders = {work: project(root / "-".join(map(str, work)), work) for work in works}
         runs = [(way, work) for way in WAYS for work in works]
-        samples: dict[tuple[str, Work], list[float]] = {run: [] for run in runs}
+        taken: dict[tuple[str, Work], list[float]] = {run: [] for run in runs}
         for _ in range(rounds):
             for way, work in runs:
-                samples[way, work].append(seconds(folders[work], work.cases, *WAYS[way]))
+                # Every case must pass before anything is compared.
+                seconds = require_success(pytest(folders[work], *WAYS[way]), f"{work.cases} passed")
+                taken[way, work].append(seconds)
     finally:
         shutil.rmtree(root)
-    table(samples, seeds)
+    table(taken, seeds)
 
 
-def table(samples: dict[tuple[str, Work], list[float]], seeds: tuple[int, ...]) -> None:
+def table(taken: dict[tuple[str, Work], list[float]], seeds: tuple[int, ...]) -> None:
     """Print milliseconds a case, and ratios to bare tests run in the same way."""
-    print(f"{'':12} {'':16} {'seeds':>5} {f'{FEW} s':>8} {f'{MANY} s':>8} {'ms a case':>10} {'of bare':>8}")
+    print(f"{'':12} {'':16} {'seeds':>5} {heading('bare')}")
     for way in WAYS:
         for number in seeds:
-            costs = {kind: _costs(samples, way, kind, number) for kind in CONTENTS}
-            for kind, cost in costs.items():
-                few, many = (median(samples[way, Work(kind, number, cases)]) for cases in (FEW, MANY))
-                ratio = median(mine / bare for mine, bare in zip(cost, costs["bare"], strict=True))
-                case = median(cost) * 1e3
-                print(f"{way:12} {kind:16} {number:5} {few:8.3f} {many:8.3f} {case:10.3f} {ratio:8.2f}")
-
-
-def _costs(samples: dict[tuple[str, Work], list[float]], way: str, kind: str, seeds: int) -> list[float]:
-    """Return the seconds of a case, round by round."""
-    few, many = samples[way, Work(kind, seeds, FEW)], samples[way, Work(kind, seeds, MANY)]
-    return [(large - small) / (MANY - FEW) for small, large in zip(few, many, strict=True)]
+            samples = {
+                kind: Samples(taken[way, Work(kind, number, FEW)], taken[way, Work(kind, number, MANY)])
+                for kind in CONTENTS
+            }
+            for kind, each in samples.items():
+                print(f"{way:12} {kind:16} {number:5} {each.columns(samples['bare'])}")
 
 
 if __name__ == "__main__":

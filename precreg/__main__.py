@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from errno import EPIPE
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Any
 
+# Python searches for garbage after so many new objects, and by default after 700. Commands keep most of their objects
+# until they end: the first `precreg list` of 45 suites makes 70,000, and spent 7 % of its time on 28 searches.
+NEW_OBJECTS = 100_000
+
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(NEW_OBJECTS)
     _open_streams()
     try:
         _run_command()
@@ -19,6 +25,9 @@ def main() -> None:
 
         print(UserError("operating-system", str(problem)), file=sys.stderr)
         sys.exit(2)
+    finally:
+        # Python's end would search all objects once more, and then frees them anyway.
+        gc.freeze()
 
 
 def compare_with_baseline() -> None:

@@ -47,6 +47,11 @@ class SessionProjects:
         self.shown_path = cache(self._shown_path)
         self._pyramids: dict[object, tuple[Layers, Layers]] = {}
 
+    def forget(self) -> None:
+        """Free the cases, baselines and records of a session that ends."""
+        for cached in (self.session, self.cases):
+            cached.cache_clear()
+
     def of_suite(self, path: Path) -> tuple[Path, Path] | None:
         """Return the project of a suite, and the suite's path in it; None for any other file."""
         # pytest asks for every file that it sees, so the cheap test comes first.

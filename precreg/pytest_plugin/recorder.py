@@ -164,6 +164,8 @@ class SessionRecorder:
                     self._finish(Path(project))
                 except UserError as mistake:
                     self._refused.append(str(self._projects.shown(Path(project), mistake)))
+        # pytest and Python search all living objects for garbage several times from here on.
+        self._projects.forget()
         # A session that failed already keeps its exit status.
         if (self._refused or self._has_binding) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

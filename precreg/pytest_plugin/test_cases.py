@@ -205,10 +205,9 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, sourc
         )
     __tracebackhide__ = True  # an exception of the test's functions shows the test, and not this module
     found: list[SeedResults] = []
-    accepted: set[tuple[str, ...]] = set()
     for seed in range(seeds):
         try:
-            found.append(_drawn_results(actual, oracle, inputs, seed, source, accepted))
+            found.append(_drawn_results(actual, oracle, inputs, seed, source))
         except UserError:
             raise
         except Exception as error:
@@ -217,29 +216,32 @@ def seed_results(actual: Any, oracle: Any, inputs: Any, seeds: int | None, sourc
     return found
 
 
-def _drawn_results(
-    actual: Any, oracle: Any, draw: Any, seed: int, source: Location, accepted: set[tuple[str, ...]]
-) -> SeedResults:
-    """Return the results at one seed. The names of inputs that the functions accept are added to `accepted`."""
+def _drawn_results(actual: Any, oracle: Any, draw: Any, seed: int, source: Location) -> SeedResults:
+    """Return the results at one seed."""
     import numpy as np
 
     __tracebackhide__ = True
-    generator = np.random.default_rng(seed)
-    # Reading a signature takes 8 us, so the functions of a check are read at the first seed.
-    if not accepted:
-        _require_arguments("inputs", draw, source, generator)
-    drawn = draw(generator)
+    drawn = _returned("inputs", draw, source, np.random.default_rng(seed))
     if not isinstance(drawn, Mapping):
         given = f"expected inputs to return arrays by name, as in {{'x': array}}, but got {type(drawn).__name__}"
         raise _mistake(source, "bad-value", given, "return a dict: inputs=lambda rng: {'x': rng.normal(size=9)}")
     inputs = input_arrays(drawn, source)
-    if (names := tuple(inputs)) not in accepted:
-        _require_arguments("the subject", actual, source, **inputs)
-        _require_arguments("the reference or golden", oracle, source, **inputs)
-        accepted.add(names)
     # Each function has arrays of its own, because it may overwrite them.
-    got = actual(**_own_arguments(drawn, inputs))
-    return SeedResults(got, oracle(**_own_arguments(drawn, inputs)), inputs)
+    got = _returned("the subject", actual, source, **_own_arguments(drawn, inputs))
+    return SeedResults(
+        got, _returned("the reference or golden", oracle, source, **_own_arguments(drawn, inputs)), inputs
+    )
+
+
+def _returned(role: str, function: Any, source: Location, /, *given: Any, **arrays: Any) -> Any:
+    """Call a function of a check, and return its result. Raises UserError (bad-value) for other parameters."""
+    __tracebackhide__ = True
+    try:
+        return function(*given, **arrays)
+    except TypeError:
+        # Only now, because reading a signature takes 8 us.
+        _require_arguments(role, function, source, *given, **arrays)
+        raise
 
 
 def _own_arguments(drawn: Mapping[Any, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def _own_arguments(drawn: Mapping[Any, Any], inputs: Mapping[str, Any]) -> dict[
     return {name: tensors[name].clone() if name in tensors else each.copy() for name, each in inputs.items()}
 
 
-def _require_arguments(name: str, function: Any, source: Location, *given: Any, **arrays: Any) -> None:
+def _require_arguments(role: str, function: Any, source: Location, /, *given: Any, **arrays: Any) -> None:
     """Refuse a function that cannot take the arguments of a check; one without a readable signature is called."""
     try:
         signature = inspect.signature(function)
@@ -263,7 +265,7 @@ def _require_arguments(name: str, function: Any, source: Location, *given: Any, 
         raise _mistake(
             source,
             "bad-value",
-            f"expected {name} to take {takes}, but it has {signature}: {error}",
+            f"expected {role} to take {takes}, but it has {signature}: {error}",
             f"write such a function: def {'draw(rng)' if given else f'f({chr(44).join(arrays)})'}: ...",
         ) from None
 

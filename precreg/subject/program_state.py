@@ -114,6 +114,7 @@ class ProgramState:
 
     def __init__(self) -> None:
         self._namespaces: dict[str, _Namespace] = {}
+        self._restless: dict[str, _Namespace] = {}
         self._seen: set[str] = set()
         self._names: list[str] = []
         self._identities = identities({})
@@ -132,13 +133,15 @@ class ProgramState:
         self._decimal, self._decimal_facts = decimal.getcontext().copy(), _decimal_facts()
         self._registries = {name: dict(registry) for name, registry in _REGISTRIES.items()}
         self.accept_threads()
-        for namespace in self._namespaces.values():
+        for name, namespace in self._namespaces.items():
             if not same_values([namespace.pair]):
                 namespace.update()
+                self._restless[name] = namespace
         self._absorb_modules()
 
     def refresh(self) -> None:
-        """Take the present state as `absorb` does; between two cases it hardly ever changes."""
+        """Take the present state as `absorb` does; between two cases it hardly changes."""
+        self._take_restless()
         # Comparing takes three quarters of the time of copying (profile of benchmarks/pytest_overhead.py, 1,000 cases).
         if self._is_same() and [*self._modules_dict] == self._names:
             # The comparison leaves out the flags of the decimal context.
@@ -146,6 +149,16 @@ class ProgramState:
             self.accept_threads()
         else:
             self.absorb()
+
+    def _take_restless(self) -> None:
+        """Take the present values of the modules that changed between two cases before."""
+        # pytest catches the warnings of each test, and sets two values of the module warnings. Without this step, each
+        # refresh would compare the values of all modules twice.
+        changed = [each for each in self._restless.values() if not same_values([each.pair])]
+        for namespace in changed:
+            namespace.update()
+        if changed:
+            self._list_pairs()
 
     def accept_threads(self) -> None:
         """Take the present threads as the ones that no case started."""

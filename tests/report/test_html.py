@@ -1,9 +1,11 @@
 """report.html as text: one file, inert whatever a record holds, small whatever a run holds. tests/browser opens it."""
 
 import base64
+import gc
 import hashlib
 import json
 import re
+import sys
 import time
 from functools import cached_property
 from html.parser import HTMLParser
@@ -125,6 +127,17 @@ def test_nothing_is_fetched():
     written = html.render_run_html(road())
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|\bsrc=|@import|url\(", written)
     assert not [tag for tag, _ in Page(written).elements if tag in ("link", "img", "iframe", "object")]
+
+
+def test_a_page_does_not_keep_its_record():
+    record = road()
+    held = sys.getrefcount(record)
+    gc.disable()
+    try:
+        html.render_run_html(record)
+        assert sys.getrefcount(record) == held
+    finally:
+        gc.enable()
 
 
 def test_the_policy_lets_only_the_pages_own_script_run():
