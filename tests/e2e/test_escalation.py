@@ -402,7 +402,7 @@ def test_a_case_that_need_not_repeat_is_paired_only_if_its_code_changed(restless
         assert "side by side" not in done.stderr
         assert done.returncode == 0, done.stdout + done.stderr
     change(kernel(restless), "1e-7 * os", "1.01e-7 * os")
-    done = precreg(restless, *AUTO)
+    done = precreg(restless, *AUTO, "--max-seeds", "40")
     assert "1 case with other bits" in done.stderr
     assert done.returncode == 0, done.stdout + done.stderr
     assert results(restless)["unit/s/rows=20"]["paired"]["end"] in ("clear", "not_clear")
