@@ -282,9 +282,12 @@ def test_a_budget_of_0_leaves_a_case_unclear_and_strict_makes_that_an_error(proj
 
 def test_the_import_of_a_slow_library_uses_up_no_budget(tmp_path):
     """Two seeds of a worker that imports for two seconds take more than the 20th part of the budget each."""
-    slow = KERNEL.replace("import numpy as np\n", "from time import sleep\n\nimport numpy as np\n\nsleep(2)\n", 1)
-    folder = repository(with_suite(tmp_path / "project", SUITE.replace("[2, 5]", "[5]"), slow))
+    slow = tmp_path / "slow"
+    imports = f"import os\nfrom time import sleep\n\nimport numpy as np\n\nsleep(2 * os.path.exists({str(slow)!r}))\n"
+    text = KERNEL.replace("import numpy as np\n", imports, 1)
+    folder = repository(with_suite(tmp_path / "project", SUITE.replace("[2, 5]", "[5]"), text))
     accept(folder)
+    slow.touch()
     change(kernel(folder), SUBJECT, LOSS)
     done = precreg(folder, *AUTO)
     assert done.returncode == 1, done.stdout + done.stderr
