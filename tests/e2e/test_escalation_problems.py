@@ -1,6 +1,7 @@
 """`--pair auto` where the accepted version does not run, draws, or give what the present one does: said, and judged."""
 
 import json
+import shutil
 
 import pytest
 
@@ -11,10 +12,16 @@ NOWHERE = "0123456789abcdef0123456789abcdef01234567"
 HEAD_LINE = "def softmax(x):\n"
 
 
-@pytest.fixture
-def project(tmp_path):
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory):
     """A repository of one suite with committed baselines."""
-    return made(tmp_path)
+    return made(tmp_path_factory.mktemp("accepted"))
+
+
+@pytest.fixture
+def project(accepted, tmp_path):
+    """A copy of the repository."""
+    return shutil.copytree(accepted, tmp_path / "project", symlinks=True)
 
 
 def made(tmp_path, suite=SUITE, text=KERNEL):

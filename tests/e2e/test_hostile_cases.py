@@ -28,7 +28,7 @@ def attacked(tmp_path_factory):
     kernels = (ROOT / "tests" / "run" / "workers" / "hostile.py").read_text()
     (place / "hostile.py").write_text(kernels + "".join(f"\n\n{name} = same\n" for name in PEACEFUL))
     for name in [*CRASHES, *SLOW_ATTACKS, *PEACEFUL]:
-        timeout = 2 if name in SLOW_ATTACKS else 300
+        timeout = 1 if name in SLOW_ATTACKS else 300
         (place / f"{name}.yaml").write_text(SUITE.format(name=name, timeout=timeout))
     for name in LEAVERS:
         file = folder / f"{name}.pid"

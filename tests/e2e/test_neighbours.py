@@ -63,9 +63,9 @@ def make_project(folder, names):
     return folder
 
 
-def run_results(project, jobs, *patterns):
+def run_results(project, jobs, *patterns, **variables):
     """Run the command and return the results of its record by id, and its printed text."""
-    done = started(project, "run", *patterns, "--jobs", jobs)
+    done = started(project, "run", *patterns, "--jobs", jobs, **variables)
     assert done.returncode in (0, 1, 2), done.stderr
     record = json.loads((project / "reports" / "record.json").read_text())
     return {result["id"]: result for result in record["results"]}, done
@@ -77,7 +77,7 @@ class Run:
     def __init__(self, folder, jobs):
         self.names = [name for name in NEIGHBOURS if jobs or name not in WORKERS_ONLY]
         project = make_project(folder, self.names)
-        self.alone, _ = run_results(project, jobs, "*_b_*")
+        self.alone, _ = run_results(project, jobs, "*_b_*", VICTIMS_ALONE="1")
         self.results, self.printed = run_results(project, jobs)
 
 
@@ -156,7 +156,7 @@ def test_an_import_changes_the_cases_of_its_own_module_alone(tmp_path):
         (project / "suites" / "unit" / f"i{number}_{module}.yaml").write_text(text)
     (project / "suites" / "unit" / "plain.py").write_text(COMPUTING)
     (project / "suites" / "unit" / "j.yaml").write_text(IMPORTING.format(suite="j", module="plain"))
-    alone, _ = run_results(project, 1, "unit/j/*", "*_b_*")
+    alone, _ = run_results(project, 1, "unit/j/*", "*_b_*", VICTIMS_ALONE="1")
     results, done = run_results(project, 1)
     assert {id: facts(results[id]) for id in alone} == {id: facts(alone[id]) for id in alone}
     for number, (module, (_, kind)) in enumerate(ON_IMPORT.items()):

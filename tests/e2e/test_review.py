@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,11 +94,21 @@ class Terminal:
         return bool(read)
 
 
-@pytest.fixture
-def project(tmp_path):
-    project = Project(tmp_path)
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory):
+    """Return the folder of a project with two accepted cases, for which proposals wait."""
+    project = Project(tmp_path_factory.mktemp("waiting"))
     project.accepted(1.0, "first version")
     project.proposed(1.5)
+    return project.folder
+
+
+@pytest.fixture
+def project(waiting, tmp_path):
+    """Return a copy of the project."""
+    folder = shutil.copytree(waiting, tmp_path / "project")
+    project = Project(folder)
+    project.scale(1.5)
     return project
 
 

@@ -54,6 +54,15 @@ def accepted(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def judged(accepted, tmp_path_factory):
+    """A copy of the repository in which a second run judged the case by its baseline."""
+    folder = shutil.copytree(accepted, tmp_path_factory.mktemp("judged") / "project", symlinks=True)
+    done = precreg(folder, "run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
 @pytest.fixture
 def project(accepted, tmp_path):
     """A copy of the repository."""
@@ -69,9 +78,8 @@ def fewest(project):
     return min(each["metrics"]["min_significant_digits"] for each in record_of(project)["outcome"]["comparisons"])
 
 
-def test_the_gate_passes_the_compensated_sum_and_fails_the_naive_one(project):
-    assert precreg(project, "run").returncode == 0
-    compensated = fewest(project)
+def test_the_gate_passes_the_compensated_sum_and_fails_the_naive_one(judged, project):
+    compensated = fewest(judged[0])
     change(project / KERNEL, "term = term - lost", "term = term - 0 * lost")
     done = precreg(project, "run", "--pair", "off")
     assert done.returncode == 1, done.stdout
@@ -80,11 +88,10 @@ def test_the_gate_passes_the_compensated_sum_and_fails_the_naive_one(project):
     assert fewest(project) < 6.2 < compensated
 
 
-def test_every_report_has_the_digits_of_a_case_that_passes(project):
-    done = precreg(project, "run")
-    assert done.returncode == 0, done.stderr
+def test_every_report_has_the_digits_of_a_case_that_passes(judged, tmp_path):
+    project, printed = judged
     shown = f"{fewest(project):.3g}"
-    assert re.search(rf"^ +unit/sum/\S+ +out +{re.escape(shown)} ", done.stdout, re.MULTILINE)
+    assert re.search(rf"^ +unit/sum/\S+ +out +{re.escape(shown)} ", printed, re.MULTILINE)
     (test,) = ElementTree.parse(project / "reports/junit.xml").getroot().iter("testcase")
     properties = {each.get("name"): float(each.get("value")) for each in test.iter("property")}
     assert properties["precreg.min_significant_digits.out"] == pytest.approx(fewest(project), rel=1e-5)
@@ -95,18 +102,19 @@ def test_every_report_has_the_digits_of_a_case_that_passes(project):
     assert "min_significant_digits" in html
     (digits,) = {json.dumps(each["digits"]["settings"]) for each in record_of(project)["outcome"]["comparisons"]}
     assert json.loads(digits)["samples"] == 20
-    again = precreg(project, "report", "reports", "--output", "again")
+    again = precreg(project, "report", "reports", "--output", tmp_path / "again")
     assert again.returncode == 0, again.stderr
     for name in ("junit.xml", "summary.md"):
-        assert (project / "again" / name).read_text() == (project / "reports" / name).read_text()
+        assert (tmp_path / "again" / name).read_text() == (project / "reports" / name).read_text()
 
 
-@pytest.mark.parametrize("jobs", ["0", "2"])
-def test_two_runs_have_the_same_digits(project, jobs):
-    precreg(project, "run")
-    before = [each["digits"] for each in record_of(project)["outcome"]["comparisons"]]
-    precreg(project, "run", "--jobs", jobs)
-    assert [each["digits"] for each in record_of(project)["outcome"]["comparisons"]] == before
+def test_three_runs_have_the_same_digits_in_process_and_in_workers(judged, accepted, project):
+    precreg(project, "run", "--jobs", "2")
+    first, second, workers = (
+        [each["digits"] for each in record_of(folder)["outcome"]["comparisons"]]
+        for folder in (accepted, judged[0], project)
+    )
+    assert first == second == workers
 
 
 def test_a_bound_without_samples_is_broken_and_the_message_says_why(project):

@@ -29,18 +29,22 @@ def shell(folder, command, **variables):
     )
 
 
+@pytest.fixture(scope="module")
+def open_run(tmp_path_factory):
+    """Return the run of the project whose streams are all open."""
+    return precreg(copy_of(ROAD, tmp_path_factory.mktemp("open")), "run")
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_closed_streams_keep_no_run_from_its_end(tmp_path, closed, jobs):
+def test_closed_streams_keep_no_run_from_its_end(open_run, tmp_path, closed, jobs):
     project = copy_of(ROAD, tmp_path)
-    expected = precreg(project, "run")
-    (project / "reports" / "record.json").unlink()
     done = shell(project, f"precreg run --jobs {jobs} {closed}")
-    assert done.returncode == expected.returncode == 1
+    assert done.returncode == open_run.returncode == 1
     assert "Traceback" not in done.stderr
     assert (project / "reports" / "record.json").is_file()
     if ">&-" not in closed.split():
-        assert done.stdout.splitlines()[-1] == expected.stdout.splitlines()[-1]
+        assert done.stdout.splitlines()[-1] == open_run.stdout.splitlines()[-1]
 
 
 def into_a_closed_pipe(folder, *arguments):

@@ -65,12 +65,12 @@ def adam_step(w, m, v, x):
 
 def adam_training(w, x):
     m, v = np.zeros_like(w), np.zeros_like(w)
-    for _ in range(20):
+    for _ in range(8):
         w, m, v = step(w, m, v, x)
     return {"weights": kernels.shown(w)}
 """
-NORMAL = "{shape: [64, 50], dtype: float32, normal: {}}"
-POSITIVE = "{shape: [64, 50], dtype: float32, uniform: {low: 0.1, high: 1}}"
+NORMAL = "{shape: [16, 50], dtype: float32, normal: {}}"
+POSITIVE = "{shape: [16, 50], dtype: float32, uniform: {low: 0.1, high: 1}}"
 INPUTS = {
     "unit/apply_adam": ("unit_kernels:update", {"w": NORMAL, "m": NORMAL, "v": POSITIVE}),
     "unit/gradient": ("unit_kernels:gradient", {"x": NORMAL, "w": NORMAL}),

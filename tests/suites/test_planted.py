@@ -1,6 +1,7 @@
 """Every shipped suite is red with its own planted mistake: by the real command, in a real project.
 
-A suite that no plant guards fails `test_every_suite_has_a_plant`: whoever ships a suite shows what it catches. That
+The project has all code, and one suite at a time: each run would read the other suites and their baselines, too. A
+suite that no plant guards fails `test_every_suite_has_a_plant`: whoever ships a suite shows what it catches. That
 each is green without it is shown in tests/e2e/test_gate.py. One process a plant makes this slow: the command itself is
 what is shown.
 """
@@ -26,7 +27,7 @@ CAUGHT_AS = {"out_of_tolerance", "regressed", "non_finite_mismatch", "nondetermi
 
 @pytest.fixture(scope="module")
 def project(shipped, tmp_path_factory):
-    """Copy every suite into a repository, with baselines of this machine; each test leaves it as it was.
+    """Copy the suites into a repository, with baselines of this machine, and put suites and baselines aside.
 
     On another CPU than theirs the shipped baselines judge as another environment, which sees less.
     """
@@ -34,20 +35,47 @@ def project(shipped, tmp_path_factory):
     if not shipped.has_baselines_of_this_machine:
         shutil.rmtree(project / "baselines")
         shutil.copytree(baselines_of_this_machine(session_folder(tmp_path_factory) / "accepted"), project / "baselines")
+    for suite in load_suites(ROOT):
+        for file in files_of(project, suite.id):
+            aside = project.parent / "aside" / file.relative_to(project)
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            file.rename(aside)
     return project
 
 
+def files_of(project, suite):
+    """Return the file of a suite and the files of its baselines."""
+    return [project / "suites" / f"{suite}.yaml", *(project / "baselines").glob(f"*/{suite}.*")]
+
+
+@pytest.fixture
+def with_suite(project, plant):
+    """Return the project with the suite of a plant alone; each test leaves it as it was."""
+    aside = project.parent / "aside"
+    placed = [project / file.relative_to(aside) for file in files_of(aside, plant.suite)]
+    for file in placed:
+        shutil.copy(aside / file.relative_to(project), file)
+    yield project
+    for file in placed:
+        file.unlink()
+
+
 def baselines_of_this_machine(folder):
-    """Accept the results of all suites in a folder, or return the baselines that another process accepted there."""
+    """Accept the results of the cases that see plants in a folder, or return the baselines that are there already."""
     project, accepted = folder / "project", folder / "accepted"
     with alone_in(folder):
         if not accepted.exists():
             shutil.rmtree(copy_of(ROOT, project) / "baselines")
-            started(project, "run")
+            started(project, "run", *planted_cases())
             done = precreg(project, "baseline", "accept", "--all", "--reason", "on this machine")
             assert done.returncode == 0, done.stdout + done.stderr
             accepted.touch()
     return project / "baselines"
+
+
+def planted_cases():
+    """Return patterns for the cases that see a plant: other cases need no baselines."""
+    return [f"{plant.suite}/{each.removeprefix('*/')}" for plant in PLANTS for each in plant.cases or ("*",)]
 
 
 def run(project, *arguments):
@@ -70,7 +98,8 @@ def test_every_suite_has_a_plant():
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.suite)
-def test_suite_catches_its_planted_mistake(plant, project):
+def test_suite_catches_its_planted_mistake(plant, with_suite):
+    project = with_suite
     file = project / "suites" / plant.file
     before = file.read_bytes()
     plant.put(project)

@@ -108,8 +108,8 @@ def modules(x):
 
 
 def late(x):
-    """Give what comes later the time to come."""
-    end = time.monotonic() + 0.1
+    """Give what comes later the time to come: sixty victims wait longer than any timer. Alone nothing comes."""
+    end = time.monotonic() + (0 if os.environ.get("VICTIMS_ALONE") else 0.05)
     while time.monotonic() < end:
         time.sleep(0.01)
     return numbers(x)
