@@ -47,6 +47,8 @@ class Kernel {
         small = std::max({of.small_bound, of.cancellation_bound, of.threshold_bound});
         // A little below the bound on |d| / |r|, because count_violations compares |d| with rtol |r|, which rounds differently.
         alarming = of.threshold_rtol > 0 ? of.threshold_rtol * (1 - 0x1p-40) : INFINITY;
+        region_end = std::max(of.small_bound, of.cancellation_bound);
+        violating_share = of.threshold_rtol > 0 ? of.threshold_rtol : INFINITY;
         largest_uncancelled = of.cancellation_rtol * (1 - 0x1p-40);
         set_limits();
         for (double& counts : run.counts) counts = 1.0;
@@ -78,6 +80,8 @@ class Kernel {
     void finish() {
         count_pending();
         near.finish();
+        state.counts.above += sum_of(close.above), state.counts.equal += sum_of(close.equal);
+        state.counts.cancellations += sum_of(close.cancellations), state.counts.relative_violations += sum_of(close.violations);
         totals.flush();
         state.counts.exact_matches = counters.errors[0][ZERO_KEY] + counters.errors[1][ZERO_KEY];
         state.counts.below = state.counts.finite - state.counts.exact_matches - state.counts.above;
@@ -95,18 +99,25 @@ class Kernel {
         }
     };
 
+    static constexpr uint64_t INVERSE_ULP = (uint64_t)(0x7FF + 22) << 52; // minus the bits of the binade of r: those of 1 / ulp(r) of float32
+
     const Job& job;
     State& state;
     Totals totals;
     const double tiny;
     Near near;
     const double to_ulps, to_grid;
-    double small, smallest_diff3, alarming, largest_uncancelled;
-    Limits calm; // of near pairs: near.count_regions counts their violations and cancellations
+    double small, smallest_diff3, alarming, largest_uncancelled, region_end, violating_share;
+    Limits calm; // of near and close pairs: the loops over them count violations and cancellations
     Counters counters;
     int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
     Totals::RunSums close_sums; // of the latest run of close pairs
     Lanes<Doubles> close_product;
+    // Of all runs of close pairs, and two of the latest: |r| below both regions of standards, |d| > rtol |r|.
+    struct {
+        Lanes<Longs> above = {}, equal = {}, cancellations = {}, violations = {};
+    } close;
+    Lanes<Longs> close_below_end, close_violating;
     bool close_zeros = false, stores_nothing = false;
     int off_grid = 0, patience = 1; // runs not to try on the grid from now on, and after the latest failure
     Keys buffers[2], nothing, spare;
@@ -270,11 +281,15 @@ class Kernel {
         }
         const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
         state.counts.matching += all_match ? RUN : count_matching(a, r);
-        look_at_sizes<IS_NEAR>(a, r, RUN, first);
+        if (any(calm.exceeded_by(run))) {
+            look_at_each_size<IS_NEAR>(a, r, RUN, first);
+            set_limits();
+        } else if (IS_NEAR) near.count_regions();
+        else add_counts(close.cancellations, close_below_end), add_counts(close.violations, close_violating);
         stores_nothing = false;
     }
 
-    // Measure a run of close pairs: no error is above half of its reference, or above 2**46 times half an ulp of the
+    // Measure a run of close pairs: no error is above half of its reference, or above 2**49 times half an ulp of the
     // smallest reference. Then sums of the errors of a run are exact. Returns false, with nothing done, for any other run.
     template <class A, class R> INLINE bool closely(const A* a, const R* r, int64_t first) {
         if constexpr (sizeof(A) == 4 && sizeof(R) == 4) return false; // swiftly has fewer steps on the grids of float32
@@ -296,7 +311,6 @@ class Kernel {
         nearness = 0;
         if (in_stretch) add_to_stretch(*state.groups, close_sums, close_product);
         else add_to_groups(*state.groups, run, RUN, first);
-        state.counts.above += run.above, state.counts.equal += run.equal;
         count_close<false>(a, r, close_zeros, first);
         return true;
     }
@@ -305,7 +319,7 @@ class Kernel {
     template <class A, class R, int ROUNDING, bool STORES> __attribute__((noinline)) bool closely(const A* a, const R* r) {
         Totals::CloseAdder adder(totals);
         Totals::RunSums sums;
-        Lanes<Doubles> binades = {}, factors = lanes_of(1.0), peak = {}, peak_ulps = {}, most = {}, least = lanes_of(DBL_MAX), smallest = least;
+        Lanes<Doubles> binades = {}, factors = lanes_of(1.0), peak = {}, peak_ulps = {}, most = {}, smallest = lanes_of(DBL_MAX);
         Lanes<Longs> equal = {}, above = {};
         const Keys& before = *pending;
         const Counters to = counters;
@@ -320,19 +334,19 @@ class Kernel {
                     const int at = i + q + half * WIDTH, p = (q / WIDTH + half) % PARTS;
                     const Doubles x = widen(a + at), y = widen(r + at), d = x - y, e = size_of(d), size = size_of(y);
                     const Doubles out = signed_by(d, y); // d sign(r), or d is zero
-                    const Doubles power = larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
-                    const Doubles u = e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps), square = d * d, squared_ulp = u * u;
+                    const Doubles power = larger_size((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade));
+                    const Doubles u = ROUNDING == 1 ? e * (Doubles)(INVERSE_ULP - (ULongs)power) : e * (Doubles)(EXPONENT - (Longs)power) * all(to_ulps);
+                    const Doubles square = d * d, squared_ulp = u * u;
                     sums.absolute.part[p] += e;
                     sums.bias.part[p] += d;
                     sums.outward.part[p] += out;
                     sums.ulps.part[p] += u;
-                    binades.part[p] += where_not_zero(size, power);
+                    binades.part[p] += power;
                     adder.squared_error.two_step(p, square);
                     adder.squared_ulps.two_step(p, squared_ulp);
                     peak.part[p] = larger_size(e, peak.part[p]);
                     peak_ulps.part[p] = larger_size(u, peak_ulps.part[p]);
                     most.part[p] = larger_size(size, most.part[p]);
-                    least.part[p] = smaller_above_zero(size, least.part[p]);
                     smallest.part[p] = smaller_size(size, smallest.part[p]);
                     above.part[p] = count_larger(d, all(0.0), above.part[p]);
                     equal.part[p] = count_equal<ROUNDING>(a + at, x, y, power, equal.part[p]);
@@ -343,7 +357,7 @@ class Kernel {
                     } else {
                         sums.squared_error.part[p] += square;
                         sums.squared_ulps.part[p] += squared_ulp;
-                        factors.part[p] *= end_of(u) * all(4.0) + all(1.0);
+                        factors.part[p] *= exact_product_plus(end_of(u), all(4.0), all(1.0));
                     }
                     errors[half] = (Longs)e - 1, ulps[half] = (Longs)u - 1;
                 }
@@ -356,6 +370,7 @@ class Kernel {
             }
         }
         Lanes<Doubles> ratios = {}, floored_ratios = {};
+        Lanes<Longs> below_end = {}, violating = {};
         for (int i = 0; i < RUN; i += STEP) {
 #pragma GCC unroll 4
             for (int q = 0; q < STEP; q += 2 * WIDTH) {
@@ -370,6 +385,8 @@ class Kernel {
                     adder.relative.two_step(p, ratio);
                     adder.floored.two_step(p, floored);
                     adder.add_references(p, d, y, size);
+                    below_end.part[p] = count_larger(all(region_end), size, below_end.part[p]);
+                    violating.part[p] = count_larger(e, all(violating_share) * size, violating.part[p]);
                     below[half] = (Longs)ratio - 1;
                 }
                 store(next.of[Sketches::relative] + i + q, upper_halves(below[0], below[1]) >> (KEY_SHIFT - 32));
@@ -379,15 +396,39 @@ class Kernel {
         pending = &nothing;
         run.peak[PEAK_RELATIVE] = ratios, run.peak[PEAK_FLOORED] = floored_ratios;
         run.peak[PEAK_ABSOLUTE] = peak, run.peak[PEAK_ULPS] = peak_ulps, run.peak[PEAK_MAGNITUDE] = most;
-        if (!is_finite(sums.absolute) || !fits_closely(lowest(least))) return false;
         close_zeros = any_below(smallest, DBL_MIN);
-        run.least = close_zeros ? lanes_of(0.0) : least;
-        run.equal = sum_of(equal), run.above = sum_of(above);
+        double least = lowest(smallest);
+        if (__builtin_expect(close_zeros, 0)) {
+            const AboveZero of = above_zero(r);
+            least = lowest(of.least), binades = of.binades;
+        }
+        if (!is_finite(sums.absolute) || !fits_closely(least)) return false;
+        run.least = close_zeros ? lanes_of(0.0) : smallest;
+        add_counts(close.equal, equal), add_counts(close.above, above);
+        close_below_end = below_end, close_violating = violating;
         if (!adder.lossless()) add_products_exactly(a, r);
         adder.commit(totals, sums, binades);
         close_sums = sums, close_product = factors;
         pending = &next;
         return true;
+    }
+
+    // The references of a run that are not zero: the smallest in each lane, and the sums of their binades.
+    struct AboveZero {
+        Lanes<Doubles> least, binades;
+    };
+    template <class R> __attribute__((noinline)) AboveZero above_zero(const R* r) const {
+        AboveZero of = {lanes_of(DBL_MAX), {}};
+        for (int i = 0; i < RUN; i += LANES)
+            for (int p = 0; p < PARTS; p++) {
+                const Doubles y = widen(r + i + p * WIDTH), size = size_of(y);
+                of.least.part[p] = smaller_above_zero(size, of.least.part[p]);
+                of.binades.part[p] += where_not_zero(size, larger((Doubles)((Longs)y & EXPONENT), all(job.format.smallest_binade)));
+            }
+        return of;
+    }
+    INLINE static void add_counts(Lanes<Longs>& to, const Lanes<Longs>& counts) {
+        for (int p = 0; p < PARTS; p++) to.part[p] += counts.part[p];
     }
 
     // Add the products of a run for which the second accumulator loses bits. The adder keeps them out: it stays in registers
@@ -423,7 +464,7 @@ class Kernel {
         const double unit = power_below(least) * std::ldexp(1.0, -BITS), binade = job.format.smallest_binade;
         double ulp_unit = std::ldexp(1.0, job.format.precision - 1 - BITS);
         if (least < binade) ulp_unit = std::min(ulp_unit, unit / (binade * std::ldexp(1.0, 1 - job.format.precision)));
-        constexpr double MOST = 0x1p46; // 128 numbers up to this have a sum of 53 bits
+        constexpr double MOST = 0x1p49; // the 16 numbers of a lane up to this have a sum of 53 bits
         if (error > MOST * unit || ulps > MOST * ulp_unit || magnitude > MOST * std::max(least, binade)) return false;
         run.peak[PEAK_PRODUCT] = lanes_of(error * magnitude);
         if (error > 0 && error * least < SMALL_PRODUCT) return false;
@@ -560,12 +601,7 @@ class Kernel {
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
-        look_at_sizes<false>(a, r, size, first);
-    }
-    template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
-        if (IS_NEAR && !any(calm.exceeded_by(run))) return near.count_regions();
-        look_at_each_size<IS_NEAR>(a, r, size, first);
-        if (IS_NEAR) set_limits();
+        look_at_each_size<false>(a, r, size, first);
     }
     // Maxima only grow, so that limits of before a change are too low, and still right.
     void set_limits() {
