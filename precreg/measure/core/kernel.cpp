@@ -67,6 +67,7 @@ class Kernel {
             if (size == RUN) whole_run(a + at, r + at, first + at); else last_run(a + at, r + at, size, first + at);
         }
         near.tile.add(); // the next pairs may overwrite these
+        if (sizeof(A) == 4 && sizeof(R) == 4) place_near_maxima();
     }
     // Prefetch a later run: the processor does not foresee two streams that are read in short runs in time.
     template <class T> INLINE static void fetch_ahead(const T* run, int64_t left) {
@@ -102,6 +103,11 @@ class Kernel {
     Near near;
     const double to_ulps, to_grid;
     double small, smallest_diff3, alarming, largest_uncancelled;
+    struct NearRun {
+        const float *actual = nullptr, *reference = nullptr;
+        int64_t first = 0;
+    };
+    NearRun highest_runs[Places::SIZE]; // near runs with maxima that have no place yet
     Limits calm; // of near pairs: near.count_regions counts their violations and cancellations
     Counters counters;
     int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
@@ -246,7 +252,9 @@ class Kernel {
         count_pending();
         GroupSums& groups = *state.groups;
         const bool together = groups.in_one_stretch(first, RUN);
-        if (!(together ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
+        const auto added = [&] { return together ? near.add<false>(a, r, run) : near.add<true>(a, r, run); };
+        // The first runs of a call widen the accumulators several times, and have room afterwards.
+        if (!added() && !(near.has_widened && added())) {
             far = hope;
             hope = std::min(2 * hope + 1, 63);
             return false;
@@ -563,6 +571,7 @@ class Kernel {
         look_at_sizes<false>(a, r, size, first);
     }
     template <bool IS_NEAR, class A, class R> INLINE void look_at_sizes(const A* a, const R* r, int size, int64_t first) {
+        if (state.peak_of_run) state.peak_of_run[(first - job.start) / RUN] = highest(run.peak[PEAK_ABSOLUTE]);
         if (IS_NEAR && !any(calm.exceeded_by(run))) return near.count_regions();
         look_at_each_size<IS_NEAR>(a, r, size, first);
         if (IS_NEAR) set_limits();
@@ -597,6 +606,7 @@ class Kernel {
         for (int m = 0; m < Places::SIZE; m++) record |= any_above(run.peak[m], state.maximum[m]);
         record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[Maxima::magnitude]);
         if (__builtin_expect(record, 0)) {
+            if constexpr (IS_NEAR) return raise_maxima(a, r, first);
             terms(a, r, spare);
             maxima(first);
         }
@@ -610,16 +620,36 @@ class Kernel {
         for (int i = 0; i < RUN; i += WIDTH) store(run.d + i, widen(a + i) - widen(r + i));
     }
 
-    void maxima(int64_t first) {
-        const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
+    // Raise the maxima to those of the run. Call `changed` for each that grows.
+    template <class Changed> INLINE void raise(Changed changed) {
         for (int m = 0; m < Places::SIZE; m++) {
             if (!any_above(run.peak[m], state.maximum[m])) continue;
-            const double most = state.maximum[m] = highest(run.peak[m]);
-            int at = 0;
-            while ((terms[m] ? terms[m][at] : std::fabs(run.d[at])) != most) at++;
-            state.place[m] = first + at;
+            state.maximum[m] = highest(run.peak[m]);
+            changed(m);
         }
         state.maximum[Maxima::magnitude] = std::max(state.maximum[Maxima::magnitude], highest(run.peak[PEAK_MAGNITUDE]));
+    }
+    // Return the first position of a maximum in the run, which has the terms of its pairs.
+    int position_of(int m) const {
+        const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
+        int at = 0;
+        while ((terms[m] ? terms[m][at] : std::fabs(run.d[at])) != state.maximum[m]) at++;
+        return at;
+    }
+    void maxima(int64_t first) {
+        raise([&](int m) { state.place[m] = first + position_of(m), highest_runs[m] = {}; });
+    }
+    // The same for near pairs, without places: a search needs the terms, and the first runs raise the maxima many times.
+    __attribute__((noinline)) void raise_maxima(const float* a, const float* r, int64_t first) {
+        raise([&](int m) { highest_runs[m] = {a, r, first}; });
+    }
+    void place_near_maxima() {
+        for (int m = 0; m < Places::SIZE; m++) {
+            const NearRun of = highest_runs[m];
+            if (!of.actual) continue;
+            terms(of.actual, of.reference, spare);
+            state.place[m] = of.first + position_of(m), highest_runs[m] = {};
+        }
     }
 
     __attribute__((noinline)) void name_worst(int64_t first) {
