@@ -192,7 +192,8 @@ class Near {
         : regions(job.regions), tile(*state.groups, INVERSE + ((uint32_t)(job.format.precision - 1) << 23)), state(state), totals(totals),
           to_ulps(INVERSE + ((uint32_t)(job.format.precision - 1) << 23)),
           smallest_binade(job.format.smallest_binade), spacing(std::ldexp(1.0, 1 - job.format.precision)),
-          least_reference(std::max(2 * tiny, LEAST)), largest_reference(std::min(job.format.largest_reference, LARGEST)) {
+          least_reference(std::max({2 * tiny, LEAST, smallest_binade})), // smaller ones have the ulp of that binade
+          largest_reference(std::min(job.format.largest_reference, LARGEST)) {
         for (uint32_t& key : nothing.ratios) key = UNUSED_KEY;
         for (uint32_t& key : nothing.errors) key = NO_ULP;
     }
