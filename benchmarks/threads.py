@@ -13,14 +13,16 @@ import argparse
 import os
 from statistics import median
 from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import precreg
 
 SIZES = (1_100_000, 1_300_000, 1_500_000, 1_700_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000)
 CALLS = 10
-Pair = tuple[np.ndarray, np.ndarray]
+Pair = tuple[NDArray[Any], NDArray[Any]]
 Times = tuple[float, float]
 
 
