@@ -116,6 +116,11 @@ def test_the_public_call_is_timed_beside_numpy_here_and_in_an_earlier_checkout()
     assert re.findall(r"^(\w+): microseconds", shown, re.MULTILINE) == ["before", "now"]
 
 
+def test_two_threads_are_timed_beside_one_in_wall_time():
+    shown = run("threads.py", "--rounds", 1, "--sizes", 1_100_000)
+    assert re.search(rf"^ +1,100,000( +{NUMBER}){{6}}$", shown, re.MULTILINE), shown
+
+
 def test_goals_are_printed_beside_the_figures(shown):
     goals = re.findall(
         r"^   goal: (reached|NOT REACHED|not measured) +([\de.+-]+ )?(.*) \(at (?:least|most) ", shown, re.MULTILINE

@@ -70,7 +70,7 @@ def test_figures_of_every_instruction_set_are_those_of_numpy():
         assert not differing, f"{name}: {differing[:5]}"
 
 
-LIMIT = 1 << 18  # pairs of float32 up to which the core looks for the worst in a second pass
+LIMIT = 1 << 21  # pairs of float32 up to which the core looks for the worst in a second pass
 
 
 def usual(random, n):

@@ -128,8 +128,9 @@ def test_each_place_of_a_tile_gets_its_rows_in_their_order(shape, far):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "uint32", "float16"])
-def test_identical_pairs_of_other_dtypes(dtype):
-    """Each ulp of an integer is 1."""
-    values = (np.arange(1, RUNS * RUN + 1) % 200 + 1).astype(dtype)
+@pytest.mark.parametrize("least", [0, 1])
+def test_identical_pairs_of_other_dtypes(dtype, least):
+    """Each ulp of an integer is 1, also beside zeros."""
+    values = (np.arange(1, RUNS * RUN + 1) % 200 + least).astype(dtype)
     counts = check(values, values.copy())
     assert counts.equal == counts.n == RUNS * RUN

@@ -86,6 +86,8 @@ struct Exact {
     void pack();
 };
 
+constexpr int RUN = 128; // pairs; their terms take 7 kB of the first cache
+
 struct Worst {
     double error;
     int64_t index; // within the call
@@ -115,6 +117,7 @@ struct State {
     std::vector<Worst> worst;
     std::vector<int64_t> non_finite;
     GroupSums* groups = nullptr;
+    double* peak_of_run = nullptr; // for each run of RUN pairs its largest error; null if nobody needs them
     int64_t without_ratio = 0;   // finite pairs with |r| <= 1e-12, which the table of ratios leaves out
     double least_of_worst = 0.0; // name_worst takes larger errors only
 

@@ -69,6 +69,7 @@ class Kernel {
             if (size == RUN) whole_run(a + at, r + at, first + at); else last_run(a + at, r + at, size, first + at);
         }
         near.tile.add(); // the next pairs may overwrite these
+        if (sizeof(A) == 4 && sizeof(R) == 4) place_near_maxima();
     }
     // Prefetch a later run: the processor does not foresee two streams that are read in short runs in time.
     template <class T> INLINE static void fetch_ahead(const T* run, int64_t left) {
@@ -108,6 +109,11 @@ class Kernel {
     Near near;
     const double to_ulps, to_grid;
     double small, smallest_diff3, alarming, largest_uncancelled, region_end, violating_share;
+    struct NearRun {
+        const float *actual = nullptr, *reference = nullptr;
+        int64_t first = 0;
+    };
+    NearRun highest_runs[Places::SIZE]; // near runs with maxima that have no place yet
     Limits calm; // of near and close pairs: the loops over them count violations and cancellations
     Counters counters;
     int far = 0, hope = 0, distant = 0, nearness = 0; // the same for near pairs, and for close ones
@@ -257,7 +263,9 @@ class Kernel {
         count_pending();
         GroupSums& groups = *state.groups;
         const bool together = groups.in_one_stretch(first, RUN);
-        if (!(together ? near.add<false>(a, r, run) : near.add<true>(a, r, run))) {
+        const auto added = [&] { return together ? near.add<false>(a, r, run) : near.add<true>(a, r, run); };
+        // The first runs of a call widen the accumulators several times, and have room afterwards.
+        if (!added() && !(near.has_widened && added())) {
             far = hope;
             hope = std::min(2 * hope + 1, 63);
             return false;
@@ -281,6 +289,7 @@ class Kernel {
         }
         const bool all_match = !any_above(run.peak[PEAK_RELATIVE], job.rtol * (1 - 0x1p-40)) || !any_above(run.peak[PEAK_ABSOLUTE], job.atol);
         state.counts.matching += all_match ? RUN : count_matching(a, r);
+        keep_peak(first);
         if (any(calm.exceeded_by(run))) {
             look_at_each_size<IS_NEAR>(a, r, RUN, first);
             set_limits();
@@ -601,7 +610,11 @@ class Kernel {
     template <class A, class R> INLINE void look_closer(const A* a, const R* r, int size, int64_t first) {
         // An |a| below half of |r| has a ratio above a half.
         if (any_below(run.least, 2 * tiny) || any_above(run.peak[PEAK_RELATIVE], 0.5)) look_at_tiny(a, r, size);
+        keep_peak(first);
         look_at_each_size<false>(a, r, size, first);
+    }
+    INLINE void keep_peak(int64_t first) {
+        if (state.peak_of_run) state.peak_of_run[(first - job.start) / RUN] = highest(run.peak[PEAK_ABSOLUTE]);
     }
     // Maxima only grow, so that limits of before a change are too low, and still right.
     void set_limits() {
@@ -633,6 +646,7 @@ class Kernel {
         for (int m = 0; m < Places::SIZE; m++) record |= any_above(run.peak[m], state.maximum[m]);
         record |= any_above(run.peak[PEAK_MAGNITUDE], state.maximum[Maxima::magnitude]);
         if (__builtin_expect(record, 0)) {
+            if constexpr (IS_NEAR) return raise_maxima(a, r, first);
             terms(a, r, spare);
             maxima(first);
         }
@@ -646,16 +660,36 @@ class Kernel {
         for (int i = 0; i < RUN; i += WIDTH) store(run.d + i, widen(a + i) - widen(r + i));
     }
 
-    void maxima(int64_t first) {
-        const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
+    // Raise the maxima to those of the run. Call `changed` for each that grows.
+    template <class Changed> INLINE void raise(Changed changed) {
         for (int m = 0; m < Places::SIZE; m++) {
             if (!any_above(run.peak[m], state.maximum[m])) continue;
-            const double most = state.maximum[m] = highest(run.peak[m]);
-            int at = 0;
-            while ((terms[m] ? terms[m][at] : std::fabs(run.d[at])) != most) at++;
-            state.place[m] = first + at;
+            state.maximum[m] = highest(run.peak[m]);
+            changed(m);
         }
         state.maximum[Maxima::magnitude] = std::max(state.maximum[Maxima::magnitude], highest(run.peak[PEAK_MAGNITUDE]));
+    }
+    // Return the first position of a maximum in the run, which has the terms of its pairs.
+    int position_of(int m) const {
+        const double* const terms[] = {nullptr, run.ratio, run.floored, run.ulps};
+        int at = 0;
+        while ((terms[m] ? terms[m][at] : std::fabs(run.d[at])) != state.maximum[m]) at++;
+        return at;
+    }
+    void maxima(int64_t first) {
+        raise([&](int m) { state.place[m] = first + position_of(m), highest_runs[m] = {}; });
+    }
+    // The same for near pairs, without places: a search needs the terms, and the first runs raise the maxima many times.
+    __attribute__((noinline)) void raise_maxima(const float* a, const float* r, int64_t first) {
+        raise([&](int m) { highest_runs[m] = {a, r, first}; });
+    }
+    void place_near_maxima() {
+        for (int m = 0; m < Places::SIZE; m++) {
+            const NearRun of = highest_runs[m];
+            if (!of.actual) continue;
+            terms(of.actual, of.reference, spare);
+            state.place[m] = of.first + position_of(m), highest_runs[m] = {};
+        }
     }
 
     __attribute__((noinline)) void name_worst(int64_t first) {

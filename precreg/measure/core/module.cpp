@@ -87,10 +87,15 @@ int key_of(double value) {
 
 constexpr int STRIDE = 16; // keys that are skipped at once: small arrays leave most of them at zero
 
+// Four words at once, because compilers do not make vectors of this loop by themselves.
 bool are_zero(const uint32_t* a, const uint32_t* b) {
-    uint32_t any = 0;
-    for (int i = 0; i < STRIDE; i++) any |= a[i] | b[i];
-    return any == 0;
+    uint64_t any[2] = {};
+    for (int i = 0; i < STRIDE; i += 4) {
+        uint64_t x[2], y[2];
+        memcpy(x, a + i, sizeof x), memcpy(y, b + i, sizeof y);
+        any[0] |= x[0] | y[0], any[1] |= x[1] | y[1];
+    }
+    return (any[0] | any[1]) == 0;
 }
 
 // Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
@@ -98,8 +103,7 @@ void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
     uint32_t *a = table.counts[0], *b = table.counts[1];
     const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
     int64_t left = counted - zeros;
-    const size_t expected = (size_t)std::min<int64_t>(left + 1, 512);
-    sketch.keys.reserve(expected), sketch.counts.reserve(expected);
+    size_t used = 0;
     int key = largest > 0 ? key_of(largest) : -1;
     while (left > 0 && key >= 0) {
         const int begin = key & ~(STRIDE - 1);
@@ -107,15 +111,16 @@ void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
             key = begin - 1;
             continue;
         }
+        if (used + STRIDE > sketch.keys.size()) sketch.keys.resize(2 * used + 256), sketch.counts.resize(2 * used + 256);
+        // No branch for each key: the processor does not foresee which have counts.
         for (; key >= begin; key--) {
             const int64_t count = (int64_t)a[key] + b[key];
-            if (!count) continue;
-            sketch.keys.push_back(key);
-            sketch.counts.push_back(count);
-            left -= count;
-            a[key] = b[key] = 0;
+            sketch.keys[used] = key, sketch.counts[used] = count;
+            used += count != 0, left -= count;
         }
+        std::fill_n(a + begin, STRIDE, 0), std::fill_n(b + begin, STRIDE, 0);
     }
+    sketch.keys.resize(used), sketch.counts.resize(used);
     if (zeros) sketch.keys.push_back(-1), sketch.counts.push_back(zeros);
     a[ZERO_KEY] = b[ZERO_KEY] = a[UNUSED_KEY] = b[UNUSED_KEY] = 0;
     std::reverse(sketch.keys.begin(), sketch.keys.end());
@@ -138,6 +143,8 @@ void run(const Job& job, State& state, Sketch* sketches) {
         state.near = tables[Sketches::SIZE];
         const bool later = has_second_pass(job);
         if (later || job.worst == 0) state.least_of_worst = INFINITY; // the kernel names none
+        std::vector<double> peaks(later && job.worst > 0 ? (size_t)((job.n + RUN - 1) / RUN) : 0); // zero for identical runs
+        state.peak_of_run = peaks.empty() ? nullptr : peaks.data();
         PRECREG_RUN(measure, job, state);
         const int64_t finite = state.counts.finite, with_ratio = finite - state.without_ratio;
         take(tables[Sketches::absolute], finite, state.maximum[Maxima::absolute], sketches[Sketches::absolute]);
@@ -145,7 +152,7 @@ void run(const Job& job, State& state, Sketch* sketches) {
         take(tables[Sketches::ulps], finite, state.maximum[Maxima::ulps], sketches[Sketches::ulps]);
         if (later && job.worst > 0) {
             const double bound = bound_of_worst(sketches[Sketches::absolute], job.worst);
-            PRECREG_RUN(find_worst, job, bound, state.worst);
+            PRECREG_RUN(find_worst, job, state.peak_of_run, bound, state.worst);
         }
     } catch (...) {
         tables.clear();

@@ -192,7 +192,8 @@ class Near {
         : regions(job.regions), tile(*state.groups, INVERSE + ((uint32_t)(job.format.precision - 1) << 23)), state(state), totals(totals),
           to_ulps(INVERSE + ((uint32_t)(job.format.precision - 1) << 23)),
           smallest_binade(job.format.smallest_binade), spacing(std::ldexp(1.0, 1 - job.format.precision)),
-          least_reference(std::max(2 * tiny, LEAST)), largest_reference(std::min(job.format.largest_reference, LARGEST)) {
+          least_reference(std::max({2 * tiny, LEAST, smallest_binade})), // smaller ones have the ulp of that binade
+          largest_reference(std::min(job.format.largest_reference, LARGEST)) {
         for (uint32_t& key : nothing.ratios) key = UNUSED_KEY;
         for (uint32_t& key : nothing.errors) key = NO_ULP;
     }
@@ -203,6 +204,7 @@ class Near {
     Lanes<Doubles> product; // of 4 U* + 1
     bool zeros; // some references, and their actual values, are zero
     int64_t zero_pairs = 0; // finish adds their ULPs, and counts their errors
+    bool has_widened = false; // the latest run had no room, and has room now
 
     // Add a run of near pairs to all but the groups. Returns false, with nothing done, for any other run. Counters lag one
     // run behind, so that they and the arithmetic do not wait for each other. STORES keeps d, d sign(r) and U in the run.
@@ -212,6 +214,7 @@ class Near {
         const Errors errors = add_errors<STORES>(a, r, run, next);
         add_ratios<STORES>(a, r, run, next, adder);
         pending = &nothing;
+        has_widened = false;
         if (!fits(errors, run)) return false;
         adder.commit(totals, sums);
         above += counted.positive;
@@ -240,10 +243,11 @@ class Near {
         state.counts.above += sum_of(above);
         state.counts.cancellations += sum_of(cancellations);
         state.counts.relative_violations += sum_of(violations);
+        const uint32_t end = std::min(1u << NEAR_BITS, (uint32_t)std::min(2 * state.maximum[Maxima::ulps], 2 * LARGEST_ULPS) + 1);
         for (uint32_t exponent = lowest_exponent; exponent <= highest_exponent; exponent++) {
             const double ulp = std::ldexp(spacing, (int)exponent - 127);
             int64_t pairs = 0;
-            for (uint32_t half_ulps = 0; half_ulps < 1u << NEAR_BITS; half_ulps++) {
+            for (uint32_t half_ulps = 0; half_ulps < end; half_ulps++) {
                 const uint32_t at = exponent << NEAR_BITS | half_ulps, count = state.near.counts[0][at] + state.near.counts[1][at];
                 if (!count) continue;
                 state.near.counts[0][at] = state.near.counts[1][at] = 0;
@@ -401,7 +405,7 @@ class Near {
         run.peak[PEAK_ABSOLUTE] = lanes_of(of.largest), run.peak[PEAK_ULPS] = lanes_of(of.largest_ulps);
         run.peak[PEAK_MAGNITUDE] = lanes_of(of.largest_reference), run.peak[PEAK_PRODUCT] = lanes_of(of.largest * of.largest_reference);
         run.least = lanes_of(zeros ? 0.0 : of.least_reference);
-        if (!totals.fits(run)) return totals.widen_to(run), false;
+        if (!totals.fits(run)) return totals.widen_to(run), has_widened = true, false;
         if (!totals.keeps(unit)) return false;
         lowest_exponent = std::min(lowest_exponent, exponent_of(of.least_reference));
         highest_exponent = std::max(highest_exponent, exponent_of(of.largest_reference));

@@ -15,7 +15,6 @@
 namespace precreg {
 namespace {
 
-constexpr int RUN = 128;          // pairs; their terms take 7 kB of the first cache
 constexpr int RUNS_IN_BLOCK = 64; // 1024 terms a lane, which HEADROOM allows
 constexpr int HEADROOM = 12;      // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
 constexpr double OUT_OF_RANGE = 0x1p900; // larger terms are added slowly: accumulators start 2**12 times above their terms

@@ -49,7 +49,7 @@ INLINE bool may_be_above(const float* a, const float* r, const Bound& bound) {
     return any(larger);
 }
 
-template <class A, class R> void find(const A* a, const R* r, const Job& job, double bound, std::vector<Worst>& into) {
+template <class A, class R> void find(const A* a, const R* r, const Job& job, const double* peaks, double bound, std::vector<Worst>& into) {
     const auto look = [&](int64_t at, int64_t end) {
         for (; at < end; at++) {
             const double x = a[at], y = r[at], error = std::fabs(x - y);
@@ -58,27 +58,31 @@ template <class A, class R> void find(const A* a, const R* r, const Job& job, do
         }
     };
     const Bound limit(bound);
-    int64_t at = 0;
-    for (; at + STEP <= job.n; at += STEP) {
-        if (__builtin_expect(!may_be_above(a + at, r + at, limit), 1)) continue;
-        for (int i = 0; i < STEP; i += WIDTH)
-            if (any(are_above(a + at + i, r + at + i, all(bound)))) look(at + i, at + i + WIDTH);
+    for (int64_t begin = 0; begin < job.n; begin += RUN) {
+        if (__builtin_expect(!(peaks[begin / RUN] > bound), 1)) continue;
+        const int64_t end = std::min(begin + RUN, job.n);
+        int64_t at = begin;
+        for (; at + STEP <= end; at += STEP) {
+            if (__builtin_expect(!may_be_above(a + at, r + at, limit), 1)) continue;
+            for (int i = 0; i < STEP; i += WIDTH)
+                if (any(are_above(a + at + i, r + at + i, all(bound)))) look(at + i, at + i + WIDTH);
+        }
+        look(at, end);
     }
-    look(at, job.n);
 }
 
-template <class A> void find(const A* a, const Job& job, double bound, std::vector<Worst>& into) {
-    if (job.reference.kind == Kind::float64) return find(a, (const double*)job.reference.data, job, bound, into);
-    find(a, (const float*)job.reference.data, job, bound, into);
+template <class A> void find(const A* a, const Job& job, const double* peaks, double bound, std::vector<Worst>& into) {
+    if (job.reference.kind == Kind::float64) return find(a, (const double*)job.reference.data, job, peaks, bound, into);
+    find(a, (const float*)job.reference.data, job, peaks, bound, into);
 }
 
 } // namespace
 
 namespace PRECREG_SET {
 
-void find_worst(const Job& job, double bound, std::vector<Worst>& into) {
-    if (job.actual.kind == Kind::float64) return find((const double*)job.actual.data, job, bound, into);
-    find((const float*)job.actual.data, job, bound, into);
+void find_worst(const Job& job, const double* peak_of_run, double bound, std::vector<Worst>& into) {
+    if (job.actual.kind == Kind::float64) return find((const double*)job.actual.data, job, peak_of_run, bound, into);
+    find((const float*)job.actual.data, job, peak_of_run, bound, into);
 }
 
 } // namespace PRECREG_SET
