@@ -292,6 +292,10 @@ def _texts(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, _Text]:
     size = 0
     known, context = diagnoses_of(record), context_of(record)
     for case in sort_results([case for case in cases if case.verdict.status is not Status.PASSED]):
+        # Text that has no room would take most of the time of a report with 100,000 failures.
+        if size > MAX_TEXT_BYTES:
+            found[case.id] = _short_text(case, context)
+            continue
         message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
         whole = _Text(message, _cut(_body(case, known, context), MAX_BODY_CHARACTERS))
         size += sum(len(escape(part).encode(errors="replace")) for part in whole)
@@ -337,10 +341,12 @@ def _title(case: CaseResult) -> str:
 
 def _worst_place(case: CaseResult) -> str:
     """Write the worst position of the output that failed first, with its two values; empty without one."""
+    if case.verdict.status is not Status.FAILED:
+        return ""
     output = next((finding.output for finding in case.verdict.findings if finding.output), None)
     compared = [each for each in case.outcome.comparisons if each.output == output]
     rows = [row for each in compared for row in islice(position_rows(each, each.worst), 1)]
-    if not rows or case.verdict.status is not Status.FAILED:
+    if not rows:
         return ""
     # NaN and infinities have no distance, and are the worst.
     _, index, actual, reference, distance = max(rows, key=lambda row: float(row[-1] or "inf"))
