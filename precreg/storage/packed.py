@@ -29,7 +29,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 # zlib uses so many bytes of a dictionary at most.
-_MOST_WORDS = 1 << 15
+MOST_WORDS = 1 << 15
 _WORDS: dict[Any, bytes] = {}
 
 
@@ -64,7 +64,7 @@ class _Packed:
     def __init__(self, value: Any, kind: Any) -> None:
         data = encode_json(value)
         # Values of one type repeat its names, so the first value of the process serves as dictionary for the others.
-        self._words = _WORDS.setdefault(kind, data[-_MOST_WORDS:])
+        self._words = _WORDS.setdefault(kind, data[-MOST_WORDS:])
         self._data = pack_bytes(data, self._words)
         self._kind = kind
 
@@ -152,7 +152,7 @@ class StructPacker(Generic[_S]):
             data = msgspec.msgpack.encode(value)
         except OverflowError:
             raise DataError("bad-value", "expected integers of at most 64 bits but got a larger one") from None
-        self._words = self._words or data[-_MOST_WORDS:]
+        self._words = self._words or data[-MOST_WORDS:]
         return pack_bytes(data, self._words)
 
     def unpack(self, packed: bytes) -> _S:
