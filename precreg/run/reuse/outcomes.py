@@ -30,6 +30,7 @@ from precreg.types import (
     Budget,
     Case,
     Environment,
+    Layer,
     Location,
     Outcome,
     ReusedFrom,
@@ -118,6 +119,7 @@ class OutcomeCache:
         self._checked: dict[str, bool] = {}
         self._sets: dict[str, PathSet | None] = {}
         self._names: dict[str, frozenset[str]] = {}
+        self._of_layers: dict[tuple[int, tuple[str, ...], tuple[tuple[str, str], ...]], str] = {}
         self._programs: dict[frozenset[str], bool] = {}
         self._origins: dict[tuple[str, str], ReusedFrom] = {}
         self._processes: defaultdict[int, _Process] = defaultdict(_Process)
@@ -251,8 +253,17 @@ class OutcomeCache:
     def _constants(self, case: Case, outcome: Outcome) -> str:
         """Return a digest of the constants of tolerances that the measurement of an outcome used."""
         chain = case_chain(self._environment.chain, outcome.execution.facts)
-        outputs = dict.fromkeys((comparison.output, comparison.dtype) for comparison in outcome.comparisons)
-        resolved = (resolve_tolerance(case.layers, name, dtype, chain) for name, dtype in outputs)
+        outputs = tuple(dict.fromkeys((comparison.output, comparison.dtype) for comparison in outcome.comparisons))
+        # The cases of a suite share their layers, which live as long as the run.
+        key = id(case.layers), chain, outputs
+        if key not in self._of_layers:
+            self._of_layers[key] = self._find_constants(case.layers, chain, outputs)
+        return self._of_layers[key]
+
+    def _find_constants(
+        self, layers: tuple[Layer, ...], chain: tuple[str, ...], outputs: tuple[tuple[str, str], ...]
+    ) -> str:
+        resolved = (resolve_tolerance(layers, name, dtype, chain) for name, dtype in outputs)
         used = ((each.rtol.limit, each.atol.limit, sorted(each.regions.items())) for each in resolved)
         return digest_of(repr([*outputs]), repr([*used]))
 

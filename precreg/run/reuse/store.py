@@ -98,6 +98,7 @@ class OutcomeStore:
         """Open nothing yet."""
         self._path = project / OUTCOMES_FILE
         self._connection: Connection | None = None
+        self._is_new = not self.exists()
         self._encoder = msgpack.Encoder()
         self._outcomes, self._sets = msgpack.Decoder(KeptOutcome), msgpack.Decoder(PathSet)
         self._used: list[tuple[int, str, str]] = []
@@ -112,6 +113,9 @@ class OutcomeStore:
 
     def find(self, key: str) -> Iterator[KeptOutcome]:
         """Yield the outcomes of a key, the last used first."""
+        # A run that begins without the file finds nothing in it, and asks once for each case.
+        if self._is_new:
+            return
         query = "SELECT variant, used, digest, words, content FROM outcomes WHERE key = ? ORDER BY used DESC"
         rows: list[Any] = self._guarded(lambda database: database.execute(query, (key,)).fetchall(), [])
         for row in rows:
