@@ -244,9 +244,14 @@ def _text(value: Any, newline: str) -> str:
     inner = newline + "  "
     lines = []
     for key, member in value.items():
-        # Half of all members are the figures of one seed.
-        is_figure = type(member) is list and len(member) == 1 and type(member[0]) is float and isfinite(member[0])
-        lines.append(f"{inner}{_quoted(key)}: {f'[{member[0]!r}]' if is_figure else _text(member, inner)}")
+        kind = type(member)
+        # Half of all members are the figures of one seed, and most others are texts.
+        if kind is list and len(member) == 1 and type(member[0]) is float and isfinite(member[0]):
+            lines.append(f"{inner}{_quoted(key)}: [{member[0]!r}]")
+        elif kind is str:
+            lines.append(f"{inner}{_quoted(key)}: {_ENCODE_TEXT(member)}")
+        else:
+            lines.append(f"{inner}{_quoted(key)}: {_text(member, inner)}")
     return "{" + ",".join(lines) + newline + "}"
 
 
@@ -267,16 +272,18 @@ def _leaf(value: Any) -> str:
 
 
 # These are the functions that `_ENCODER` uses.
+_ENCODE_TEXT: Callable[[str], str] = json.encoder.encode_basestring
 _ENCODE_LEAF: dict[type, Callable[[Any], str]] = {
-    str: json.encoder.encode_basestring,
+    str: _ENCODE_TEXT,
     float: float.__repr__,
     int: int.__repr__,
+    type(None): lambda _: "null",
 }
 
 
 def _struct_members(value: msgspec.Struct) -> dict[str, Any]:
-    members = {name: getattr(value, name) for name in _ordered(value.__struct_fields__)}
-    return {name: member for name, member in members.items() if member or name not in _RARE}
+    names = _ordered(value.__struct_fields__)
+    return {name: member for name in names if (member := getattr(value, name)) or name not in _RARE}
 
 
 @lru_cache(maxsize=64)
@@ -292,8 +299,9 @@ def _ordered(fields: tuple[str, ...]) -> tuple[str, ...]:
 def _is_compact(value: dict[str, Any]) -> bool:
     """Return whether nobody reads a value: sketches, group sums, and figures by output and metric go on one line."""
     for member in value.values():
-        first = member[0] if isinstance(member, list) and member else member
-        if not isinstance(first, _COMPACT) and not _has_figures(first):
+        first = member[0] if type(member) is list and member else member
+        # The first members of most values are texts.
+        if type(first) is str or (not isinstance(first, _COMPACT) and not _has_figures(first)):
             return False
     return True
 
@@ -307,7 +315,7 @@ def _has_figures(value: Any) -> bool:
 
 def _struct_a_line(values: list[Any], newline: str) -> str:
     # json and not msgspec: msgspec has no space after a colon, and these lines are for reading.
-    lines = (json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False) for value in values)
+    lines = (_ENCODER.encode(msgspec.to_builtins(value)) for value in values)
     return "[" + ",".join(f"{newline}  {line}" for line in lines) + newline + "]"
 
 

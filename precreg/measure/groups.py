@@ -7,8 +7,10 @@ digits, so that the sums of a case fit into one line of its file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise, zip_longest
 from math import prod
+from typing import cast
 
 from precreg.types import AxisGroups, AxisSums, Comparison, KeptSums
 
@@ -49,7 +51,9 @@ def keep_group_sums(
 
 
 def _keep_seeds(seeds: Sequence[Comparison], axis: int, name: str, joined: int) -> list[KeptSums | None]:
-    return [_encode_sums(join_groups(getattr(seed.groups[axis], name), joined)) for seed in seeds]
+    found = (getattr(seed.groups[axis], name) for seed in seeds)
+    # A group by itself keeps its sum. -0.0 is encoded as 0.0.
+    return [_encode_sums(sums if joined == 1 else join_groups(sums, joined)) for sums in found]
 
 
 def join_groups(sums: Sequence[float | None], joined: int) -> list[float | None]:
@@ -67,15 +71,21 @@ def _add_known(sums: Sequence[float | None]) -> float | None:
 
 def _encode_sums(sums: Sequence[float | None]) -> KeptSums | None:
     """Return sums in units of the largest; None if one is beyond float64, and without a sum."""
-    known = [number for number in sums if number is not None]
-    if not known or len(known) < len(sums):
+    if not sums or None in sums:
         return None
+    # Outputs without an error have zeros alone.
+    if not any(sums):
+        return _encode_zeros(len(sums))
+    known = cast("Sequence[float]", sums)
     largest = float(f"{max(map(abs, known)):.6g}")
     if largest - largest != 0:  # rounding to six digits may exceed float64
         return None
-    if not largest:
-        return KeptSums(largest, _TWO_DIGITS[ZERO] * len(known))
     return KeptSums(largest, "".join([_TWO_DIGITS[ZERO + round(number / largest * (ZERO - 1))] for number in known]))
+
+
+@cache
+def _encode_zeros(number: int) -> KeptSums:
+    return KeptSums(0.0, _TWO_DIGITS[ZERO] * number)
 
 
 def read_group_sums(sums: AxisSums, seed: int, name: str) -> list[float] | None:

@@ -145,11 +145,13 @@ def _metric_rows(name: str, comparisons: Sequence[Comparison], result: CaseResul
         # A metric may be undefined for some seeds, such as a relative error of zeros.
         known = [c.metrics[metric.name] for c in comparisons if metric.name in c.metrics]
         if known:
-            # Means over the seeds that the baseline has, so that both are means of the same inputs.
-            seeds = comparisons[: len(entry.digests)] if entry else ()
-            current, baseline = seed_means(seeds, entry, metric.name) if entry else (None, None)
-            current = fmean(known) if current is None else current
-            figures = [*format_distinct([current, baseline]), format_metric_ratio(metric, current, baseline)]
+            if entry is None:
+                figures = [format_number(fmean(known)), "", ""]
+            else:
+                # Means over the seeds that the baseline has, so that both are means of the same inputs.
+                current, baseline = seed_means(comparisons[: len(entry.digests)], entry, metric.name)
+                current = fmean(known) if current is None else current
+                figures = [*format_distinct([current, baseline]), format_metric_ratio(metric, current, baseline)]
             unit, limits = metric.unit.removeprefix("1"), allowed.get(metric.name, "")
             yield [metric.name, unit, *figures, limits, reasons.get(metric.name, "")]
 

@@ -149,7 +149,6 @@ def _shorten(suites: Sequence[ElementTree.Element]) -> ElementTree.Element:
 
 
 _REASON_TO_LEAVE_OUT = "The file has at most 29 MB, because GitLab refuses a report above 30 MB; record.json has all."
-# Failures and errors stay longest.
 _RANKS = {"failures": 0, "errors": 0, "skipped": 1, "passed": 2}
 
 
@@ -292,9 +291,10 @@ def _texts(cases: Sequence[CaseResult], record: RunRecord) -> dict[str, _Text]:
     size = 0
     known, context = diagnoses_of(record), context_of(record)
     for case in sort_results([case for case in cases if case.verdict.status is not Status.PASSED]):
-        message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
-        whole = _Text(message, _cut(_body(case, known, context), MAX_BODY_CHARACTERS))
-        size += sum(len(escape(part).encode(errors="replace")) for part in whole)
+        if size <= MAX_TEXT_BYTES:
+            message = _cut(strip_controls(case.verdict.message), MAX_MESSAGE_CHARACTERS)
+            whole = _Text(message, _cut(_body(case, known, context), MAX_BODY_CHARACTERS))
+            size += sum(len(escape(part).encode(errors="replace")) for part in whole)
         found[case.id] = whole if size <= MAX_TEXT_BYTES else _short_text(case, context)
     return found
 
@@ -337,10 +337,11 @@ def _title(case: CaseResult) -> str:
 
 def _worst_place(case: CaseResult) -> str:
     """Write the worst position of the output that failed first, with its two values; empty without one."""
+    given = case.outcome.comparisons if case.verdict.status is Status.FAILED else ()
     output = next((finding.output for finding in case.verdict.findings if finding.output), None)
-    compared = [each for each in case.outcome.comparisons if each.output == output]
+    compared = [each for each in given if each.output == output]
     rows = [row for each in compared for row in islice(position_rows(each, each.worst), 1)]
-    if not rows or case.verdict.status is not Status.FAILED:
+    if not rows:
         return ""
     # NaN and infinities have no distance, and are the worst.
     _, index, actual, reference, distance = max(rows, key=lambda row: float(row[-1] or "inf"))

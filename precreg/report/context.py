@@ -123,7 +123,7 @@ def _has(ranges: Iterable[range], line: int) -> bool:
 
 
 def _without_maps(outcome: Outcome) -> Outcome:
-    if all(each.error_map is UNSET for each in outcome.comparisons):
+    if not any(outline.has_error_map for outline in outcome.outlines):
         return outcome
     return replace(outcome, comparisons=tuple(replace(each, error_map=UNSET) for each in outcome.comparisons))
 

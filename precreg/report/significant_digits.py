@@ -42,6 +42,8 @@ class OutputDigits(NamedTuple):
 
 def output_digits(result: CaseResult) -> list[OutputDigits]:
     """Return the digits of each output that has some, in the order of the subject's outputs."""
+    if not any(outline.has_digits for outline in result.outcome.outlines):
+        return []
     by_output: dict[str, list[tuple[Comparison, SignificantDigits]]] = {}
     for comparison in result.outcome.comparisons:
         if comparison.digits is not UNSET:

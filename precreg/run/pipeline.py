@@ -280,7 +280,7 @@ def run_warnings(
     layers: defaultdict[str, tuple[Layer, ...]] = defaultdict(tuple, {case.id: case.layers for case in cases})
     first: dict[object, CaseResult] = {}
     for result in results:
-        outputs = frozenset((comparison.output, comparison.dtype) for comparison in result.outcome.comparisons)
+        outputs = frozenset((outline.output, outline.dtype) for outline in result.outcome.outlines)
         first.setdefault((id(layers[result.id] or result), outputs), result)
     thresholds = dict.fromkeys(fact for result in first.values() for fact in _unmet(result, layers[result.id]))
     # Reversed, so that the first case of a fact is the one that stays.
@@ -312,7 +312,7 @@ def narrow_references(
     limited = {id for id, case in by_id.items() if kind_named(case.oracle.kind).widest == "float64"}
     found: defaultdict[Literal["asked", "kind", "platform"], list[str]] = defaultdict(list)
     for result in results:
-        compared = {each.reference_dtype for each in result.outcome.comparisons if each.dtype in _FLOAT64}
+        compared = {each.reference_dtype for each in result.outcome.outlines if each.dtype in _FLOAT64}
         if result.role != "reference" or not compared or not _FLOAT64.issuperset(compared):
             continue
         if result.id in asked:

@@ -83,6 +83,7 @@ from .object_store import find_objects as find_objects
 from .object_store import is_url as is_url
 from .object_store import objects_below as objects_below
 from .object_store import split_url as split_url
+from .packed import MOST_WORDS as MOST_WORDS
 from .packed import PackedEach as PackedEach
 from .packed import StructPacker as StructPacker
 from .packed import encode_json as encode_json

@@ -29,7 +29,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 # zlib uses so many bytes of a dictionary at most.
-_MOST_WORDS = 1 << 15
+MOST_WORDS = 1 << 15
 _WORDS: dict[Any, bytes] = {}
 
 
@@ -64,7 +64,7 @@ class _Packed:
     def __init__(self, value: Any, kind: Any) -> None:
         data = encode_json(value)
         # Values of one type repeat its names, so the first value of the process serves as dictionary for the others.
-        self._words = _WORDS.setdefault(kind, data[-_MOST_WORDS:])
+        self._words = _WORDS.setdefault(kind, data[-MOST_WORDS:])
         self._data = pack_bytes(data, self._words)
         self._kind = kind
 
@@ -93,11 +93,11 @@ class _Packed:
 
 
 class _PackedSequence(_Packed, Sequence[Any]):
-    __slots__ = ("is_reduced",)
+    __slots__ = ("is_reduced", "outline")
 
-    def __init__(self, value: Any, kind: Any, *, is_reduced: bool) -> None:
+    def __init__(self, value: Any, kind: Any, *, is_reduced: bool, outline: object) -> None:
         super().__init__(value, kind)
-        self.is_reduced = is_reduced
+        self.is_reduced, self.outline = is_reduced, outline
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -120,14 +120,17 @@ class _PackedMapping(_Packed, Mapping[str, Any]):
         return iter(self.unpack())
 
 
-def pack_tuple(values: tuple[_T, ...], kind: type[_T], *, reduced: bool = False) -> tuple[_T, ...]:
+def pack_tuple(
+    values: tuple[_T, ...], kind: type[_T], *, reduced: bool = False, outline: object = None
+) -> tuple[_T, ...]:
     """Return structs of one type as a packed sequence. It has the reading methods of a tuple.
 
-    `is_reduced` returns the mark `reduced` without unpacking: the structs lack members that the caller left out.
+    `is_reduced` returns the mark `reduced` without unpacking: the structs lack members that the caller left out. The
+    sequence has the attribute `outline`, which readers of all values use without unpacking.
     """
     if not values or isinstance(values, _Packed):
         return values
-    return cast("tuple[_T, ...]", _PackedSequence(values, tuple[kind, ...], is_reduced=reduced))  # type: ignore[valid-type]
+    return cast("tuple[_T, ...]", _PackedSequence(values, tuple[kind, ...], is_reduced=reduced, outline=outline))  # type: ignore[valid-type]
 
 
 def pack_dict(values: dict[str, _T], kind: Any) -> dict[str, _T]:
@@ -149,7 +152,7 @@ class StructPacker(Generic[_S]):
             data = msgspec.msgpack.encode(value)
         except OverflowError:
             raise DataError("bad-value", "expected integers of at most 64 bits but got a larger one") from None
-        self._words = self._words or data[-_MOST_WORDS:]
+        self._words = self._words or data[-MOST_WORDS:]
         return pack_bytes(data, self._words)
 
     def unpack(self, packed: bytes) -> _S:

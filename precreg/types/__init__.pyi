@@ -149,6 +149,7 @@ from .outcome import MAP_LEVELS as MAP_LEVELS
 from .outcome import MAP_MISMATCHED as MAP_MISMATCHED
 from .outcome import AxisGroups as AxisGroups
 from .outcome import Comparison as Comparison
+from .outcome import ComparisonOutline as ComparisonOutline
 from .outcome import ElementDigits as ElementDigits
 from .outcome import ErrorGrid as ErrorGrid
 from .outcome import Execution as Execution

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from string import ascii_letters
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -292,6 +292,28 @@ class ReusedOutcomes(Fact, frozen=True, tag="reused_outcomes"):
     ran: tuple[tuple[UnkeptReason, int], ...] = ()
 
 
+class ComparisonOutline(NamedTuple):
+    """The facts of a comparison that a run reads of every case, without its figures."""
+
+    output: str
+    dtype: str
+    reference_dtype: str
+    described: tuple[MetricDescription, ...]
+    has_digits: bool
+    has_error_map: bool
+
+
+def _outline(comparison: Comparison) -> ComparisonOutline:
+    return ComparisonOutline(
+        comparison.output,
+        comparison.dtype,
+        comparison.reference_dtype,
+        comparison.described,
+        comparison.digits is not UNSET,
+        comparison.error_map is not UNSET,
+    )
+
+
 class Outcome(Struct, frozen=True):
     """The result of running and measuring one case. The journal stores outcomes; a resumed run judges them again."""
 
@@ -311,4 +333,10 @@ class Outcome(Struct, frozen=True):
     @property
     def described(self) -> tuple[MetricDescription, ...]:
         """Return the descriptions of all metrics of analyzers, each once."""
-        return tuple(dict.fromkeys(each for comparison in self.comparisons for each in comparison.described))
+        return tuple(dict.fromkeys(each for outline in self.outlines for each in outline.described))
+
+    @property
+    def outlines(self) -> tuple[ComparisonOutline, ...]:
+        """Return the outline of each comparison. Packed comparisons carry theirs, and stay packed."""
+        carried: tuple[ComparisonOutline, ...] | None = getattr(self.comparisons, "outline", None)
+        return tuple(map(_outline, self.comparisons)) if carried is None else carried

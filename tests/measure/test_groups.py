@@ -79,3 +79,9 @@ def test_joined_groups_have_the_sums_and_the_pairs_of_their_parts(sums, joined):
 def test_sums_beyond_float64_are_not_kept(lost):
     (axis,) = keep_group_sums([comparison(alike([1.0, lost]))], 1, None)
     assert read_group_sums(axis, 0, "absolute") is None
+
+
+def test_sums_of_zeros_have_no_sign():
+    (axis,) = keep_group_sums([comparison(alike([-0.0, 0.0]))], 1, None)
+    assert repr(axis.signed) == repr(keep_group_sums([comparison(alike([0.0, 0.0]))], 1, None)[0].signed)
+    assert read_group_sums(axis, 0, "signed") == [0.0, 0.0]

@@ -32,6 +32,18 @@ def test_a_packed_result_keeps_its_worker_and_the_run_that_computed_it():
     assert pack_result(without_samples(result), reduced=True).outcome.reused == outcome.reused
 
 
+def test_a_packed_result_gives_the_outlines_of_its_comparisons_without_unpacking():
+    for result in RECORD.results[:3]:
+        packed = pack_result(result)
+        # Nothing unpacks these bytes.
+        packed.outcome.comparisons._data = b""
+        assert packed.outcome.outlines == result.outcome.outlines
+        assert [(each.output, each.dtype, each.reference_dtype) for each in packed.outcome.outlines] == [
+            (each.output, each.dtype, each.reference_dtype) for each in result.outcome.comparisons
+        ]
+        assert packed.outcome.described == result.outcome.described
+
+
 def test_few_cases_stay_objects():
     assert [*map(id, pack_results(RECORD.results, MANY_CASES - 1))] == [*map(id, RECORD.results)]
 

@@ -6,7 +6,7 @@ The words of rewrites are in rewrite_words.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from pathlib import PurePosixPath
 from shlex import join, quote
@@ -420,7 +420,9 @@ def _tried(base: TriedBase) -> str:
 
 def cause_location(diagnosis: Diagnosis | None) -> Location | None:
     """Return the line of the cause in the present code of the project; None if it is not known."""
-    causes: Sequence[Cause] = () if diagnosis is None else (*diagnosis.causes, *diagnosis.runners_up[:1])
+    if diagnosis is None:
+        return None
+    causes = (*diagnosis.causes, *diagnosis.runners_up[:1])
     # A place in a reference, or a removed line, is not the place of the cause.
     sites = (cause.place.site if cause.reverses else cause.present for cause in causes)
     inside = (site for site in sites if site is not None and site.line and not site.file.startswith(("/", "..")))

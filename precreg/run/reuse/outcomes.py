@@ -12,17 +12,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from time import monotonic_ns, time_ns
+from time import monotonic, monotonic_ns, time_ns
 from typing import NamedTuple
 
-from msgspec import UNSET, msgpack
+from msgspec import UNSET, Raw, msgpack
 from msgspec.structs import replace
 
 from precreg.run.reuse.conditions import never_reused, run_conditions, unkept_outcome
 from precreg.run.reuse.file_state import MISSING, FileStates, changed_since, digest_of
 from precreg.run.reuse.observation import MODULE_MARK, PROGRAM_MARK, REASON_MARK, CaseUses
 from precreg.run.reuse.sources import CaseSources
-from precreg.run.reuse.store import KeptOutcome, OutcomeStore, PathSet
+from precreg.run.reuse.store import EncodedOutcome, KeptOutcome, OutcomeStore, PathSet
 from precreg.run.reuse.task import ObservedOutcome
 from precreg.storage import WORKING_FOLDER, make_scratch_folder
 from precreg.tolerance import resolve_tolerance
@@ -30,6 +30,7 @@ from precreg.types import (
     Budget,
     Case,
     Environment,
+    Layer,
     Location,
     Outcome,
     ReusedFrom,
@@ -39,8 +40,13 @@ from precreg.types import (
 )
 from precreg.vcs import forget_searches
 
-# Cases whose files are checked, and whose outcomes are written, together.
+# Cases whose files are checked, and whose outcomes are written, together; more of them where cases take milliseconds.
+# A check reads the states of some 300 files, so a check for every 256 of 100,000 tiny cases took a tenth of their run
+# (benchmarks/many_cases.py). A kill loses the outcomes of the last batch for later runs, and the journal has them.
 BATCH = 256
+_PATIENCE_S = 2.0
+# Outcomes wait as msgpack. One with five seeds takes 15 kB.
+_MAX_PENDING_BYTES = 1 << 24
 # The clock was set, if it and a clock that nobody sets differ by more since the begin of a run.
 _CLOCK_TOLERANCE_NS = 1_000_000_000
 # Stands for all files of a project that are neither modules nor suites.
@@ -93,7 +99,8 @@ class _Pending(NamedTuple):
     items: frozenset[str]
     loaded: frozenset[str]
     tops: frozenset[str]
-    outcome: Outcome
+    constants: str
+    outcome: Raw
 
 
 class OutcomeCache:
@@ -112,11 +119,13 @@ class OutcomeCache:
         self._checked: dict[str, bool] = {}
         self._sets: dict[str, PathSet | None] = {}
         self._names: dict[str, frozenset[str]] = {}
+        self._of_layers: dict[tuple[int, tuple[str, ...], tuple[tuple[str, str], ...]], str] = {}
         self._programs: dict[frozenset[str], bool] = {}
         self._origins: dict[tuple[str, str], ReusedFrom] = {}
         self._processes: defaultdict[int, _Process] = defaultdict(_Process)
         self._files: dict[str, tuple[str, str]] = {}
         self._pending: list[_Pending] = []
+        self._pending_bytes, self._written = 0, monotonic()
         self._oldest = ""
         self._reused = 0
         self.fates: dict[str, UnkeptReason] = {}
@@ -167,8 +176,11 @@ class OutcomeCache:
             self.fates[case.id] = reason
             return outcome
         key, files = self._files.pop(case.id)
-        self._pending.append(_Pending(case, key, files, items, process.loaded, process.tops, outcome))
-        if len(self._pending) >= BATCH:
+        constants, encoded = self._constants(case, outcome), msgpack.encode(outcome)
+        self._pending.append(_Pending(case, key, files, items, process.loaded, process.tops, constants, Raw(encoded)))
+        self._pending_bytes += len(encoded)
+        is_due = self._pending_bytes >= _MAX_PENDING_BYTES or monotonic() - self._written >= _PATIENCE_S
+        if len(self._pending) >= BATCH and is_due:
             self._write()
         return outcome
 
@@ -241,8 +253,17 @@ class OutcomeCache:
     def _constants(self, case: Case, outcome: Outcome) -> str:
         """Return a digest of the constants of tolerances that the measurement of an outcome used."""
         chain = case_chain(self._environment.chain, outcome.execution.facts)
-        outputs = dict.fromkeys((comparison.output, comparison.dtype) for comparison in outcome.comparisons)
-        resolved = (resolve_tolerance(case.layers, name, dtype, chain) for name, dtype in outputs)
+        outputs = tuple(dict.fromkeys((comparison.output, comparison.dtype) for comparison in outcome.comparisons))
+        # The cases of a suite share their layers, which live as long as the run.
+        key = id(case.layers), chain, outputs
+        if key not in self._of_layers:
+            self._of_layers[key] = self._find_constants(case.layers, chain, outputs)
+        return self._of_layers[key]
+
+    def _find_constants(
+        self, layers: tuple[Layer, ...], chain: tuple[str, ...], outputs: tuple[tuple[str, str], ...]
+    ) -> str:
+        resolved = (resolve_tolerance(layers, name, dtype, chain) for name, dtype in outputs)
         used = ((each.rtol.limit, each.atol.limit, sorted(each.regions.items())) for each in resolved)
         return digest_of(repr([*outputs]), repr([*used]))
 
@@ -287,7 +308,7 @@ class OutcomeCache:
 
     def _write(self) -> None:
         """Check once more that no file changed while the cases ran, and keep the outcomes."""
-        pending, self._pending = self._pending, []
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
         if not pending or abs(time_ns() - monotonic_ns() - self._clocks) > _CLOCK_TOLERANCE_NS:
             return
         check = _Check(self._project, self._began_ns)
@@ -305,11 +326,11 @@ class OutcomeCache:
                     names[id(found)] = self._store.set_name(found)
                     sets[names[id(found)]] = found
             shadows = check.sources.shadows(each.tops, each.case.directory)
-            constants = self._constants(each.case, each.outcome)
-            of_sets = names[id(seen)], names[id(loaded)]
-            kept = KeptOutcome(each.files, *of_sets, shadows, constants, self._started, self._commit, each.outcome)
+            of_sets, of_run = (names[id(seen)], names[id(loaded)]), (self._started, self._commit)
+            kept = EncodedOutcome(each.files, *of_sets, shadows, each.constants, *of_run, each.outcome)
             rows.append((each.key, kept))
         self._store.add(rows, [*sets.values()])
+        self._written = monotonic()
 
 
 class _Check:

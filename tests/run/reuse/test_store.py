@@ -6,6 +6,7 @@ from contextlib import closing
 from multiprocessing import get_context
 
 import pytest
+from msgspec.structs import replace
 
 from precreg.run.reuse import store as module
 from precreg.run.reuse.store import MAX_VARIANTS, OUTCOMES_FILE, KeptOutcome, OutcomeStore, PathSet
@@ -42,6 +43,41 @@ def test_outcomes_and_sets_come_back(tmp_path):
     assert opened.find_set(opened.set_name(content)) == content
     assert opened.find_set("unknown") is None
     assert stored(tmp_path, "unknown") == []
+
+
+def contents(project):
+    with closing(sqlite3.connect(project / OUTCOMES_FILE)) as database:
+        return [content for (content,) in database.execute("SELECT content FROM outcomes")]
+
+
+def test_the_first_outcome_of_a_process_compresses_the_others(tmp_path):
+    text = os.urandom(1000).hex()
+    same = [replace(kept(number), outcome=Outcome(text, "d", Execution())) for number in range(20)]
+    add(tmp_path, *((f"k{number}", each) for number, each in enumerate(same)))
+    add(tmp_path, ("l", kept(7, 1000)))
+    assert [stored(tmp_path, f"k{number}") for number in range(20)] == [[each] for each in same]
+    assert stored(tmp_path, "l")[0].files == "files 7", "another process compressed it with another text"
+    assert sum(map(len, contents(tmp_path))) < 21 * 200
+
+
+def test_an_outcome_without_the_text_that_compressed_it_does_not_count(tmp_path):
+    add(tmp_path, ("k", kept(1)))
+    with closing(sqlite3.connect(tmp_path / OUTCOMES_FILE)) as database, database:
+        database.execute("DELETE FROM sets")
+    assert stored(tmp_path) == []
+
+
+def test_a_text_goes_with_the_last_outcome_that_needs_it(tmp_path, monkeypatch):
+    for number in range(12):
+        monkeypatch.setattr(module, "time", lambda day=number: day * 86400)
+        add(tmp_path, (f"k{number}", kept(number, 10_000)))
+    monkeypatch.setattr(module, "MAX_BYTES", 150_000)
+    OutcomeStore(tmp_path).close()
+    left = [number for number in range(12) if stored(tmp_path, f"k{number}")]
+    assert left
+    assert left == [*range(12 - len(left), 12)]
+    with closing(sqlite3.connect(tmp_path / OUTCOMES_FILE)) as database:
+        assert database.execute("SELECT count(*) FROM sets").fetchone() == (len(left),)
 
 
 def test_a_case_has_a_few_outcomes_at_most(tmp_path):
