@@ -61,7 +61,7 @@ class Fit(NamedTuple):
     of_logarithm: float
     residuals: tuple[float, ...]
 
-    def at(self, n: int) -> float:
+    def at(self, n: float) -> float:
         """Return the value of the model."""
         return self.constant + self.each * n + self.of_logarithm * n * log2(n)
 
@@ -116,8 +116,13 @@ def draw(curve: Curve) -> str:
     values = [*curve.points.values()]
     low, high = floor(log10(min(values))), ceil(log10(max(values)))
     first, last = floor(log10(min(sizes))), ceil(log10(max(sizes)))
-    x = lambda n: 60 + 400 * (log10(n) - first) / (last - first)  # noqa: E731 - two formulas of one drawing
-    y = lambda value: 230 - 190 * (log10(value) - low) / (high - low)  # noqa: E731
+
+    def x(n: float) -> float:
+        return 60 + 400 * (log10(n) - first) / (last - first)
+
+    def y(value: float) -> float:
+        return 230 - 190 * (log10(value) - low) / (high - low)
+
     parts = [f'<text x="10" y="20">{escape(curve.name)}, in {escape(curve.unit)}</text>']
     for power in range(low, high + 1):
         number = f"{10.0**power:,.{max(0, -power)}f}"
@@ -126,7 +131,7 @@ def draw(curve: Curve) -> str:
     for power in range(first, last + 1):
         parts.append(f'<path d="M{x(10**power):.1f} 40V230" stroke="#ddd"/>')
         parts.append(f'<text x="{x(10**power):.1f}" y="248" text-anchor="middle">{10**power:,}</text>')
-    # A line is curved on logarithmic axes. A line with a constant below 0 has no logarithm at its begin.
+    # A line is curved on logarithmic axes. A line with a constant below 0 has no logarithm at its start.
     ends = log10(min(sizes)), log10(max(sizes))
     steps = [10 ** (ends[0] + (ends[1] - ends[0]) * step / 60) for step in range(61)]
     course = " ".join(f"{x(n):.1f},{y(line.at(n)):.1f}" for n in steps if line.at(n) >= 10**low)
