@@ -4,7 +4,9 @@ Measures one axis or all. It fits y = a + b n by least squares of relative resid
 term c n log2 n. It prints the residual of each size, and the first size that leaves the line of the smaller ones by
 more than 20 %. Without such a size it extrapolates to ten times the largest size, which is no measurement.
 Usage: python benchmarks/scaling.py [cases] [jobs] [workers] [elements] [runs] [--largest N] [--history FILE]
+    [--charts FOLDER]
 `--largest` limits every axis, and 100,000 cases take minutes. `--history` is a file of history_at_size.py, for `runs`.
+`--charts` writes each curve with its line on logarithmic axes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from math import log2
+from html import escape
+from math import ceil, floor, log2, log10
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -58,7 +61,7 @@ class Fit(NamedTuple):
     of_logarithm: float
     residuals: tuple[float, ...]
 
-    def at(self, n: int) -> float:
+    def at(self, n: float) -> float:
         """Return the value of the model."""
         return self.constant + self.each * n + self.of_logarithm * n * log2(n)
 
@@ -105,6 +108,41 @@ def describe(curve: Curve) -> Iterator[str]:
         return
     largest = 10 * max(curve.points)
     yield f"linear within 20 %; extrapolated, not measured: {line.at(largest):.4g} at {largest:,}"
+
+
+def draw(curve: Curve) -> str:
+    """Return an SVG of the measured points and the line a + b n; both axes are logarithmic."""
+    line, sizes = fit(curve.points), [*curve.points]
+    values = [*curve.points.values()]
+    low, high = floor(log10(min(values))), ceil(log10(max(values)))
+    first, last = floor(log10(min(sizes))), ceil(log10(max(sizes)))
+
+    def x(n: float) -> float:
+        return 60 + 400 * (log10(n) - first) / (last - first)
+
+    def y(value: float) -> float:
+        return 230 - 190 * (log10(value) - low) / (high - low)
+
+    parts = [f'<text x="10" y="20">{escape(curve.name)}, in {escape(curve.unit)}</text>']
+    for power in range(low, high + 1):
+        number = f"{10.0**power:,.{max(0, -power)}f}"
+        parts.append(f'<path d="M60 {y(10.0**power):.1f}H460" stroke="#ddd"/>')
+        parts.append(f'<text x="54" y="{y(10.0**power) + 4:.1f}" text-anchor="end">{number}</text>')
+    for power in range(first, last + 1):
+        parts.append(f'<path d="M{x(10**power):.1f} 40V230" stroke="#ddd"/>')
+        parts.append(f'<text x="{x(10**power):.1f}" y="248" text-anchor="middle">{10**power:,}</text>')
+    # A line is curved on logarithmic axes. A line with a constant below 0 has no logarithm at its start.
+    ends = log10(min(sizes)), log10(max(sizes))
+    steps = [10 ** (ends[0] + (ends[1] - ends[0]) * step / 60) for step in range(61)]
+    course = " ".join(f"{x(n):.1f},{y(line.at(n)):.1f}" for n in steps if line.at(n) >= 10**low)
+    parts.append(f'<polyline points="{course}" fill="none" stroke="#888" stroke-width="1.5"/>')
+    parts += [
+        f'<circle cx="{x(n):.1f}" cy="{y(value):.1f}" r="4" fill="#1f6feb"/>' for n, value in curve.points.items()
+    ]
+    # A white ground, because pages with a dark scheme show the picture, too.
+    ground = '<rect width="500" height="260" fill="#fff"/>'
+    begin = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 500 260" font-family="sans-serif" font-size="10">'
+    return "\n".join((begin, ground, *parts, "</svg>\n"))
 
 
 def of_cases(largest: int, _history: Path | None) -> Iterator[Curve]:
@@ -243,12 +281,16 @@ def main() -> None:
     parser.add_argument("axes", nargs="*", help=f"default: all of {', '.join(AXES)}")
     parser.add_argument("--largest", type=int, default=10**8, help="largest size of an axis (default: %(default)s)")
     parser.add_argument("--history", type=Path, help="a history of enough runs, which is copied and pruned")
+    parser.add_argument("--charts", type=Path, help="write each curve of three sizes and more into this folder, as SVG")
     given = parser.parse_args()
     if unknown := set(given.axes) - AXES.keys():
         parser.error(f"expected axes of {', '.join(AXES)} but got {', '.join(sorted(unknown))}")
     for axis in given.axes or AXES:
-        for curve in AXES[axis](given.largest, given.history):
+        for place, curve in enumerate(AXES[axis](given.largest, given.history), 1):
             print(*describe(curve), sep="\n", flush=True)
+            if given.charts is not None and len(curve.points) > 2:
+                given.charts.mkdir(parents=True, exist_ok=True)
+                (given.charts / f"scaling-{axis}-{place}.svg").write_text(draw(curve), encoding="utf-8")
 
 
 if __name__ == "__main__":

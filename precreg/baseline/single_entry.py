@@ -8,33 +8,18 @@ Any doubt leads back to reading the whole file.
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
-from time import time_ns
 from typing import NamedTuple
 
-from precreg import __version__
-from precreg.baseline.suite_file import (
-    baseline_file,
-    baseline_header,
-    parse_entries,
-    read_project_bytes,
-    resolve_project_file,
-    sums_file,
-)
+from precreg.baseline.file_notes import LARGE_BYTES, Signature, baseline_signature, read_file_notes, write_file_notes
+from precreg.baseline.suite_file import baseline_file, baseline_header, parse_entries, read_project_bytes, sums_file
 from precreg.baseline.text import CHECKSUM
-from precreg.errors import UserError
-from precreg.storage import SETTLED_NS, WORKING_FOLDER, make_scratch_folder, read_regular_file, replace_file
+from precreg.storage import WORKING_FOLDER
 from precreg.types import BaselineEntry
 
 CHECKED_FILES = f"{WORKING_FOLDER}/baselines.index"
-# Smaller files are read as a whole: that takes less than 0.1 s.
-LARGE_BYTES = 1 << 20
 _TAIL = b"\n  }\n}\n"
 _END = b"\n    }"
-
-_Signature = list[int]
 
 
 class FoundEntry(NamedTuple):
@@ -50,7 +35,9 @@ def find_entry(project: Path, environment: str, suite: str, name: str) -> FoundE
     """
     file = baseline_file(environment, suite)
     signatures = _signatures(project, file)
-    if signatures is None or signatures[0][0] < LARGE_BYTES or _checked(project).get(file) != signatures:
+    if signatures is None or signatures[0][0] < LARGE_BYTES:
+        return None
+    if read_file_notes(project / CHECKED_FILES).get(file) != signatures:
         return None
     data = read_project_bytes(project, file) or b""
     entry = _text_of_entry(data, environment, suite, name)
@@ -63,46 +50,24 @@ def find_entry(project: Path, environment: str, suite: str, name: str) -> FoundE
     return FoundEntry(parse_entries(one, environment, suite, lambda _: sums).get(name))
 
 
-def note_checked(project: Path, environment: str, suite: str, signatures: list[_Signature] | None) -> None:
-    """Note that a file was read without a mistake; `signatures` are those from before reading.
-
-    A file that changed just now is not noted: its signature may belong to two contents. A project that cannot be
-    written has no notes.
-    """
+def note_checked(project: Path, environment: str, suite: str, signatures: list[Signature] | None) -> None:
+    """Note that a file was read without a mistake; `signatures` are those from before reading."""
     file = baseline_file(environment, suite)
     if signatures is None or signatures[0][0] < LARGE_BYTES or signatures != _signatures(project, file):
         return
-    if max(max(each[-2:]) for each in signatures) >= time_ns() - SETTLED_NS:
-        return
-    known = _checked(project)
+    known = read_file_notes(project / CHECKED_FILES)
     if known.get(file) != signatures:
-        content = {"precreg": __version__, "files": {**known, file: signatures}}
-        with suppress(OSError):
-            make_scratch_folder((project / CHECKED_FILES).parent)
-            replace_file(project / CHECKED_FILES, json.dumps(content).encode())
+        write_file_notes(project / CHECKED_FILES, {**known, file: signatures})
 
 
-def signatures_of_file(project: Path, environment: str, suite: str) -> list[_Signature] | None:
-    """Return numbers that change if a file or its sums change; None without them."""
+def signatures_of_file(project: Path, environment: str, suite: str) -> list[Signature] | None:
+    """Return the signatures of a file and of its sums; None if one has none."""
     return _signatures(project, baseline_file(environment, suite))
 
 
-def _signatures(project: Path, file: str) -> list[_Signature] | None:
-    try:
-        found = [os.stat(resolve_project_file(project, each)) for each in (file, sums_file(file))]
-    except (OSError, UserError):
-        return None
-    return [[each.st_size, each.st_dev, each.st_ino, each.st_mtime_ns, each.st_ctime_ns] for each in found]
-
-
-def _checked(project: Path) -> dict[str, list[_Signature]]:
-    """Return the signatures of files that were read without a mistake by this version, by file."""
-    try:
-        content = json.loads(read_regular_file(project / CHECKED_FILES))
-        return dict(content["files"]) if content["precreg"] == __version__ else {}
-    # No notes, damaged ones, or another version's.
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return {}
+def _signatures(project: Path, file: str) -> list[Signature] | None:
+    found, of_sums = baseline_signature(project, file), baseline_signature(project, sums_file(file))
+    return [found, of_sums] if found and of_sums else None
 
 
 def _head(environment: str, suite: str) -> bytes:

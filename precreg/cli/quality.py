@@ -129,13 +129,9 @@ def calibrate_with_progress(
     and the errors of a run.
     """
     from precreg.cli.console import show_calibration_progress
-    from precreg.cli.options import find_by_options
     from precreg.quality import CaseCalibration, Uncalibrated, run_calibrations
-    from precreg.suite import no_case_error, project_cases
 
-    cases = find_by_options(project, case_options)
-    if not cases:
-        raise no_case_error(project_cases(project).listed, case_options.changed_since)
+    cases = _find_some(project, case_options)
     with _open_plan(project, jobs, cluster, environment) as plan:
         came = list(show_calibration_progress(run_calibrations(cases, plan, replicates, margins), len(cases)))
     order = {case.id: place for place, case in enumerate(cases)}
@@ -297,13 +293,9 @@ def plant_with_progress(
     """
     from precreg.baseline import Baselines
     from precreg.cli.console import show_score_progress
-    from precreg.cli.options import find_by_options
     from precreg.quality import Score, Unplanted, run_scores, unplantable_case
-    from precreg.suite import no_case_error, project_cases
 
-    cases = [_limit_seeds(case, seeds) for case in find_by_options(project, case_options)]
-    if not cases:
-        raise no_case_error(project_cases(project).listed, case_options.changed_since)
+    cases = [_limit_seeds(case, seeds) for case in _find_some(project, case_options)]
     # A case without a plantable fault gives one answer, so the bar reaches its end.
     total = sum(1 if unplantable_case(case) is not None else len(faults) for case in cases)
     with _open_plan(project, jobs, cluster, environment) as plan:
@@ -314,6 +306,18 @@ def plant_with_progress(
     unplanted = [each for each in came if isinstance(each, Unplanted)]
     found.sort(key=lambda score: (order[score.case], by_fault[score.fault]))
     return found, sorted(unplanted, key=lambda each: order[each.case])
+
+
+def _find_some(project: Path, case_options: CaseOptions) -> list[Case]:
+    """Return the selected cases. Raises UserError: nothing-selected."""
+    from precreg.cli.options import find_by_options
+    from precreg.suite import no_case_error, project_cases
+
+    cases = find_by_options(project, case_options)
+    # A calibration or a rate of no case would look like a result.
+    if not cases:
+        raise no_case_error(project_cases(project).listed, case_options.changed_since)
+    return cases
 
 
 @contextmanager

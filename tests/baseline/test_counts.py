@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from precreg.baseline import counts
+from precreg.baseline import counts, file_notes
 from precreg.baseline.counts import ACCEPTED_MARKER, CASE_MARKER, COUNTS_FILE, EntryCounts, count_entries
 from precreg.baseline.store import BaselineKey, store_entries
 from precreg.errors import UserError
@@ -19,7 +19,7 @@ FILE = "baselines/generic/unit/a.json"
 def _every_project_is_large_and_old(monkeypatch):
     now = time.time_ns
     monkeypatch.setattr(counts, "LARGE_BYTES", 0)
-    monkeypatch.setattr(counts, "time_ns", lambda: now() + 10**10)
+    monkeypatch.setattr(file_notes, "time_ns", lambda: now() + 10**10)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_the_target_of_a_link_that_changes_is_counted_again(project):
 
 
 def test_a_file_that_changed_just_now_is_not_noted(project, monkeypatch):
-    monkeypatch.setattr(counts, "time_ns", time.time_ns)
+    monkeypatch.setattr(file_notes, "time_ns", time.time_ns)
     found = read_files(monkeypatch)
     assert count_entries(project, CHAIN) == count_entries(project, CHAIN) == plain(project)
     assert len(found) == 8
@@ -105,7 +105,7 @@ def test_a_file_that_changed_just_now_is_not_noted(project, monkeypatch):
         lambda data: data[: data.index(b"\n")],
         lambda data: b"",
         lambda data: data.replace(b"3", b"4", 1) if b"3" in data else data + b"3",
-        lambda data: data.replace(b"precreg-counts ", b"precreg-counts 9", 1),
+        lambda data: data.replace(b"baseline_counts.index ", b"baseline_counts.index 9", 1),
         lambda data: b"\xff" + data,
         lambda data: data.partition(b"\n")[0] + b"\n[" * 9999,
     ],
@@ -130,7 +130,7 @@ def test_notes_that_are_a_folder_or_cannot_be_written_stop_nothing(project, monk
         raise OSError(28, "No space left on device")
 
     (project / COUNTS_FILE).rmdir()
-    monkeypatch.setattr(counts, "replace_file", refuse)
+    monkeypatch.setattr(file_notes, "replace_file", refuse)
     assert count_entries(project, CHAIN) == expected
 
 

@@ -1,12 +1,13 @@
 """The fits of benchmarks/scaling.py: a known line and a known bend are found, with noise too."""
 
-from math import log2
+from math import hypot, log2
 from random import Random
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 
-from benchmarks.scaling import ELEMENTS, Curve, describe, end_of_linear, fit, near_pair
+from benchmarks.scaling import ELEMENTS, Curve, describe, draw, end_of_linear, fit, near_pair
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 
@@ -69,3 +70,14 @@ def test_a_line_is_extrapolated_and_a_bend_is_not():
 def test_two_sizes_are_printed_without_a_fit():
     lines = list(describe(Curve("jobs", "s", {1: 2.0, 2: 1.25})))
     assert [one.split() for one in lines] == [["jobs,", "in", "s"], ["1", "2"], ["2", "1.25"]]
+
+
+def test_a_chart_has_each_point_and_a_line_through_the_points_of_a_line():
+    drawn = fromstring(draw(Curve("cases <n>", "s", {n: line(n) for n in SIZES})))
+    of_svg = "{http://www.w3.org/2000/svg}"
+    dots = [(float(each.get("cx")), float(each.get("cy"))) for each in drawn.iter(f"{of_svg}circle")]
+    course = [tuple(map(float, each.split(","))) for each in drawn.find(f"{of_svg}polyline").get("points").split()]
+    assert len(dots) == len(SIZES)
+    for dot in dots:
+        assert min(hypot(dot[0] - x, dot[1] - y) for x, y in course) < 4
+    assert "cases <n>, in s" in [each.text for each in drawn.iter(f"{of_svg}text")]
