@@ -1,5 +1,6 @@
 """Quantization in exact rationals, written from its definition: the code nearest to x / scale, ties to even."""
 
+from bisect import bisect_left
 from fractions import Fraction
 from functools import cache
 
@@ -24,8 +25,11 @@ def nearest_code(value, codes):
     """Return the nearest of sorted codes; of two, the even multiple of their distance."""
     if codes[-1] - codes[0] == len(codes) - 1:
         return Fraction(min(max(round(value), codes[0]), codes[-1]))
-    least = min(abs(each - value) for each in codes)
-    found = [each for each in codes if abs(each - value) == least]
+    # The codes are sorted and differ, so the nearest are among the two neighbours of the value.
+    above = bisect_left(codes, value)
+    neighbours = codes[max(above - 1, 0) : above + 1]
+    least = min(abs(each - value) for each in neighbours)
+    found = [each for each in neighbours if abs(each - value) == least]
     return found[0] if len(found) == 1 else next(each for each in found if not each / (found[1] - found[0]) % 2)
 
 

@@ -20,6 +20,8 @@ def run(project, monkeypatch, capsys):
     monkeypatch.chdir(project.root)
     for name in OUTSIDE:
         monkeypatch.delenv(name, raising=False)
+    # Causes are searched where a test is about them.
+    monkeypatch.setenv("PRECREG_DIAGNOSE", "0")
 
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:
