@@ -12,8 +12,6 @@ from .dependency import affected_cases as affected_cases
 from .dependency import case_dependencies as case_dependencies
 from .dependency import forget_searches as forget_searches
 from .dependency import has_unknown_dependencies as has_unknown_dependencies
-from .dependency import load_cases_and_index as load_cases_and_index
-from .dependency import module_dependencies as module_dependencies
 from .dependency import paths_in as paths_in
 from .dependency import texts_in as texts_in
 from .dependency import unclaimed_files as unclaimed_files
@@ -37,6 +35,8 @@ from .hook import parse_pre_commit_push as parse_pre_commit_push
 from .hook import uninstall_hook as uninstall_hook
 from .hook import unset_hook_variables as unset_hook_variables
 from .hook import worktree_root as worktree_root
+from .index_writer import load_cases_and_index as load_cases_and_index
+from .module_search import module_dependencies as module_dependencies
 from .project_files import install_project_hook as install_project_hook
 from .project_files import repository_of as repository_of
 from .project_files import write_project_files as write_project_files

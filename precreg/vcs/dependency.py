@@ -14,39 +14,15 @@ a module changes the cases that used it.
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
-from importlib.machinery import EXTENSION_SUFFIXES
-from os.path import isfile, islink, normpath, realpath
+from os.path import isfile, normpath
 from pathlib import Path, PurePosixPath
-from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 from precreg.measure import analyzer_target
-from precreg.storage import (
-    DEVICES_FOLDER,
-    MSPROBE_FILE,
-    MSPROBE_FOLDER,
-    SETTLED_NS,
-    FileTrail,
-    ImportedName,
-    files_matching,
-    files_named,
-    find_package_origin,
-    fixed_folder,
-    libraries_linked,
-    libraries_loaded,
-    make_scratch_folder,
-    names_imported,
-    parse_module,
-    pause_gc,
-    relative_import_folder,
-    replace_file,
-    telling_nodes,
-)
+from precreg.storage import MSPROBE_FILE, MSPROBE_FOLDER, files_matching, fixed_folder
 from precreg.subject import (
     BUILT_IN_SUBJECTS,
     Dependencies,
@@ -57,51 +33,11 @@ from precreg.subject import (
     subject_entry_point,
     target_of,
 )
-from precreg.suite import (
-    Suite,
-    expand_suite,
-    folders_searched,
-    load_suites,
-    node_test_folders,
-    possible_files,
-    search_path,
-)
 from precreg.suite.inputs import PYTHON_KEY
 from precreg.tolerance import TOLERANCES_FILE
 from precreg.types import Case, Computation
-from precreg.vcs.dependency_index import (
-    INDEX_FILE,
-    LIBRARY_VARIABLE,
-    can_affect_cases,
-    can_be_claimed,
-    index_conditions,
-    installed_from,
-    kind_providers,
-    matches_any,
-)
-
-COMPILED_MODULE_SUFFIXES = (".so", ".pyd")
-
-
-class ModuleNeeds(NamedTuple):
-    """Hold the imports of a module, and its texts that look like files."""
-
-    modules: tuple[ImportedName, ...]
-    files: tuple[str, ...]
-
-
-@lru_cache(maxsize=1024)
-def read_module_needs(path: Path) -> ModuleNeeds:
-    """Return the needs of a module, at any depth of its code; none of a module that Python cannot parse."""
-    # A compiled module has no text; its libraries are found apart.
-    tree = None if path.suffix in COMPILED_MODULE_SUFFIXES else parse_module(path.read_bytes())
-    modules: list[ImportedName] = []
-    files: list[str] = []
-    for node in telling_nodes(tree) if tree is not None else ():
-        modules += names_imported(node)
-        files += (file.as_posix() for file in files_named(node) if can_affect_cases(file.name))
-        files += (file.as_posix() for file in libraries_loaded(node))
-    return ModuleNeeds(tuple(modules), tuple(files))
+from precreg.vcs.dependency_index import can_affect_cases, can_be_claimed, matches_any
+from precreg.vcs.module_search import forget_module_searches, search_module, spellings, with_libraries
 
 
 def affected_cases(cases: Sequence[Case], changed: Set[str], project: Path) -> list[Case]:
@@ -149,7 +85,7 @@ def _named_content(case: Case) -> tuple[object, ...]:
     return specs, frozenset(texts_in([*case.inputs.values()])), functions
 
 
-def _distinct(cases: Sequence[Case]) -> list[Case]:
+def distinct_dependencies(cases: Sequence[Case]) -> list[Case]:
     """Return a case of each group with the same dependencies."""
     return [*dict(zip(_needs_keys(cases), cases, strict=True)).values()]
 
@@ -157,7 +93,7 @@ def _distinct(cases: Sequence[Case]) -> list[Case]:
 def _is_affected(case: Case, changed: Set[str], project: Path) -> bool:
     if not changed.isdisjoint(case_dependencies(case, project)):
         return True
-    patterns = _patterns(case, project)
+    patterns = dependency_patterns(case, project)
     if patterns and any(matches_any(patterns, path) for path in changed):
         return True
     return has_unknown_dependencies(case, project) and any(map(can_affect_cases, changed))
@@ -168,19 +104,19 @@ def unclaimed_files(cases: Sequence[Case], changed: Set[str], project: Path) -> 
     left = set(filter(can_be_claimed, changed))
     if not left:
         return []
-    every = _distinct(cases)
+    every = distinct_dependencies(cases)
     left.difference_update(*(case_dependencies(case, project) for case in every))
-    patterns = frozenset().union(*(_patterns(case, project) for case in every))
+    patterns = frozenset().union(*(dependency_patterns(case, project) for case in every))
     return sorted(path for path in left if not matches_any(patterns, path))
 
 
 def case_dependencies(case: Case, project: Path) -> frozenset[str]:
     """Return the files that the case depends on, relative to the project, including missing ones."""
     named = (path for path in _named_by(case, project) if isfile(path))
-    with_libraries = frozenset[Path]().union(*(_with_libraries(path, project) for path in named))
-    own = (_spellings(path, project) for path in (*_own_files(case, project), *with_libraries))
-    matched = (_files_matching(pattern, project) for pattern in _patterns(case, project))
-    searched = (_search(*each, project).files for each in _modules_of(case, project))
+    libraries = frozenset[Path]().union(*(with_libraries(path, project) for path in named))
+    own = (spellings(path, project) for path in (*_own_files(case, project), *libraries))
+    matched = (_files_matching(pattern, project) for pattern in dependency_patterns(case, project))
+    searched = (search_module(*each, project).files for each in _modules_of(case, project))
     return frozenset[str]().union(*own, *matched, *searched)
 
 
@@ -188,15 +124,15 @@ def dependency_paths(case: Case, project: Path) -> frozenset[Path]:
     """Return every path at which a dependency was searched, existing or not, with its links unresolved."""
     own = (*_own_files(case, project), *_named_by(case, project))
     declared = (path for each in _declarations(case, project) for path in _declaring_files(each, case, project))
-    libraries = frozenset[Path]().union(*(_with_libraries(path, project) for path in own))
-    searched = (_search(*each, project).paths for each in _modules_of(case, project))
+    libraries = frozenset[Path]().union(*(with_libraries(path, project) for path in own))
+    searched = (search_module(*each, project).paths for each in _modules_of(case, project))
     return frozenset(own).union(declared, libraries, *searched)
 
 
 def dependency_packages(cases: Iterable[Case], project: Path) -> frozenset[str]:
     """Return the top-level names of packages that were searched, without the standard library."""
     searches = {searched for case in cases for searched in _modules_of(case, project)}
-    packages = frozenset[str]().union(*(_search(*searched, project).packages for searched in searches))
+    packages = frozenset[str]().union(*(search_module(*searched, project).packages for searched in searches))
     return packages - sys.stdlib_module_names
 
 
@@ -263,7 +199,13 @@ def _modules_of(case: Case, project: Path) -> Iterator[tuple[str, str]]:
             yield from ((module, case.directory) for module in declared.modules)
 
 
-def _patterns(case: Case, project: Path) -> frozenset[str]:
+def installed_kinds(cases: Iterable[Case]) -> set[str]:
+    """Return the kinds of the cases' subjects, references and benchmarks that other packages install."""
+    kinds = {each.kind for case in cases for each in _computations(case)}
+    return kinds - BUILT_IN_SUBJECTS.keys()
+
+
+def dependency_patterns(case: Case, project: Path) -> frozenset[str]:
     """Return the paths and patterns of files that the suite names, and that installed kinds declare."""
     declared = (each.files for each in _declarations(case, project) if each is not None)
     places = (normpath(project / case.directory / file) for files in declared for file in files)
@@ -295,7 +237,7 @@ def _declaring_files(declared: Dependencies | None, case: Case, project: Path) -
     if declared is None:
         return
     yield from (project / case.directory / fixed_folder(file) for file in declared.files)
-    kinds = {each.kind for each in _computations(case)} - BUILT_IN_SUBJECTS.keys()
+    kinds = installed_kinds([case])
     if not kinds:
         return
     points = (dependencies_entry_point(kind) or subject_entry_point(kind) for kind in kinds)
@@ -311,188 +253,8 @@ def _files_matching(pattern: str, project: Path) -> frozenset[str]:
     return frozenset(files_matching(project, pattern))
 
 
-def _with_libraries(path: Path, project: Path) -> frozenset[Path]:
-    """Return a file, and the paths in the project at which the loader looks for the libraries that it links."""
-    if not _is_library(path):
-        return frozenset((path,))
-    found: set[Path] = set()
-    waiting = [path]
-    while waiting:
-        file = waiting.pop()
-        if file in found:
-            continue
-        found.add(file)
-        if _is_library(file) and isfile(file):
-            linked = libraries_linked(file)
-            folders = (*linked.folders, *os.environ.get(LIBRARY_VARIABLE, "").split(":"))
-            # A name with a slash is a path, relative to the folder in which the case runs: the project.
-            paths = (
-                normpath(project / folder / name)
-                for name in linked.names
-                for folder in (folders if "/" not in name else ("",))
-            )
-            waiting += (Path(place) for place in paths if Path(place).is_relative_to(project))
-    return frozenset(found)
-
-
-def _is_library(path: Path) -> bool:
-    """Return whether a name belongs to a library of ELF: libop.so, libop.so.1."""
-    return ".so" in path.name and ".so" in path.suffixes
-
-
-def module_dependencies(module: str, directory: str, project: Path) -> frozenset[str]:
-    """Return the files that an import in a suite's folder leads to, relative to the project, including missing ones."""
-    return _search(module, directory, project).files
-
-
 def forget_searches() -> None:
     """Forget the results of searches, so that files count as they are now."""
-    for search in (read_module_needs, _declaration, _files_matching, _search, _find_module, _spellings, _real_folder):
+    for search in (_declaration, _files_matching):
         search.cache_clear()
-
-
-class _Search(NamedTuple):
-    """Hold the result of a search for a module: files relative to the project, paths tried, and package names."""
-
-    files: frozenset[str]
-    paths: frozenset[Path]
-    packages: frozenset[str]
-
-
-@lru_cache(maxsize=1024)
-def _search(module: str, directory: str, project: Path) -> _Search:
-    """Search a module, the packages around it, its imports, and the files that they name."""
-    folders = search_path(project, directory)
-    tried: set[Path] = set()
-    done = {""}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        if name in done:
-            continue
-        done.add(name)
-        waiting.append(name.rpartition(".")[0])
-        installed = installed_from(name.partition(".")[0], project)
-        looked = _find_module(name, folders if installed is None else (*folders, installed))
-        tried.update(looked.paths)
-        for path in looked.found:
-            needed = read_module_needs(path)
-            waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
-            tried.update(home / file for home in (path.parent, project) for file in needed.files)
-    tried.update(*(_with_libraries(path, project) for path in [*tried] if ".so" in path.name))
-    files = frozenset[str]().union(*(_spellings(path, project) for path in tried))
-    return _Search(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))
-
-
-class _Looked(NamedTuple):
-    """Hold the searched paths of a module, and its files."""
-
-    paths: tuple[Path, ...]
-    found: tuple[Path, ...]
-
-
-# Most modules of a project are imported by several others.
-@lru_cache(maxsize=8192)
-def _find_module(name: str, folders: tuple[Path, ...]) -> _Looked:
-    """Look for a module as Python does: in each folder as a package, then compiled, then as a source."""
-    tried: list[Path] = []
-    found: list[Path] = []
-    for path in possible_files(name, folders):
-        if path.name == "__init__.py":
-            tried.append(path)
-            compiled: list[Path] = []
-        else:
-            compiled = [path.with_name(path.stem + suffix) for suffix in EXTENSION_SUFFIXES]
-            tried += (*compiled, path)
-        # Python stops at a compiled module. It may be built from the source beside it.
-        found += (each for each in (*compiled, path) if isfile(each))
-        if found:
-            break
-    return _Looked(tuple(tried), tuple(found))
-
-
-@lru_cache(maxsize=32768)
-def _spellings(path: Path, project: Path) -> frozenset[str]:
-    """Return the paths of a file relative to the project: its own, and the target of its links."""
-    root, text = f"{project}/", str(path)
-    folder, _, name = text.rpartition("/")
-    # `realpath` asks for the state of each folder on the way, and most paths share their folders.
-    is_plain = folder and name and ".." not in text and not islink(text)
-    both = (normpath(text), f"{_real_folder(folder)}/{name}" if is_plain else realpath(text))
-    return frozenset(place.removeprefix(root) for place in both if place.startswith(root))
-
-
-@lru_cache(maxsize=8192)
-def _real_folder(folder: str) -> str:
-    return realpath(folder).rstrip("/")
-
-
-def _absolute_name(imported: ImportedName, path: Path, folders: tuple[Path, ...], installed: Path | None) -> str:
-    """Return the dotted name of an import, from the folder in which the importing module was found."""
-    if imported.level == 0:
-        return imported.name
-    home = relative_import_folder(path, imported.level)
-    roots = folders if installed is None else (installed, *folders)
-    root = next((folder for folder in roots if home.is_relative_to(folder)), home)
-    return ".".join(filter(None, (*home.relative_to(root).parts, imported.name)))
-
-
-@pause_gc()
-def load_cases_and_index(project: Path, environ: Mapping[str, str] = os.environ) -> list[Case]:
-    """Return every case of a project, and write the index of their dependencies. Raises UserError as `load_cases`."""
-    began = time_ns()
-    suites = load_suites(project, environ)
-    cases = [case for suite in suites for case in expand_suite(suite, project)]
-    write_index(project, suites, cases, began)
-    return cases
-
-
-def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns: int) -> None:
-    """Write the index, unless a file that it covers changed just before `began_ns`, the start of reading, or later.
-
-    A case with unknown dependencies depends on every file, so there is no index.
-    """
-    cases = _distinct(cases)
-    # A project on a read-only disk works without an index.
-    with suppress(OSError):
-        if any(has_unknown_dependencies(case, project) for case in cases):
-            return
-        trail = _follow_dependencies(project, suites, cases)
-        conditions = index_conditions(project)
-        found = {path for path in conditions["suites"] if not path.startswith(f"{DEVICES_FOLDER}/")}
-        read = {suite.source.file for suite in suites}
-        if read != found - {TOLERANCES_FILE} or trail.newest() >= began_ns - SETTLED_NS:
-            return
-        index = {
-            "conditions": conditions,
-            "dependencies": sorted(frozenset().union(*(case_dependencies(case, project) for case in cases))),
-            "patterns": sorted(frozenset[str]().union(*(_patterns(case, project) for case in cases))),
-            "kinds": {kind: kind_providers(kind) for kind in sorted(_installed_kinds(cases))},
-            "packages": {top: find_package_origin(top) for top in sorted(dependency_packages(cases, project))},
-            "paths": trail.to_keep(),
-        }
-        make_scratch_folder((project / INDEX_FILE).parent)
-        replace_file(project / INDEX_FILE, json.dumps(index).encode())
-
-
-def _installed_kinds(cases: Iterable[Case]) -> set[str]:
-    kinds = {each.kind for case in cases for each in _computations(case)}
-    return kinds - BUILT_IN_SUBJECTS.keys()
-
-
-def _follow_dependencies(project: Path, suites: list[Suite], cases: list[Case]) -> FileTrail:
-    """Follow every path of a dependency; paths in suites are followed as they are written, with their links."""
-    named = (
-        path
-        for suite in suites
-        for value in (suite.file.subject, suite.file.reference, suite.file.golden, suite.file.benchmark)
-        if isinstance(value, dict)
-        for path in paths_in(value, suite.directory, project)
-    )
-    trail = FileTrail(str(project))
-    for path in frozenset(named).union(*(dependency_paths(case, project) for case in cases)):
-        trail.follow(str(path))
-    for suite in suites:
-        for folder in (*folders_searched(suite, project), *node_test_folders(suite, project)):
-            trail.follow_and_list(folder)
-    return trail
+    forget_module_searches()

@@ -2,7 +2,7 @@
 
 Most pushes touch nothing that a case depends on, and need not wait until suites are read. The dependencies of all
 cases together are kept in an index. It describes the file system, not a commit: it holds as long as every path that
-was visited is unchanged, including links and missing files. `dependency.py` writes the index when it reads suites.
+was visited is unchanged, including links and missing files. `index_writer.py` writes the index when suites are read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from precreg.storage import find_package_origin
-from precreg.vcs.dependency import installed_from
+from precreg.vcs.dependency_index import installed_from
 
 
 @pytest.fixture

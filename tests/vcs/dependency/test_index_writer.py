@@ -14,18 +14,18 @@ import lazy_loader
 import pytest
 
 from precreg.errors import UserError
-from precreg.storage import file_trail
+from precreg.storage import file_trail, libraries_linked
 from precreg.storage.file_trail import SETTLED_NS
 from precreg.suite.expand import expand_suite, load_cases
 from precreg.suite.load import load_suites
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
-from precreg.vcs import dependency
-from precreg.vcs.dependency import affected_cases, load_cases_and_index, write_index
+from precreg.vcs.dependency import affected_cases, forget_searches
 from precreg.vcs.dependency_index import (
     INDEX_FILE,
     INDEXED_VARIABLE,
     no_case_affected,
 )
+from precreg.vcs.index_writer import load_cases_and_index, write_index
 from tests.e2e.command import ROOT, git, repository
 from tests.vcs.dependency.elf import library
 
@@ -127,16 +127,8 @@ def _a_path_of_its_own(monkeypatch):
 
 def forget():
     """Begin as a new process would."""
-    for cached in (
-        dependency._search,
-        dependency._spellings,
-        dependency.read_module_needs,
-        dependency.libraries_linked,
-        dependency._files_matching,
-        dependency._find_module,
-        dependency._declaration,
-        file_trail._find_on_path,
-    ):
+    forget_searches()
+    for cached in (libraries_linked, file_trail._find_on_path):
         cached.cache_clear()
     importlib.invalidate_caches()
 
