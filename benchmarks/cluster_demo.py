@@ -16,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 
 import precreg
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.loopback_cluster import LoopbackCluster, started_cluster
 from precreg.report import read_merged_run
 from precreg.types import CaseResult, LostWorkers, RefusedWorker, RunRecord
 
@@ -49,55 +52,8 @@ def plain(x, number):
     return np.exp(x) * number
 """
 # Threads of BLAS are a part of an environment: all processes have one.
-VARIABLES = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+VARIABLES = {**os.environ, **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")}
 RUN = [sys.executable, "-m", "precreg", "run", "--no-cache"]
-
-
-class Cluster:
-    """A Dask scheduler and its workers, each a process with a log in the folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self.start("scheduler", ["scheduler", "--host", "127.0.0.1", "--port", "0"], "Scheduler at:")
-        lines = self.log("scheduler").splitlines()
-        self.address = next(line.split()[-1] for line in lines if "Scheduler at:" in line)
-
-    def start(self, name: str, words: list[str], ready: str, path: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a process, and wait for a text in its log."""
-        command = [sys.executable, "-m", "dask", *words, "--no-dashboard"]
-        variables = {**os.environ, **VARIABLES, **({"PYTHONPATH": str(path)} if path else {})}
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env=variables)
-        self.processes.append(process)
-        wait_for(lambda: ready in self.log(name), process)
-        return process
-
-    def worker(self, name: str, path: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a worker of one thread; PYTHONPATH is the path."""
-        scratch = str(self.folder / f"scratch-{name}")
-        words = ["worker", self.address, "--no-nanny", "--nthreads", "1", "--name", name, "--local-directory", scratch]
-        return self.start(name, words, "Registered to:", path)
-
-    def log(self, name: str) -> str:
-        """Return the output of a process."""
-        return (self.folder / f"{name}.log").read_text(errors="replace")
-
-    def close(self) -> None:
-        """End the processes."""
-        for process in reversed(self.processes):
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def started_cluster(folder: Path) -> Iterator[Cluster]:
-    """Start a cluster without workers, and end its processes after the block."""
-    folder.mkdir()
-    with ExitStack() as stack:
-        cluster = Cluster(folder)
-        stack.callback(cluster.close)
-        yield cluster
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -121,7 +77,7 @@ def make_project(folder: Path) -> None:
 
 def call(project: Path, command: list[str]) -> str:
     """Run a command to its end, and return its output."""
-    done = subprocess.run(command, cwd=project, env={**os.environ, **VARIABLES}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=project, env=VARIABLES, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
@@ -141,13 +97,13 @@ def other_numpy(folder: Path, version: str) -> Path:
     return folder
 
 
-def cluster_run(project: Path, cluster: Cluster, alpha: subprocess.Popen[bytes]) -> RunRecord:
+def cluster_run(project: Path, cluster: LoopbackCluster, alpha: subprocess.Popen[bytes]) -> RunRecord:
     """Run the project on the cluster, end alpha in the middle, and return the record."""
     journal = project / ".precreg/journal.jsonl"
     journal.unlink(missing_ok=True)
     command = [*RUN, "--dask", cluster.address]
     with (cluster.folder / "run.log").open("wb") as log:
-        run = subprocess.Popen(command, cwd=project, env={**os.environ, **VARIABLES}, stdout=log, stderr=log)
+        run = subprocess.Popen(command, cwd=project, env=VARIABLES, stdout=log, stderr=log)
     wait_for(lambda: journal.exists() and outcomes(journal) >= KILLED_AFTER, run)
     alpha.send_signal(signal.SIGKILL)
     run.wait(PATIENCE_S)
@@ -207,7 +163,7 @@ def print_equality(found: RunRecord, local: RunRecord) -> bool:
 def main() -> None:
     """Run both, print the record, and compare."""
     version = sys.argv[1] if len(sys.argv) > 1 else OTHER_NUMPY
-    with tempfile.TemporaryDirectory() as name, started_cluster(Path(name) / "cluster") as cluster:
+    with tempfile.TemporaryDirectory() as name, started_cluster(Path(name) / "cluster", VARIABLES) as cluster:
         project = Path(name) / "project"
         make_project(project)
         call(project, RUN)
@@ -216,8 +172,8 @@ def main() -> None:
         local = read_merged_run([project / "reports"])
         alpha = cluster.worker("alpha")
         cluster.worker("beta")
-        cluster.worker("numpy", other_numpy(Path(name) / "numpy", version))
-        cluster.worker("old", other_precreg(Path(name) / "old"))
+        cluster.worker("numpy", PYTHONPATH=str(other_numpy(Path(name) / "numpy", version)))
+        cluster.worker("old", PYTHONPATH=str(other_precreg(Path(name) / "old")))
         found = cluster_run(project, cluster, alpha)
         print_workers(found)
         if not print_equality(found, local):

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.cluster_demo import started_cluster
+from benchmarks.cluster_demo import VARIABLES
 from benchmarks.history_at_size import drift_of_some, fill, one_series
+from benchmarks.loopback_cluster import started_cluster
 from benchmarks.many_cases import make_project, measure, megabytes
 from benchmarks.small_arrays import seconds
 
@@ -195,7 +196,7 @@ def of_workers(largest: int, _history: Path | None) -> Iterator[Curve]:
     size = min(CASES_OF_JOBS, largest)
     found: dict[str, dict[int, float]] = {"wall": {}, "command": {}, "scheduler": {}, "workers": {}}
     for number in JOBS:
-        with tempfile.TemporaryDirectory() as made, started_cluster(Path(made) / "cluster") as cluster:
+        with tempfile.TemporaryDirectory() as made, started_cluster(Path(made) / "cluster", VARIABLES) as cluster:
             for each in range(number):
                 cluster.worker(f"worker{each}")
             pids = [process.pid for process in cluster.processes]
