@@ -355,16 +355,20 @@ class Session:
         record = self._outputs.add_messages(record)
         written = self._outputs.write(record, folder, request.junit_dialect)
         try:
-            if self._is_writable:
-                # Proposals of another branch stay, although no suite may have their cases here.
-                by_id = {case.id: case for case in cases}
-                dropped = sort_proposals(request.project, by_id).gone if complete else {}
-                update_proposals(
-                    request.project, record.results, record.environment, record.git, request.environment, dropped, cases
-                )
+            self._propose(record, cases, complete)
         finally:
             summarize(record, written)
         return record
+
+    def _propose(self, record: RunRecord, cases: Sequence[Case], complete: bool) -> None:
+        """Write the proposals of a record; if `cases` are complete, remove those of cases that are gone."""
+        if not self._is_writable:
+            return
+        project = self.request.project
+        # Proposals of another branch stay, although no suite may have their cases here.
+        dropped = sort_proposals(project, {case.id: case for case in cases}).gone if complete else {}
+        level = self.request.environment
+        update_proposals(project, record.results, record.environment, record.git, level, dropped, cases)
 
     def _explain(self, cases: Sequence[Case], results: Sequence[CaseResult]) -> Explained:
         request = self.request
