@@ -42,7 +42,7 @@ class LoopbackCluster:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env=environment)
         self.processes.append(process)
         end = monotonic() + START_S
-        # The text ends with a line: its address is complete.
+        # Complete lines alone: a part of a line may lack the end of the address.
         while ready not in self.log(name).rpartition("\n")[0]:
             if process.poll() is not None or monotonic() > end:
                 raise RuntimeError(f"{name} ended with {process.poll()} or took {START_S} s:\n{self.log(name)}")

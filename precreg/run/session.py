@@ -361,7 +361,7 @@ class Session:
         return record
 
     def _propose(self, record: RunRecord, cases: Sequence[Case], complete: bool) -> None:
-        """Write the proposals of a record; if `cases` are complete, remove those of cases that are gone."""
+        """Write the proposals of a record; if `cases` are complete, remove the proposals of absent cases."""
         if not self._is_writable:
             return
         project = self.request.project
