@@ -6,8 +6,8 @@ that the figures that people review are those that judge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from os.path import realpath
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -48,6 +48,8 @@ def suite_of_case(id: str) -> str:
     return "/".join(id.split("/", 2)[:2])
 
 
+# Each entry of a suite asks for the same file.
+@lru_cache(maxsize=1024)
 def baseline_file(environment: str, suite: str) -> str:
     """Return the file of one suite (tier/suite) in one environment, relative to the project.
 
@@ -263,10 +265,9 @@ def check_entry(entry: BaselineEntry) -> None:
 
     Raises DataError for lists of unequal length, for groups without an axis, and for figures that no metric has.
     """
-    for path, length in _lengths_per_seed(entry):
-        if length != len(entry.inputs):
-            expected = f"a value for each of {len(entry.inputs)} seeds"
-            raise DataError("bad-value", f"expected {expected} but got {length} in {'.'.join(path)}")
+    for path, length in _wrong_lengths(entry, len(entry.inputs)):
+        expected = f"a value for each of {len(entry.inputs)} seeds"
+        raise DataError("bad-value", f"expected {expected} but got {length} in {'.'.join(path)}")
     for name, axes in entry.groups.items():
         shape = entry.outputs[name].shape if name in entry.outputs else ()
         for each in axes:
@@ -299,21 +300,28 @@ def _range_of(metric: str) -> tuple[float, float, str] | None:
     return None if described is None or described.scale == "signed" else described.range
 
 
-def _lengths_per_seed(entry: BaselineEntry) -> Iterator[tuple[tuple[str, ...], int]]:
-    if entry.oracle:
+def _wrong_lengths(entry: BaselineEntry, seeds: int) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the path and the length of each list that has another number of values than seeds."""
+    if entry.oracle and len(entry.oracle) != seeds:
         yield ("oracle",), len(entry.oracle)
     for name, output in entry.outputs.items():
-        yield ("outputs", name, "digests"), len(output.digests)
+        if len(output.digests) != seeds:
+            yield ("outputs", name, "digests"), len(output.digests)
         for metric, values in output.metrics.items():
-            yield ("outputs", name, "metrics", metric), len(values)
+            if len(values) != seeds:
+                yield ("outputs", name, "metrics", metric), len(values)
     if entry.known is not None:
-        yield from _lengths_of_known(entry.known)
+        yield from ((path, length) for path, length in _lengths_of_known(entry.known) if length != seeds)
     for name, axes in entry.groups.items():
-        for number, axis in enumerate(axes):
-            for sums in _SUMS_BY_SEED:
-                values = getattr(axis, sums)
-                if values or sums not in _OPTIONAL_SUMS:
-                    yield ("groups", name, str(number), sums), len(values)
+        yield from _wrong_lengths_of_groups(name, axes, seeds)
+
+
+def _wrong_lengths_of_groups(name: str, axes: Sequence[AxisSums], seeds: int) -> Iterator[tuple[tuple[str, ...], int]]:
+    for number, axis in enumerate(axes):
+        for sums in _SUMS_BY_SEED:
+            values = getattr(axis, sums)
+            if len(values) != seeds and (values or sums not in _OPTIONAL_SUMS):
+                yield ("groups", name, str(number), sums), len(values)
 
 
 def _lengths_of_known(known: KnownBad) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -79,14 +79,20 @@ def _rounded(value: Any) -> tuple[Any, Any]:
     exact: Plain = {}
     for name, member in value.items():
         if type(member) is list and len(member) == 1 and type(member[0]) is float:
-            # Half of all members are the figures of one seed.
-            short = float(f"{member[0]:.{DIGITS}g}")
-            shorts[name], digits = [short], None if short == member[0] else member
+            # Half of all members are the figures of one seed, and the metrics of exact results are small integers.
+            figure = member[0]
+            is_short = figure.is_integer() and abs(figure) < _MAX_INTEGER
+            short = figure if is_short else float(f"{figure:.{DIGITS}g}")
+            shorts[name], digits = [short], None if short == figure else member
         else:
             shorts[name], digits = _rounded(member)
         if digits is not None:
             exact[name] = digits
     return shorts, exact or None
+
+
+# Smaller integers have at most `DIGITS` digits.
+_MAX_INTEGER = 10**DIGITS
 
 
 def _round(value: Any) -> Any:
@@ -153,8 +159,8 @@ def render_sums_line(case: str, checksum: str, sums: Plain) -> str:
     return f"{_COMPACT_ENCODER.encode({'case': case, 'of': checksum, 'sums': sums})}\n"
 
 
-# Once, because json.dumps makes another one at each call.
-_COMPACT_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# Once, because json.dumps makes another one at each call. As in text.py, it searches no circles.
+_COMPACT_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
 
 
 class SumsLine(Struct, frozen=True, forbid_unknown_fields=True):
