@@ -48,9 +48,9 @@ tolerance: {rtol: 1e-2}
 @pytest.fixture
 def kind(tmp_path):
     """Return a function that lays the package of the kind out, as pip would, and gives the variables that find it."""
-    folder = tmp_path / "site"
 
-    def lay_out(declared="", text=KIND):
+    def lay_out(declared="", text=KIND, place="site"):
+        folder = tmp_path / place
         info = folder / "our_kind-1.dist-info"
         info.mkdir(parents=True, exist_ok=True)
         (folder / "our_kind.py").write_text(text)
@@ -106,12 +106,11 @@ def test_a_declaration_selects_and_nothing_declared_always_selects(scripted, kin
 
 
 def test_the_index_holds_with_a_declaration_and_is_not_written_without_one(scripted, kind):
+    variables, undeclared = kind(DECLARED), kind(place="undeclared")
     time.sleep(SETTLED_NS / 1e9 + 0.1)  # the index covers no younger file
     (scripted / "setup.py").write_text("import nothing\n")
-    precreg(scripted, "run", "--changed-since", "HEAD", **kind())
+    precreg(scripted, "run", "--changed-since", "HEAD", **undeclared)
     assert not (scripted / INDEX_FILE).exists()
-    variables = kind(DECLARED)
-    time.sleep(SETTLED_NS / 1e9 + 0.1)
     precreg(scripted, "run", "--changed-since", "HEAD", **variables)
     assert (scripted / INDEX_FILE).exists()
     change(scripted / "suites/unit/fast.kernel", "x * 2", "x + x")
@@ -185,16 +184,6 @@ def test_a_suite_depends_on_files_that_it_names_or_that_match(native):
 def test_explain_shows_what_a_suite_depends_on(native):
     text = precreg(native, "explain", "unit/s/default").stdout
     assert "depends     suites/unit/op.c, src/**/*.h, deps\n" in text
-
-
-def test_the_index_knows_named_files_and_patterns(native):
-    time.sleep(SETTLED_NS / 1e9 + 0.1)
-    (native / "other.c").write_text("/* other code */\n")
-    assert precreg(native, "run", "--changed-since", "HEAD").stdout.startswith("no case depends")
-    assert (native / INDEX_FILE).exists()
-    (native / "src/new.h").write_text("/* new code */\n")
-    done = precreg(native, "run", "--changed-since", "HEAD", "--jobs", "0")
-    assert "1 case," in done.stdout, done.stdout + done.stderr
 
 
 def test_what_a_suite_depends_on_makes_no_baseline_stale_and_no_finding(native):
@@ -309,11 +298,12 @@ def test_a_run_of_other_cases_warns_of_files_that_belong_to_none(native):
     assert (done.returncode, done.stdout.count(words)) == (2, 1), done.stdout + done.stderr
 
 
-def test_the_fast_answer_names_the_same_files_and_few_of_many(native):
+def test_the_index_answers_fast_names_few_of_many_files_and_knows_patterns(native):
     for number in range(13):
         (native / f"new{number:02}.c").write_text("/* new code */\n")
     time.sleep(SETTLED_NS / 1e9 + 0.1)
     first = started(native, "run", "--changed-since", "HEAD")
+    assert first.stdout.startswith("no case depends")
     assert (native / INDEX_FILE).exists()
     assert "13 changed files belong to no case: new00.c, " in first.stderr
     assert ", new09.c and 3 more; " in first.stderr
@@ -322,6 +312,9 @@ def test_the_fast_answer_names_the_same_files_and_few_of_many(native):
     code += "precreg(['run', '--changed-since', 'HEAD'])"
     second = subprocess.run([sys.executable, "-c", code], cwd=native, env=environ(), capture_output=True, text=True)
     assert (second.stdout, second.stderr) == (f"{first.stdout}light\n", first.stderr)
+    (native / "src/new.h").write_text("/* new code */\n")
+    done = precreg(native, "run", "--changed-since", "HEAD", "--jobs", "0")
+    assert "1 case," in done.stdout, done.stdout + done.stderr
 
 
 def test_a_repository_that_lost_an_object_is_not_one_without_changes(native):
