@@ -44,6 +44,8 @@ _LARGEST_REQUEST = 1 << 20
 _ONE_REQUEST = Lock()
 # Commands that start the server of workers in any case.
 _WITH_WORKERS = ("run", "calibrate", "faults", "selftest")
+# Variables of bisections that nothing reads before a version computes.
+_READ_LATE = {*"ABCD", "CFLAGS", "CXXFLAGS", "PYTHONDONTWRITEBYTECODE"}
 # The packages that the server has loaded; a command that loads others has modules of its project.
 _LOADED = set[str]()
 
@@ -246,8 +248,8 @@ class _Versions:
     @staticmethod
     def Popen(command, *, env, stdout, **others):  # noqa: N802
         """Fork a version, or start it, if it has other variables or Python, or if this process has project modules."""
-        is_plain = env == {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} and command[0] == sys.executable
-        if not is_plain or not _packages() <= _LOADED:
+        other = {name for name, _ in env.items() ^ os.environ.items()}
+        if not other <= _READ_LATE or command[0] != sys.executable or not _packages() <= _LOADED:
             return subprocess.Popen(command, env=env, stdout=stdout, **others)
         pid = os.fork()
         if pid == 0:

@@ -48,9 +48,9 @@ tolerance: {rtol: 1e-2}
 @pytest.fixture
 def kind(tmp_path):
     """Return a function that lays the package of the kind out, as pip would, and gives the variables that find it."""
+    folder = tmp_path / "site"
 
-    def lay_out(declared="", text=KIND, place="site"):
-        folder = tmp_path / place
+    def lay_out(declared="", text=KIND):
         info = folder / "our_kind-1.dist-info"
         info.mkdir(parents=True, exist_ok=True)
         (folder / "our_kind.py").write_text(text)
@@ -106,11 +106,12 @@ def test_a_declaration_selects_and_nothing_declared_always_selects(scripted, kin
 
 
 def test_the_index_holds_with_a_declaration_and_is_not_written_without_one(scripted, kind):
-    variables, undeclared = kind(DECLARED), kind(place="undeclared")
     time.sleep(SETTLED_NS / 1e9 + 0.1)  # the index covers no younger file
     (scripted / "setup.py").write_text("import nothing\n")
-    precreg(scripted, "run", "--changed-since", "HEAD", **undeclared)
+    precreg(scripted, "run", "--changed-since", "HEAD", **kind())
     assert not (scripted / INDEX_FILE).exists()
+    variables = kind(DECLARED)
+    time.sleep(SETTLED_NS / 1e9 + 0.1)
     precreg(scripted, "run", "--changed-since", "HEAD", **variables)
     assert (scripted / INDEX_FILE).exists()
     change(scripted / "suites/unit/fast.kernel", "x * 2", "x + x")
