@@ -52,6 +52,18 @@ def _has(pid, mark):
         return False
 
 
+def processes_in(folder):
+    """Return the living processes whose current folder is this one, or was: a fork has no environment of its own."""
+    return [int(each) for each in os.listdir("/proc") if each.isdigit() and is_alive(each) and _is_in(each, folder)]
+
+
+def _is_in(pid, folder):
+    try:
+        return os.readlink(f"/proc/{pid}/cwd").partition(" (deleted)")[0] == os.path.realpath(folder)
+    except OSError:
+        return False
+
+
 def wait_until(condition, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:

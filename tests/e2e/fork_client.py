@@ -11,11 +11,12 @@ import sys
 
 # Python and libraries read these as they start and load, which the server did before: the command gets an interpreter.
 _READ_AT_START = ("ATEN_", "NPY_", "OPENBLAS_CORETYPE", "PYTHON")
-_READ_BY_THE_FORK = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+# PYTHONUNBUFFERED changes only when a text is written, and many machines set it for all processes.
+_MAY_DIFFER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 
 
 def _may_fork():
-    return not any(name.startswith(_READ_AT_START) and name not in _READ_BY_THE_FORK for name in os.environ)
+    return not any(name.startswith(_READ_AT_START) and name not in _MAY_DIFFER for name in os.environ)
 
 
 def main(place, patience, *words):

@@ -25,6 +25,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import precreg
+from precreg.diagnose.bisection import process as versions
 from precreg.report.template import page_templates
 from precreg.run.workers import server as workers
 
@@ -43,6 +44,10 @@ _LARGEST_REQUEST = 1 << 20
 _ONE_REQUEST = Lock()
 # Commands that start the server of workers in any case.
 _WITH_WORKERS = ("run", "calibrate", "faults", "selftest")
+# Variables of bisections that nothing reads before a version computes.
+_READ_LATE = {*"ABCD", "CFLAGS", "CXXFLAGS", "PYTHONDONTWRITEBYTECODE"}
+# The packages that the server has loaded; a command that loads others has modules of its project.
+_LOADED = set[str]()
 
 
 def forked(command, folder, variables, patience):
@@ -110,6 +115,7 @@ def _server(_pid):
 def serve(connection, shells):
     """Answer each request with the exit code of its command, until the tests end."""
     _load_all()
+    _LOADED.update(_packages())
     # Collections of garbage would walk over, and so copy, all that the server has in memory.
     gc.collect()
     gc.freeze()
@@ -160,6 +166,10 @@ def _load_all():
         page_templates().get_template(name)
 
 
+def _packages():
+    return {name.partition(".")[0] for name in [*sys.modules]} - sys.stdlib_module_names
+
+
 def _become(words, folder, variables, patience, *streams):
     """Be the command from here on, and end with its exit code; the streams are stdout, stderr and perhaps stdin."""
     code = 70
@@ -168,7 +178,7 @@ def _become(words, folder, variables, patience, *streams):
         for source, target in zip(streams, (1, 2, 0), strict=False):
             os.dup2(source, target)
             os.close(source)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+        _open_streams()
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(variables)
@@ -179,6 +189,7 @@ def _become(words, folder, variables, patience, *streams):
         sys.argv = words
         if words[0] == "precreg" and words[1:2] and words[1] in _WITH_WORKERS:
             _start_workers()
+        versions.subprocess = _Versions
         code = _run(words[0])
     except BaseException:
         traceback.print_exc()
@@ -186,6 +197,10 @@ def _become(words, folder, variables, patience, *streams):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _open_streams():
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
 
 
 class _Child(subprocess.Popen):
@@ -220,6 +235,49 @@ def _start_workers():
     theirs.close()
     workers._running = workers._Server(_Child(pid), ours, os.getpid())
     atexit.register(workers._stop)
+
+
+class _Versions:
+    """The module subprocess of a bisection: the processes of its versions are forks, which need not load numpy again.
+
+    That takes most of the time of a small search. Tests of these processes start commands by `started`.
+    """
+
+    DEVNULL, TimeoutExpired = subprocess.DEVNULL, subprocess.TimeoutExpired
+
+    @staticmethod
+    def Popen(command, *, env, stdout, **others):  # noqa: N802
+        """Fork a version, or start it, if it has other variables or Python, or if this process has project modules."""
+        other = {name for name, _ in env.items() ^ os.environ.items()}
+        if not other <= _READ_LATE or command[0] != sys.executable or not _packages() <= _LOADED:
+            return subprocess.Popen(command, env=env, stdout=stdout, **others)
+        pid = os.fork()
+        if pid == 0:
+            _be_version(command[4:], env, stdout.fileno())
+        return _Child(pid)
+
+
+def _be_version(arguments, variables, printed):
+    """Run a version, as `python -P -m precreg.diagnose.bisection.process ARGUMENTS` does, and end."""
+    code = 1
+    try:
+        os.setsid()
+        for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), printed, printed)):
+            os.dup2(source, target)
+        _open_streams()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.environ.update(variables)
+        sys.dont_write_bytecode = True
+        importlib.invalidate_caches()
+        versions._main(*arguments)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _run(module):

@@ -13,11 +13,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e.command import PATIENCE_S, ROOT, environ, git, repository, started, with_suite
-from tests.processes import processes_with, servers_of, wait_until, workers_of
+from tests.e2e.command import PATIENCE_S, ROOT, environ, git, precreg, repository, with_suite
+from tests.processes import processes_in, processes_with, servers_of, wait_until, workers_of
 
 KERNEL = """
 import os, time
@@ -100,7 +101,7 @@ class Killed:
         self.proposals = self.waiting()
 
     def command(self, *arguments):
-        return started(self.project, *arguments, **self.variables)
+        return precreg(self.project, *arguments, TMPDIR=str(self.temporary))
 
     def run(self, *options):
         return self.command("run", "--jobs", "2", "--pair", "off", *options)
@@ -148,9 +149,12 @@ class Killed:
         if kill.moment != "write":
             send(kill.how, running)
         code = running.wait(PATIENCE_S)
-        if not wait_until(lambda: not processes_with(self.mark), 30):
-            raise AssertionError(f"{kill}: processes are left: {processes_with(self.mark)}")
+        if not wait_until(lambda: not self.processes(), 30):
+            raise AssertionError(f"{kill}: processes are left: {self.processes()}")
         return code
+
+    def processes(self):
+        return {*processes_with(self.mark), *processes_in(self.project)}
 
     def check(self, kill):
         """Kill a run, go on with --resume, and return the problems."""
@@ -186,8 +190,8 @@ class Killed:
         # Python's tempfile tries a folder with a file of four bytes.
         made = [path for path in self.temporary.iterdir() if path.is_dir() or path.stat().st_size > 4]
         yield from (f"left: {path}" for path in made)
-        if processes_with(self.mark):
-            yield f"processes are left: {processes_with(self.mark)}"
+        if self.processes():
+            yield f"processes are left: {self.processes()}"
         if self.files("baselines") != self.baselines:
             yield "the baselines changed"
         if self.waiting() != self.proposals:
@@ -201,8 +205,10 @@ def send(how, running):
     if how in ("kill_worker", "kill_server"):
         wait_until(lambda: workers_of(running.pid) or running.poll() is not None)
         found = (workers_of if how == "kill_worker" else servers_of)(running.pid)
-        for pid in found[:1]:
-            os.kill(pid, signal.SIGKILL)
+        # A worker may have just ended: a case of this suite ends its own.
+        with suppress(ProcessLookupError):
+            for pid in found[:1]:
+                os.kill(pid, signal.SIGKILL)
         return
     number = {"term": signal.SIGTERM, "interrupt": signal.SIGINT}.get(how, signal.SIGKILL)
     if running.poll() is None:

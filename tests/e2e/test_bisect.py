@@ -13,7 +13,8 @@ from math import ceil, log2
 import pytest
 
 from tests.e2e.bisected import COMMITS, GUILTY, sixty_commits
-from tests.e2e.command import change, environ, git, precreg, repository, started, with_suite
+from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, started, with_suite
+from tests.e2e.fork_server import write_command
 
 SUITE = """\
 suite: s
@@ -124,7 +125,8 @@ def test_git_bisect_run_finds_the_same_commit(sixty, tmp_path):
     git(tmp_path, "clone", "-q", str(project), str(own))
     # The commit in the middle of these cannot be imported.
     git(own, "bisect", "start", commits[42], commits[20])
-    command = (sys.executable, "-m", "precreg", "bisect", "unit/norm", "--good", commits[20], "--step")
+    write_command(tmp_path / "precreg", "precreg", PATIENCE_S)
+    command = (tmp_path / "precreg", "bisect", "unit/norm", "--good", commits[20], "--step")
     done = subprocess.run(
         ["git", "bisect", "run", *command], cwd=own, env=environ(), capture_output=True, text=True, check=False
     )

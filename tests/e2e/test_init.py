@@ -1,13 +1,16 @@
 """`precreg init` in real folders: green at once, nothing overwritten, and an answer for each function that is odd."""
 
 import re
+import shutil
+import signal
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 import yaml
 
-from tests.e2e.command import environ, git, precreg, repository, started
+from tests.e2e.command import PATIENCE_S, environ, git, precreg, repository, started
 
 KERNELS = '''\
 import time
@@ -103,9 +106,47 @@ def suite_of(project, name):
     return yaml.safe_load((project / f"suites/unit/{name}.yaml").read_text())
 
 
+@pytest.fixture(scope="module")
+def initialized(tmp_path_factory):
+    """Return a function that gives the project of one function after `precreg init`, and the finished process."""
+
+    @cache
+    def of(name):
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "kernels.py").write_text(KERNELS)
+        return repository(folder), precreg(folder, "init", f"kernels:{name}")
+
+    return of
+
+
+@pytest.fixture
+def begun(initialized, tmp_path):
+    """Return a copy of the project after `precreg init kernels:softmax`."""
+    return shutil.copytree(initialized("softmax")[0], tmp_path / "begun")
+
+
+@pytest.fixture(scope="module")
+def hanging(tmp_path_factory):
+    """Start `precreg init` for a function that hangs, and return the process.
+
+    It waits for twenty seconds. Tests that ask for this fixture run meanwhile.
+    """
+    folder = tmp_path_factory.mktemp("hangs")
+    (folder / "kernels.py").write_text(KERNELS)
+    command = [sys.executable, "-m", "precreg", "init", "kernels:hangs"]
+    with subprocess.Popen(
+        command, cwd=repository(folder), env=environ(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.usefixtures("hanging")
 @pytest.mark.parametrize("name", GOOD)
-def test_a_function_is_green_at_once(project, name):
-    done = precreg(project, "init", f"kernels:{name}")
+def test_a_function_is_green_at_once(initialized, name):
+    project, done = initialized(name)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hello" not in done.stdout
     assert re.search(r"^green after [\d.]+ s; the next commands:$", done.stdout, re.MULTILINE)
@@ -126,20 +167,21 @@ def test_a_function_is_green_at_once(project, name):
         ("gather", {"rows": ["$rows_size", 64], "indices": ["$rows_size", 64]}),
     ],
 )
-def test_shapes_come_from_the_docstring_the_names_and_trials(project, name, shapes):
-    assert precreg(project, "init", f"kernels:{name}").returncode == 0
+def test_shapes_come_from_the_docstring_the_names_and_trials(initialized, name, shapes):
+    project, _ = initialized(name)
     assert {each: value["shape"] for each, value in suite_of(project, name)["inputs"].items()} == shapes
 
 
-def test_choices_follow_the_function(project):
-    for name in ("norm", "in_any_order", "log_sum", "cholesky", "in_float32"):
-        assert precreg(project, "init", f"kernels:{name}").returncode == 0
-    assert suite_of(project, "norm")["params"] == {"eps": 1e-5}
-    assert "bfloat16" not in suite_of(project, "norm")["matrix"]["dtype"], "numpy gives float32 for it"
-    assert suite_of(project, "in_any_order")["deterministic"] is False
-    assert "uniform" in suite_of(project, "log_sum")["inputs"]["x"]
-    assert "spd" in suite_of(project, "cholesky")["inputs"]["a"]
-    assert suite_of(project, "in_float32")["golden"] == {"files": "$call"}, "no reference is wider"
+def test_choices_follow_the_function(initialized):
+    def chosen(name):
+        return suite_of(initialized(name)[0], name)
+
+    assert chosen("norm")["params"] == {"eps": 1e-5}
+    assert "bfloat16" not in chosen("norm")["matrix"]["dtype"], "numpy gives float32 for it"
+    assert chosen("in_any_order")["deterministic"] is False
+    assert "uniform" in chosen("log_sum")["inputs"]["x"]
+    assert "spd" in chosen("cholesky")["inputs"]["a"]
+    assert chosen("in_float32")["golden"] == {"files": "$call"}, "no reference is wider"
 
 
 AVERAGES = """\
@@ -169,16 +211,15 @@ def test_a_dtype_without_any_error_is_noted(project):
     assert float(bounds["float32"]["atol"]) < 1e-3, "no sum of weights is near 0"
 
 
-def test_bounds_hold_the_first_errors_and_break_for_larger_ones(project):
-    assert precreg(project, "init", "kernels:softmax").returncode == 0
-    bounds = suite_of(project, "softmax")["tolerance"]
+def test_bounds_hold_the_first_errors_and_break_for_larger_ones(begun):
+    bounds = suite_of(begun, "softmax")["tolerance"]
     assert set(bounds) == {"float16", "bfloat16", "float32", "float64"}
     assert float(bounds["float64"]["rtol"]) < float(bounds["float32"]["rtol"]) < float(bounds["float16"]["rtol"]) < 0.1
-    text = (project / "kernels.py").read_text()
+    text = (begun / "kernels.py").read_text()
     # The reference is the same function in float64, so the mistake is in the narrow dtypes alone.
     mistake = "return x.dtype.type(1 + 0.2 * (x.itemsize < 8)) * terms / "
-    (project / "kernels.py").write_text(text.replace("return terms / ", mistake))
-    done = precreg(project, "run", "softmax")
+    (begun / "kernels.py").write_text(text.replace("return terms / ", mistake))
+    done = precreg(begun, "run", "softmax")
     assert (done.returncode, "out_of_tolerance" in done.stdout) == (1, True), done.stdout
 
 
@@ -231,11 +272,11 @@ def test_a_program_gets_a_suite_to_complete(project, kind):
     assert (done.returncode, "1 proposed" in done.stdout) == (2, True), done.stdout
 
 
-def test_a_function_that_hangs_is_given_up(project):
-    done = precreg(project, "init", "kernels:hangs")
-    assert done.returncode == 2
-    assert "expected a call of kernels:hangs within 20 s but 2 took longer" in done.stderr, done.stderr
-    assert "suite: hangs" in done.stderr, "a suite to complete"
+def test_a_function_that_hangs_is_given_up(hanging):
+    _, printed = hanging.communicate(timeout=PATIENCE_S)
+    assert hanging.returncode == 2
+    assert "expected a call of kernels:hangs within 20 s but 2 took longer" in printed, printed
+    assert "suite: hangs" in printed, "a suite to complete"
 
 
 def test_existing_files_keep_every_line(project):
@@ -294,14 +335,12 @@ def test_the_pipeline_is_that_of_the_forge_and_of_the_folder(tmp_path):
     assert pipeline["precision"]["artifacts"]["paths"] == ["libraries/numbers/reports/"]
 
 
-def test_a_push_is_checked_by_the_hook(project):
-    assert precreg(project, "init", "kernels:softmax").returncode == 0
-    git(project, "add", "-A")
-    git(project, "commit", "-qm", "begun")
-    remote = project.parent / f"{project.name}-remote"
-    git(project.parent, "init", "-q", "--bare", str(remote))
-    git(project, "remote", "add", "origin", str(remote))
-    command = ["git", "-C", str(project), "push", "origin", "main"]
+def test_a_push_is_checked_by_the_hook(begun, tmp_path):
+    git(begun, "add", "-A")
+    git(begun, "commit", "-qm", "begun")
+    git(tmp_path, "init", "-q", "--bare", "remote")
+    git(begun, "remote", "add", "origin", str(tmp_path / "remote"))
+    command = ["git", "-C", str(begun), "push", "origin", "main"]
     done = subprocess.run(command, env=environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "8 of 8 cases before the push" in done.stdout + done.stderr

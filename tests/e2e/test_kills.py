@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.command import PATIENCE_S, environ, journal_cases, started, with_suite
+from tests.e2e.command import PATIENCE_S, environ, journal_cases, precreg, with_suite
 from tests.e2e.kills import Kill, Killed, kills
 
 # The writes of a run, in order: the first ones come before the journal has a header, the last ones after the reports.
@@ -43,10 +43,10 @@ ROOM_KB = 24
 def test_a_run_on_a_full_disk_goes_on_when_it_has_room(tmp_path):
     project = with_suite(tmp_path, MANY % ", ".join(map(str, range(300))), KERNEL)
     run = ("run", "--jobs", "2", "--no-cache")
-    assert started(project, *run).returncode == 2, "new ones are not judged"
-    done = started(project, "baseline", "accept", "--all", "--reason", "first")
+    assert precreg(project, *run).returncode == 2, "new ones are not judged"
+    done = precreg(project, "baseline", "accept", "--all", "--reason", "first")
     assert done.returncode == 0, done.stderr
-    assert started(project, *run).returncode == 0
+    assert precreg(project, *run).returncode == 0
     undisturbed = verdicts(project)
     before = {path: path.read_bytes() for path in (project / "baselines").rglob("*") if path.is_file()}
     (project / ".precreg" / "journal.jsonl").unlink()
@@ -62,7 +62,7 @@ def test_a_run_on_a_full_disk_goes_on_when_it_has_room(tmp_path):
     kept = journal_cases(project)
     assert 20 < len(kept) < 280
 
-    assert started(project, "run", "--jobs", "2", "--resume").returncode == 0
+    assert precreg(project, "run", "--jobs", "2", "--resume").returncode == 0
     assert journal_cases(project)[: len(kept)] == kept
     assert len(journal_cases(project)) == 300, "no case ran twice"
     assert verdicts(project) == undisturbed

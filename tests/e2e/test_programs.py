@@ -261,8 +261,12 @@ def test_children_that_a_program_leaves_are_reported_and_end(tmp_path):
 def test_a_timeout_ends_grandchildren_in_sessions_of_their_own(tmp_path):
     program = 'setsid sleep 1000 & echo $! > "$0"; sleep 1000'
     pid = tmp_path / "pid"
-    _, result = alone(tmp_path / "project", ["sh", "-c", program, str(pid)], timeout=10)
-    assert result["verdict"]["reason"] == "timed_out"
+    for timeout in (1, 5, 25):
+        _, result = alone(tmp_path / "project", ["sh", "-c", program, str(pid)], timeout=timeout)
+        assert result["verdict"]["reason"] == "timed_out"
+        # On a loaded machine the shell may not get so far in a second.
+        if pid.exists() and pid.read_text():
+            break
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
     alone(tmp_path / "project", ["true"])
