@@ -172,8 +172,8 @@ def _packages():
 
 def _become(words, folder, variables, patience, *streams):
     """Be the command from here on, and end with its exit code; the streams are stdout, stderr and perhaps stdin."""
-    code = 70
-    try:
+
+    def command():
         signal.alarm(patience)
         for source, target in zip(streams, (1, 2, 0), strict=False):
             os.dup2(source, target)
@@ -190,7 +190,16 @@ def _become(words, folder, variables, patience, *streams):
         if words[0] == "precreg" and words[1:2] and words[1] in _WITH_WORKERS:
             _start_workers()
         versions.subprocess = _Versions
-        code = _run(words[0])
+        return _run(words[0])
+
+    _end_with(command, 70)
+
+
+def _end_with(run, failed):
+    """End this fork with the exit code that a function returns, or with `failed` after an exception."""
+    code = failed
+    try:
+        code = run()
     except BaseException:
         traceback.print_exc()
     finally:
@@ -259,8 +268,8 @@ class _Versions:
 
 def _be_version(arguments, variables, printed):
     """Run a version, as `python -P -m precreg.diagnose.bisection.process ARGUMENTS` does, and end."""
-    code = 1
-    try:
+
+    def version():
         os.setsid()
         for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), printed, printed)):
             os.dup2(source, target)
@@ -271,13 +280,9 @@ def _be_version(arguments, variables, printed):
         sys.dont_write_bytecode = True
         importlib.invalidate_caches()
         versions._main(*arguments)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        return 0
+
+    _end_with(version, 1)
 
 
 def _run(module):
