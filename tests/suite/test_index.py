@@ -23,6 +23,7 @@ from precreg.tolerance import TOLERANCES_FILE
 from precreg.tolerance.layers import THRESHOLDS_VARIABLE
 from precreg.tolerance.pyramid import SHIPPED_LAYERS
 from tests.e2e.command import ROOT
+from tests.edits import text
 
 PYTHON = """\
 suite: python
@@ -193,14 +194,6 @@ def test_selections_find_the_same_cases_or_make_the_same_error(project, selectio
     plain = outcome(lambda place: select_cases(load_cases(place), selection), project)
     assert outcome(lambda place: find_cases(place, selection), project) == plain
     assert outcome(lambda place: find_cases(place, selection), project) == plain
-
-
-def text(path, content):
-    def edit(project):
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_text(content)
-
-    return edit
 
 
 def without(path):

@@ -27,6 +27,7 @@ from precreg.vcs.dependency_index import (
 )
 from precreg.vcs.index_writer import load_cases_and_index, write_index
 from tests.e2e.command import ROOT, git, repository
+from tests.edits import text
 from tests.vcs.dependency.elf import library
 
 KERNEL = """\
@@ -168,14 +169,6 @@ def test_it_tells_what_is_touched_as_reading_does(project):
     assert truth.isdisjoint(MATCHED)
     assert untouched(project, *truth)
     assert not untouched(project, *truth, "lib/one.py")
-
-
-def text(path, content):
-    def edit(project):
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_text(content)
-
-    return edit
 
 
 def without(path):
