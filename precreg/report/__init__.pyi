@@ -23,7 +23,6 @@ from .causes.reduction import render_reduction as render_reduction
 from .causes.search import render_search as render_search
 from .causes.search import search_json as search_json
 from .causes.search import search_story as search_story
-from .ci_reports import JunitDialect as JunitDialect
 from .describe import STATUS_LABELS as STATUS_LABELS
 from .describe import count_cases as count_cases
 from .describe import count_differences as count_differences
@@ -59,6 +58,7 @@ from .github import render_github as render_github
 from .history_page import describe_history_page as describe_history_page
 from .history_page import write_history_page as write_history_page
 from .html_data import json_for_script as json_for_script
+from .junit import JunitDialect as JunitDialect
 from .layout import format_columns as format_columns
 from .layout import wrap_lines as wrap_lines
 from .page_words import Language as Language

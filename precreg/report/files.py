@@ -9,10 +9,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from precreg.report.ci_reports import JunitDialect, render_codequality, render_run_junit
+from precreg.report.codequality import render_codequality
 from precreg.report.context import add_context
 from precreg.report.findings import add_messages
 from precreg.report.html import render_run_html
+from precreg.report.junit import JunitDialect, render_run_junit
 from precreg.report.page_words import DEFAULT_LANGUAGE, Language
 from precreg.report.record import write_run_record
 from precreg.report.summaries import render_run_markdown

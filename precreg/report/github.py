@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from precreg.report.ci_reports import codequality_entries
+from precreg.report.codequality import codequality_entries
 from precreg.report.summaries import render_run_markdown
 from precreg.storage import report_write_errors
 from precreg.types import RunRecord

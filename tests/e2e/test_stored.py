@@ -14,8 +14,9 @@ from precreg.baseline.store import Baselines
 from precreg.comparison.html import read_comparison_record, write_comparison_record
 from precreg.comparison.terminal import render_comparison_terminal
 from precreg.history.store import open_history
-from precreg.report.ci_reports import render_codequality, render_run_junit
+from precreg.report.codequality import render_codequality
 from precreg.report.html import render_run_html
+from precreg.report.junit import render_run_junit
 from precreg.report.record import read_run_record
 from precreg.report.summaries import render_run_markdown
 from precreg.report.terminal import render_run_terminal

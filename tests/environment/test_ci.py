@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from precreg.report.ci_reports import SEVERITIES
+from precreg.report.codequality import SEVERITIES
 from precreg.types.verdict import Reason
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from precreg.report import ci_reports
-from precreg.report.ci_reports import SEVERITIES, render_codequality
+from precreg.report import codequality
+from precreg.report.codequality import SEVERITIES, render_codequality
 from precreg.types.case import Bound, Location
 from precreg.types.verdict import Finding, Reason, Status, Verdict
 from precreg.types.warning import Orphan, RtolBelowUlp, StoredText, ToleranceWarning, UnlistedDtype, UnmetThreshold
@@ -71,14 +71,14 @@ def test_a_report_without_room_keeps_the_most_severe_and_counts_the_rest(monkeyp
     record = run_of(*(proposed(f"a{i}") for i in range(50)), *(regressed(f"b{i}") for i in range(20)))
     record = replace(record, findings=(LOOSENED,))
     whole = entries(record)
-    monkeypatch.setattr(ci_reports, "MAX_FILE_BYTES", limit := len(render_codequality(record)) * 2 // 3)
+    monkeypatch.setattr(codequality, "MAX_FILE_BYTES", limit := len(render_codequality(record)) * 2 // 3)
     *kept, last = entries(record)
     assert len(render_codequality(record)) <= limit + 700
     assert [each for each in whole if each in kept] == kept
     assert [each for each in kept if each["severity"] != "minor"] == [e for e in whole if e["severity"] != "minor"]
     assert 21 < len(kept) < 71 == len(whole)
     assert last["description"].startswith(f"left out: {71 - len(kept)} minor of 71 entries.")
-    monkeypatch.setattr(ci_reports, "MAX_FILE_BYTES", limit // 2)
+    monkeypatch.setattr(codequality, "MAX_FILE_BYTES", limit // 2)
     assert entries(record)[-1]["fingerprint"] == last["fingerprint"]
 
 

@@ -6,7 +6,7 @@ from precreg.environment.machine import source_links
 from precreg.errors import UserError
 from precreg.history.store import open_history
 from precreg.report import context
-from precreg.report.ci_reports import codequality_entries
+from precreg.report.codequality import codequality_entries
 from precreg.report.context import subject_place
 from precreg.report.files import RUN_OUTPUTS
 from precreg.run.request import RunRequest

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from precreg.report.ci_reports import render_run_junit
+from precreg.report.junit import render_run_junit
 from precreg.types.verdict import Reason, Status
 from tests.report.gitlab import LEAST_LISTED, MOST_BYTES, MOST_LISTED, Widget, compare, pipeline, read
 from tests.report.made import crashed, improved, passed, proposed, regressed, run_of, skipped, verdict

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from precreg.report import ci_reports
-from precreg.report.ci_reports import render_run_junit
+from precreg.report import junit
+from precreg.report.junit import render_run_junit
 from precreg.types.case import Location
 from precreg.types.outcome import Execution, Outcome
 from precreg.types.record import TEST_DEFINED_PREFIX
@@ -178,7 +178,7 @@ def test_a_report_without_room_keeps_failures_and_counts_the_rest(monkeypatch, d
     results += [regressed(f"c{i}") for i in range(5)] + [crashed(f"d{i}") for i in range(5)]
     record = replace(run_of(*results), findings=(finding,))
     whole = render_run_junit(record, dialect)
-    monkeypatch.setattr(ci_reports, "MAX_FILE_BYTES", limit := len(whole.encode()) // 2)
+    monkeypatch.setattr(junit, "MAX_FILE_BYTES", limit := len(whole.encode()) // 2)
     short = render_run_junit(record, dialect)
     assert len(short.encode()) <= limit + 1500
     assert dialect == "gitlab" or valid(short)

@@ -13,9 +13,10 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from precreg.errors import UserError
-from precreg.report.ci_reports import render_codequality, render_run_junit
+from precreg.report.codequality import render_codequality
 from precreg.report.html import render_run_html
 from precreg.report.html_data import MAX_PASSED_IN_DETAIL
+from precreg.report.junit import render_run_junit
 from precreg.report.record import (
     PASSED_WITH_SAMPLES,
     find_record,

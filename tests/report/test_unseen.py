@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.report import describe
-from precreg.report.ci_reports import render_run_junit
 from precreg.report.html import render_run_html
+from precreg.report.junit import render_run_junit
 from precreg.report.summaries import render_run_markdown
 from precreg.report.terminal import render_brief, render_run_terminal
 from precreg.types.pair import UnclearOnFreshInputs

@@ -19,7 +19,6 @@ import msgspec
 
 from precreg.history import HistoryRun, changed_facts
 from precreg.history.drift import DriftRecord, DriftState, MetricDrift, OutputDrift
-from precreg.report.ci_reports import junit_document, junit_suite
 from precreg.report.describe import strip_controls
 from precreg.report.drift.terminal import (
     describe_anchor,
@@ -36,6 +35,7 @@ from precreg.report.drift.terminal import (
     render_drift_markdown,
 )
 from precreg.report.files import make_reports_folder
+from precreg.report.junit import junit_document, junit_suite
 from precreg.report.template import page_style, render_template
 from precreg.storage import replace_file, report_write_errors
 from precreg.types import TIERS, format_distinct

@@ -27,8 +27,9 @@ from precreg.report.causes.diagnosis import (
     explanation_lines,
 )
 from precreg.report.causes.rewrite_words import _FAMILY_PARTS, _REWRITES, _WAYS, cause_phrase
-from precreg.report.ci_reports import render_codequality, render_run_junit
+from precreg.report.codequality import render_codequality
 from precreg.report.html import render_run_html
+from precreg.report.junit import render_run_junit
 from precreg.report.record import merge_run_records
 from precreg.report.summaries import render_run_markdown
 from precreg.report.terminal import render_brief, render_run_terminal
