@@ -19,7 +19,7 @@ from zlib import crc32
 from precreg import __version__
 from precreg.baseline.suite_file import resolve_project_file
 from precreg.errors import UserError
-from precreg.storage import SETTLED_NS, make_scratch_folder, read_regular_file, replace_file
+from precreg.storage import has_settled, make_scratch_folder, read_regular_file, replace_file
 
 # Less is read each time: that takes less than 10 ms for counts, and less than 0.1 s for entries.
 LARGE_BYTES = 1 << 20
@@ -39,7 +39,7 @@ def baseline_signature(project: Path, file: str) -> Signature | None:
         facts = os.stat(resolve_project_file(project, file))
     except (OSError, UserError):
         return None
-    if not stat.S_ISREG(facts.st_mode) or max(facts.st_mtime_ns, facts.st_ctime_ns) >= began - SETTLED_NS:
+    if not stat.S_ISREG(facts.st_mode) or not has_settled(max(facts.st_mtime_ns, facts.st_ctime_ns), began):
         return None
     return [facts.st_size, facts.st_dev, facts.st_ino, facts.st_mode, facts.st_mtime_ns, facts.st_ctime_ns]
 

@@ -31,6 +31,7 @@ from .file_trail import SETTLED_NS as SETTLED_NS
 from .file_trail import FileTrail as FileTrail
 from .file_trail import WatchedReading as WatchedReading
 from .file_trail import find_package_origin as find_package_origin
+from .file_trail import has_settled as has_settled
 from .file_trail import has_signature as has_signature
 from .file_trail import have_same_origins as have_same_origins
 from .file_trail import is_reading_watched as is_reading_watched

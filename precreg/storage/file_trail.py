@@ -60,6 +60,11 @@ def _origin(known: list[Any] | None) -> PackageOrigin | None:
     return None if known is None else PackageOrigin(known[0], tuple(known[1]))
 
 
+def has_settled(newest_ns: int, began_ns: int) -> bool:
+    """Return whether a file with this timestamp, read after `began_ns`, has one content for it."""
+    return newest_ns < began_ns - SETTLED_NS
+
+
 def file_signature(path: str) -> FileSignature | None:
     """Return numbers that change if a file, a link or a folder changes; None for a missing one. Raises OSError."""
     try:

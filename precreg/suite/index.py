@@ -22,11 +22,11 @@ from precreg import __version__
 from precreg.errors import UserError
 from precreg.storage import (
     DEVICES_FOLDER,
-    SETTLED_NS,
     WORKING_FOLDER,
     FileTrail,
     WatchedReading,
     find_package_origin,
+    has_settled,
     has_signature,
     have_same_origins,
     make_scratch_folder,
@@ -288,7 +288,7 @@ def _read_changed(
         steps = _steps(trail, reading)
         packages = {top: find_package_origin(top) for top in sorted(reading.packages - sys.stdlib_module_names)}
         listed.append(_listed(file, read[file], steps.keep, packages))
-        if not reading.is_certain or max(steps.newest, shared.newest) >= began - SETTLED_NS:
+        if not (reading.is_certain and has_settled(max(steps.newest, shared.newest), began)):
             unsettled.add(file)
     return _Fresh(listed, unsettled, shared.keep), read
 

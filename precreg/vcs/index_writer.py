@@ -14,9 +14,9 @@ from time import time_ns
 
 from precreg.storage import (
     DEVICES_FOLDER,
-    SETTLED_NS,
     FileTrail,
     find_package_origin,
+    has_settled,
     make_scratch_folder,
     pause_gc,
     replace_file,
@@ -61,7 +61,7 @@ def write_index(project: Path, suites: list[Suite], cases: list[Case], began_ns:
         conditions = index_conditions(project)
         found = {path for path in conditions["suites"] if not path.startswith(f"{DEVICES_FOLDER}/")}
         read = {suite.source.file for suite in suites}
-        if read != found - {TOLERANCES_FILE} or trail.newest() >= began_ns - SETTLED_NS:
+        if read != found - {TOLERANCES_FILE} or not has_settled(trail.newest(), began_ns):
             return
         index = {
             "conditions": conditions,
