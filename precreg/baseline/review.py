@@ -7,7 +7,7 @@ itself, and nothing writes baselines in CI.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
@@ -275,7 +275,7 @@ def accept_proposals(
 
         places = [BaselineKey(environment or proposals.facts(id).environment, id) for id in changes.ids]
         accepted = AcceptedEntries(places, entry_of, confirmed)
-        _store_accepted(project, accepted, {proposals.facts(id).fingerprint for id in changes.ids})
+        _store_accepted(project, accepted, proposals)
     return accepted
 
 
@@ -305,14 +305,14 @@ class AcceptedEntries(Mapping[BaselineKey, BaselineEntry]):
         return len(self._places)
 
 
-def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry], fingerprints: Set[str]) -> None:
+def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry], proposals: Proposals) -> None:
     """Store entries, and clear their proposals. The caller holds the lock."""
+    ids = [place.id for place in accepted]
     # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both places,
     # and the same command finishes the work.
-    accept_environment_facts(project, fingerprints)
+    accept_environment_facts(project, {proposals.facts(id).fingerprint for id in ids})
     store_entries(project, accepted)
-    ids = [place.id for place in accepted]
-    replace_proposals(project, dict.fromkeys(ids))
+    replace_proposals(project, dict.fromkeys(ids), proposals)
     forget_seen(project, ids)
 
 
@@ -408,7 +408,7 @@ def reject_proposals(
     with lock_baselines(project):
         pending = pending_proposals(project)
         chosen = select_proposals([id for id in pending if within is None or id in within], patterns, known)
-        replace_proposals(project, dict.fromkeys(chosen))
+        replace_proposals(project, dict.fromkeys(chosen), pending)
     return chosen
 
 
