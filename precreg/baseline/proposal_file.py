@@ -58,6 +58,7 @@ class ProposalFacts(NamedTuple):
     commit: str
     fingerprint: str
     environment: str
+    judged_against: str | None
 
 
 class _ReadFile(NamedTuple):
@@ -106,19 +107,21 @@ class Proposals(Mapping[str, Proposal]):
 
         def keep(value: Any) -> tuple[bytes, ProposalFacts]:
             proposal = _decode_proposal(value)
-            return self._packer.pack(proposal), _facts_of(proposal)
+            return self._packer.pack(proposal), proposal_facts(proposal)
 
         data, found = _read_suite(project, suite, keep)
         self.files[suite] = _ReadFile(_digest(data), len(found))
         self._kept |= {f"{suite}/{name}": kept for name, kept in found.items()}
 
 
-def _facts_of(proposal: Proposal) -> ProposalFacts:
+def proposal_facts(proposal: Proposal) -> ProposalFacts:
+    """Return the facts of a proposal."""
     entry, branch = proposal.entry, proposal.branch and intern(proposal.branch)
     # Thousands of proposals share these texts.
+    judged_against = proposal.judged_against and intern(proposal.judged_against)
     commit, fingerprint, environment = map(intern, (entry.commit, entry.fingerprint, proposal.environment))
     facts = (proposal.verdict, entry.known is not None, branch, intern(proposal.code), entry.definition)
-    return ProposalFacts(*facts, commit, fingerprint, environment)
+    return ProposalFacts(*facts, commit, fingerprint, environment, judged_against)
 
 
 def _digest(data: bytes | None) -> bytes:
