@@ -280,7 +280,6 @@ def accept_proposals(
     """Store the matching proposals as baselines, and return them. `known` are the ids of the suites' cases.
 
     Proposals of other cases are left out. `waiting` are the proposals by origin; without it, all belong here.
-
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
     `known_bad` is the reason to accept wrong results, which then match alone; it replaces an empty `reason`. `confirm`
     receives the changes before anything is locked, and its result by case id is stored. `check` receives the entries.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -106,11 +107,10 @@ def accept_and_report(
     Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
     from precreg.baseline import accept_proposals, require_unchanged
-    from precreg.cli.changes import is_powerless, print_accepted, warn_of_powerless
+    from precreg.cli.changes import note_power, print_accepted, warn_of_powerless
     from precreg.vcs import git_author
 
     found: list[BaselineChange] = []
-    # Entries are read from their proposals anew each time, so the one that is stored shows its power, too.
     powerless: dict[str, bool] = {}
 
     def confirm(changes: Sequence[ProposalChange]) -> Mapping[str, str]:
@@ -118,9 +118,6 @@ def accept_and_report(
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
         return _rerun(terms, _go_through(terms, changes, found))
-
-    def check(id: str, entry: BaselineEntry) -> None:
-        powerless[id] = is_powerless(terms.cases.get(id), entry, terms.here.chain)
 
     accepted = accept_proposals(
         terms.project,
@@ -132,7 +129,7 @@ def accept_and_report(
         environment=terms.environment,
         known_bad=known_bad,
         confirm=confirm,
-        check=check,
+        check=partial(note_power, terms.cases, terms.here.chain, powerless),
         waiting=terms.waiting,
     )
     ids = [place.id for place in accepted]
