@@ -29,6 +29,7 @@ from precreg.subject import (
     declared_dependencies,
     dependencies_entry_point,
     has_recorded_objects,
+    kind_named,
     recorded_paths,
     subject_entry_point,
     target_of,
@@ -223,7 +224,20 @@ def has_unknown_dependencies(case: Case, project: Path) -> bool:
 
 def _declarations(case: Case, project: Path) -> list[Dependencies | None]:
     """Return the declarations of the kinds of a case, and None for each installed kind without one."""
-    return [_declaration(each.kind, json.dumps(each.spec), project / case.directory) for each in _computations(case)]
+    return [
+        _NOTHING
+        if _declares_nothing(each.kind)
+        else _declaration(each.kind, json.dumps(each.spec), project / case.directory)
+        for each in _computations(case)
+    ]
+
+
+_NOTHING = Dependencies()
+
+
+@lru_cache(maxsize=64)
+def _declares_nothing(kind: str) -> bool:
+    return kind in BUILT_IN_SUBJECTS and kind_named(kind).dependencies is None
 
 
 # Rows of a matrix share their specifications, whose texts are keys: a specification itself may be a list or a dict.
