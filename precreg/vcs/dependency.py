@@ -113,7 +113,7 @@ def unclaimed_files(cases: Sequence[Case], changed: Set[str], project: Path) -> 
 
 def case_dependencies(case: Case, project: Path) -> frozenset[str]:
     """Return the files that the case depends on, relative to the project, including missing ones."""
-    named = (path for path in _named_by(case, project) if isfile(path))
+    named = filter(_is_file, _named_by(case, project))
     libraries = frozenset[Path]().union(*(with_libraries(path, project) for path in named))
     own = (spellings(path, project) for path in (*_own_files(case, project), *libraries))
     matched = (_files_matching(pattern, project) for pattern in dependency_patterns(case, project))
@@ -168,7 +168,19 @@ def _named_by(case: Case, project: Path) -> Iterator[Path]:
 def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
     """Yield every text inside a value as a path relative to the suite."""
     folder = project / directory
-    return (folder / text for text in texts_in(value))
+    return (_path_of_text(folder, text) for text in texts_in(value))
+
+
+# Inputs of all suites have the same few texts, and each case is asked for its dependencies three times: one path keeps
+# its text and its hash.
+@lru_cache(maxsize=8192)
+def _path_of_text(folder: Path, text: str) -> Path:
+    return folder / text
+
+
+@lru_cache(maxsize=8192)
+def _is_file(path: Path) -> bool:
+    return isfile(path)
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -269,6 +281,6 @@ def _files_matching(pattern: str, project: Path) -> frozenset[str]:
 
 def forget_searches() -> None:
     """Forget the results of searches, so that files count as they are now."""
-    for search in (_declaration, _files_matching):
+    for search in (_declaration, _files_matching, _is_file):
         search.cache_clear()
     forget_module_searches()
