@@ -131,9 +131,10 @@ def changes_of_proposals(proposals: Iterable[ProposalChange]) -> list[BaselineCh
 
 def change_of_acceptance(proposal: ProposalChange) -> BaselineChange:
     """Return the change that accepting one proposal would make."""
-    # Of thousands of new cases, the metrics would take most of the time, and there is nothing to compare them with.
-    metrics = () if proposal.old is None else proposal.metrics
-    return change_of_entries(proposal.place, proposal.old, proposal.new, metrics, proposal.verdict)
+    # Of thousands of new cases, reading the entries would take most of the time: there is nothing to compare them with.
+    if proposal.old is None:
+        return BaselineChange(proposal.place, "new", None, proposal.verdict)
+    return change_of_entries(proposal.place, proposal.old, proposal.new, proposal.metrics, proposal.verdict)
 
 
 def sort_changes(changes: Iterable[BaselineChange]) -> list[BaselineChange]:

@@ -58,16 +58,24 @@ class ProposalFacts(NamedTuple):
     commit: str
     fingerprint: str
     environment: str
+    judged_against: str | None
+
+
+class _ReadFile(NamedTuple):
+    """Hold the digest of a file of proposals, and the number of its proposals."""
+
+    digest: bytes
+    number: int
 
 
 class Proposals(Mapping[str, Proposal]):
     """Hold proposals by case id, sorted, as packed bytes. Reading one unpacks it anew; `facts` unpacks none.
 
-    `digests` are those of the files that have them, by suite.
+    `files` are those that have them, by suite.
     """
 
     def __init__(self) -> None:
-        self.digests: dict[str, bytes] = {}
+        self.files: dict[str, _ReadFile] = {}
         self._packer = StructPacker(Proposal)
         self._kept: dict[str, tuple[bytes, ProposalFacts]] = {}
 
@@ -90,7 +98,7 @@ class Proposals(Mapping[str, Proposal]):
     def among(self, ids: Iterable[str]) -> Proposals:
         """Return the proposals of some ids."""
         found = Proposals()
-        found.digests, found._packer = self.digests, self._packer
+        found.files, found._packer = self.files, self._packer
         found._kept = {id: self._kept[id] for id in ids}
         return found
 
@@ -99,19 +107,21 @@ class Proposals(Mapping[str, Proposal]):
 
         def keep(value: Any) -> tuple[bytes, ProposalFacts]:
             proposal = _decode_proposal(value)
-            return self._packer.pack(proposal), _facts_of(proposal)
+            return self._packer.pack(proposal), proposal_facts(proposal)
 
         data, found = _read_suite(project, suite, keep)
-        self.digests[suite] = _digest(data)
+        self.files[suite] = _ReadFile(_digest(data), len(found))
         self._kept |= {f"{suite}/{name}": kept for name, kept in found.items()}
 
 
-def _facts_of(proposal: Proposal) -> ProposalFacts:
+def proposal_facts(proposal: Proposal) -> ProposalFacts:
+    """Return the facts of a proposal."""
     entry, branch = proposal.entry, proposal.branch and intern(proposal.branch)
     # Thousands of proposals share these texts.
+    judged_against = proposal.judged_against and intern(proposal.judged_against)
     commit, fingerprint, environment = map(intern, (entry.commit, entry.fingerprint, proposal.environment))
     facts = (proposal.verdict, entry.known is not None, branch, intern(proposal.code), entry.definition)
-    return ProposalFacts(*facts, commit, fingerprint, environment)
+    return ProposalFacts(*facts, commit, fingerprint, environment, judged_against)
 
 
 def _digest(data: bytes | None) -> bytes:
@@ -134,21 +144,25 @@ def replaced_since(project: Path, reviewed: Proposals, ids: Collection[str]) -> 
     now, same = Proposals(), set()
     for suite in dict.fromkeys(map(suite_of_case, ids)):
         # Equal bytes of a file have the same proposals, and need no second reading.
-        if reviewed.digests.get(suite) == _digest(_suite_bytes(project, suite)):
+        read = reviewed.files.get(suite)
+        if read is not None and read.digest == _digest(_suite_bytes(project, suite)):
             same.add(suite)
         else:
             now.add_suite(project, suite)
     return next((id for id in ids if suite_of_case(id) not in same and now.get(id) != reviewed[id]), None)
 
 
-def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> None:
-    """Set the proposals of some cases, by id; None removes one. The caller holds the lock."""
+def replace_proposals(project: Path, changes: Mapping[str, Proposal | None], reviewed: Proposals | None = None) -> None:
+    """Set the proposals of some cases, by id; None removes one. The caller holds the lock.
+
+    `reviewed` are proposals that were read before. A file that still has these alone is not parsed again.
+    """
     by_suite: dict[str, dict[str, Proposal | None]] = {}
     for id, new in changes.items():
         suite = suite_of_case(id)
         by_suite.setdefault(suite, {})[id.removeprefix(f"{suite}/")] = new
     for suite in sorted(by_suite):
-        if _clears_all(project, suite, by_suite[suite]):
+        if _clears_all(project, suite, by_suite[suite], reviewed or Proposals()):
             delete_file(project, _file(suite))
             continue
         before = _read_suite(project, suite, _decode_proposal)[1]
@@ -162,12 +176,15 @@ def replace_proposals(project: Path, changes: Mapping[str, Proposal | None]) -> 
             delete_file(project, _file(suite))
 
 
-def _clears_all(project: Path, suite: str, changes: Mapping[str, Proposal | None]) -> bool:
+def _clears_all(project: Path, suite: str, changes: Mapping[str, Proposal | None], reviewed: Proposals) -> bool:
     """Return whether no proposal of a suite stays, which the names alone show."""
     if any(new is not None for new in changes.values()):
         return False
+    data, read = _suite_bytes(project, suite), reviewed.files.get(suite)
+    # Equal bytes have the same names, so their number shows that each of them is among the changes.
+    if read == (_digest(data), len(changes)) and all(f"{suite}/{name}" in reviewed for name in changes):
+        return True
     try:
-        data = _suite_bytes(project, suite)
         return data is not None and member_names(data, _file(suite), _header(suite)) <= changes.keys()
     except UserError as problem:
         raise unreadable_proposals(problem) from problem

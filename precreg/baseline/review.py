@@ -7,10 +7,12 @@ itself, and nothing writes baselines in CI.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from precreg.baseline.entry import succeed_entry
@@ -22,7 +24,14 @@ from precreg.baseline.environments import (
 )
 from precreg.baseline.origin import WaitingProposals
 from precreg.baseline.proposal import select_proposals
-from precreg.baseline.proposal_file import Proposal, Proposals, pending_proposals, replace_proposals, replaced_since
+from precreg.baseline.proposal_file import (
+    Proposal,
+    ProposalFacts,
+    Proposals,
+    pending_proposals,
+    replace_proposals,
+    replaced_since,
+)
 from precreg.baseline.store import (
     BaselineKey,
     Baselines,
@@ -87,17 +96,30 @@ class MetricChange(NamedTuple):
         return self.ratio is None or not 1 / MIN_RELEVANT_RATIO <= self.ratio <= MIN_RELEVANT_RATIO
 
 
-class ProposalChange(NamedTuple):
-    """Hold the effect of accepting one proposal: the present entry, if any, and the new one."""
+class ProposalChange(Struct, frozen=True, dict=True):
+    """Hold the effect of accepting one proposal: the present entry, if any, and the new one.
+
+    `read` returns the proposal, which first results of thousands of cases do not need: their facts are enough.
+    """
 
     place: BaselineKey
-    proposal: Proposal
+    facts: ProposalFacts
     old: BaselineEntry | None
-    new: BaselineEntry
+    read: Callable[[], Proposal]
     # The difference between the environments of the two entries; None for one, or if both gave the same bits.
     environment_change: EnvironmentDifference | None = None
     # The code or the definition of the case changed since the run.
     outdated: bool = False
+
+    @cached_property
+    def proposal(self) -> Proposal:
+        """Return the proposal."""
+        return self.read()
+
+    @cached_property
+    def new(self) -> BaselineEntry:
+        """Return the new entry."""
+        return succeed_entry(self.proposal.entry, self.old)
 
     @property
     def metrics(self) -> tuple[MetricChange, ...]:
@@ -107,12 +129,12 @@ class ProposalChange(NamedTuple):
     @property
     def verdict(self) -> Reason:
         """Return the reason of the proposal's verdict."""
-        return self.proposal.verdict
+        return self.facts.verdict
 
     @property
     def known_bad(self) -> bool:
         """Return whether the proposal has a wrong result, which is accepted as known bad alone."""
-        return self.proposal.entry.known is not None
+        return self.facts.is_wrong
 
     @property
     def needs_rerun(self) -> bool:
@@ -127,7 +149,7 @@ class ProposalChange(NamedTuple):
         """Return whether the figures are worse or better than the figures of an entry of the same definition."""
         # Later runs are compared with this entry, so it must not be a lucky or an unlucky run. Without an entry of the
         # same definition, the case has neither lost nor gained.
-        if self.old is None or self.old.definition != self.new.definition:
+        if self.old is None or self.old.definition != self.facts.definition:
             return False
         moved = any(metric.is_relevant for metric in self.metrics)
         return moved or self.verdict in (Reason.REGRESSED, Reason.IMPROVED)
@@ -153,16 +175,18 @@ class ProposalChanges(Sequence[ProposalChange]):
 
 
 def change_of_proposal(
-    baselines: Baselines, id: str, proposal: Proposal, environment: str | None = None
+    baselines: Baselines, id: str, proposals: Proposals, environment: str | None = None
 ) -> ProposalChange:
-    """Return the effect of accepting one proposal, stored under `environment` if given."""
-    target = environment or proposal.environment
-    old = _entry_to_replace(baselines, id, proposal, target)
-    return ProposalChange(BaselineKey(target, id), proposal, old, succeed_entry(proposal.entry, old))
+    """Return the effect of accepting one of some proposals, stored under `environment` if given."""
+    facts = proposals.facts(id)
+    place = BaselineKey(environment or facts.environment, id)
+    old = _entry_to_replace(baselines, place, facts)
+    return ProposalChange(place, facts, old, partial(proposals.__getitem__, id))
 
 
-def _entry_to_replace(baselines: Baselines, id: str, proposal: Proposal, target: str) -> BaselineEntry | None:
-    found = baselines.lookup(id, tuple(dict.fromkeys((target, proposal.judged_against or target))))
+def _entry_to_replace(baselines: Baselines, place: BaselineKey, proposal: ProposalFacts) -> BaselineEntry | None:
+    target = place.environment
+    found = baselines.lookup(place.id, tuple(dict.fromkeys((target, proposal.judged_against or target))))
     return None if found is None else found.entry
 
 
@@ -213,10 +237,8 @@ def diff_proposals(
     facts = all_environment_facts(project)
 
     def make(id: str) -> ProposalChange:
-        change = change_of_proposal(baselines, id, waiting.here[id], environment)
-        return change._replace(
-            environment_change=_environment_change(change, facts), outdated=change.place.id in waiting.outdated
-        )
+        change = change_of_proposal(baselines, id, waiting.here, environment)
+        return replace(change, environment_change=_environment_change(change, facts), outdated=id in waiting.outdated)
 
     return ProposalChanges(chosen, make)
 
@@ -224,12 +246,20 @@ def diff_proposals(
 def _environment_change(change: ProposalChange, known: Mapping[str, Mapping[str, str]]) -> EnvironmentDifference | None:
     if change.old is None or change.old.fingerprint == change.proposal.same_as:
         return None
-    return environment_difference(change.old.fingerprint, change.new.fingerprint, known)
+    return environment_difference(change.old.fingerprint, change.facts.fingerprint, known)
 
 
 def confirm_nothing(_changes: Sequence[ProposalChange]) -> dict[str, str]:
     """Confirm no change."""
     return {}
+
+
+# Sees the entry of a case id whenever it is made of its proposal, which may be more than once.
+CheckEntry = Callable[[str, BaselineEntry], None]
+
+
+def check_nothing(_id: str, _entry: BaselineEntry) -> None:
+    """Check no entry."""
 
 
 def accept_proposals(
@@ -243,16 +273,16 @@ def accept_proposals(
     environment: str | None = None,
     known_bad: str | None = None,
     confirm: ConfirmChanges = confirm_nothing,
+    check: CheckEntry = check_nothing,
     waiting: WaitingProposals | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> AcceptedEntries:
     """Store the matching proposals as baselines, and return them. `known` are the ids of the suites' cases.
 
     Proposals of other cases are left out. `waiting` are the proposals by origin; without it, all belong here.
-
     `author` is "Name <mail>", `date` YYYY-MM-DD; `environment` overrides where the proposals would be stored.
     `known_bad` is the reason to accept wrong results, which then match alone; it replaces an empty `reason`. `confirm`
-    receives the changes before anything is locked, and its result by case id is stored with the entry.
+    receives the changes before anything is locked, and its result by case id is stored. `check` receives the entries.
 
     Raises:
         UserError: accept-in-ci, missing-reason, no-proposal, known-bad, unknown-case, locked, not-writable,
@@ -269,20 +299,19 @@ def accept_proposals(
         baselines, proposals = Baselines(project), waiting.here
 
         def entry_of(place: BaselineKey) -> BaselineEntry:
-            proposal = proposals[place.id]
-            signed = _signed(proposal.entry, reason, author, date, confirmed.get(place.id, ""), known_bad)
-            return succeed_entry(signed, _entry_to_replace(baselines, place.id, proposal, place.environment))
+            signed = _signed(proposals[place.id].entry, reason, author, date, confirmed.get(place.id, ""), known_bad)
+            return succeed_entry(signed, _entry_to_replace(baselines, place, proposals.facts(place.id)))
 
         places = [BaselineKey(environment or proposals.facts(id).environment, id) for id in changes.ids]
-        accepted = AcceptedEntries(places, entry_of, confirmed)
-        _store_accepted(project, accepted, {proposals.facts(id).fingerprint for id in changes.ids})
+        accepted = AcceptedEntries(places, entry_of, confirmed, check)
+        _store_accepted(project, accepted, proposals)
     return accepted
 
 
 class AcceptedEntries(Mapping[BaselineKey, BaselineEntry]):
     """Hold the entries that an acceptance stored, each made of its proposal when it is read.
 
-    `confirmed` has the confirmations by case id, as the entries have them.
+    `confirmed` has the confirmations by case id, as the entries have them. `check` receives each entry that is made.
     """
 
     def __init__(
@@ -290,13 +319,16 @@ class AcceptedEntries(Mapping[BaselineKey, BaselineEntry]):
         places: Sequence[BaselineKey],
         make: Callable[[BaselineKey], BaselineEntry],
         confirmed: Mapping[str, str],
+        check: CheckEntry,
     ) -> None:
-        self._places, self._make, self.confirmed = dict.fromkeys(places), make, confirmed
+        self._places, self._make, self.confirmed, self._check = dict.fromkeys(places), make, confirmed, check
 
     def __getitem__(self, place: BaselineKey) -> BaselineEntry:
         if place not in self._places:
             raise KeyError(place)
-        return self._make(place)
+        entry = self._make(place)
+        self._check(place.id, entry)
+        return entry
 
     def __iter__(self) -> Iterator[BaselineKey]:
         return iter(self._places)
@@ -305,14 +337,14 @@ class AcceptedEntries(Mapping[BaselineKey, BaselineEntry]):
         return len(self._places)
 
 
-def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry], fingerprints: Set[str]) -> None:
+def _store_accepted(project: Path, accepted: Mapping[BaselineKey, BaselineEntry], proposals: Proposals) -> None:
     """Store entries, and clear their proposals. The caller holds the lock."""
+    ids = [place.id for place in accepted]
     # Each step writes the new place before it clears the old one. After a kill in between, an entry is in both places,
     # and the same command finishes the work.
-    accept_environment_facts(project, fingerprints)
+    accept_environment_facts(project, {proposals.facts(id).fingerprint for id in ids})
     store_entries(project, accepted)
-    ids = [place.id for place in accepted]
-    replace_proposals(project, dict.fromkeys(ids))
+    replace_proposals(project, dict.fromkeys(ids), proposals)
     forget_seen(project, ids)
 
 
@@ -348,7 +380,7 @@ def _acceptable_changes(
     found = _select_kind(kept, patterns, known, as_known_bad=as_known_bad)
 
     def make(id: str) -> ProposalChange:
-        return change_of_proposal(baselines, id, proposals[id], environment)._replace(outdated=id in waiting.outdated)
+        return replace(change_of_proposal(baselines, id, proposals, environment), outdated=id in waiting.outdated)
 
     return ProposalChanges(found, make)
 
@@ -408,7 +440,7 @@ def reject_proposals(
     with lock_baselines(project):
         pending = pending_proposals(project)
         chosen = select_proposals([id for id in pending if within is None or id in within], patterns, known)
-        replace_proposals(project, dict.fromkeys(chosen))
+        replace_proposals(project, dict.fromkeys(chosen), pending)
     return chosen
 
 

@@ -263,7 +263,8 @@ _MAPPINGS = (msgspec.Struct, dict)
 def _leaf(value: Any) -> str:
     """Return the JSON of a value without members, as `_ENCODER` does: it takes most of its time to begin a list."""
     kind = type(value)
-    if kind is list and value:
+    # A shape is a tuple.
+    if (kind is list or kind is tuple) and value:
         (kind, *others) = {*map(type, value)}
         if not others and (kind is not float or all(map(isfinite, value))):
             encode = _ENCODE_LEAF.get(kind, _ENCODER.encode)

@@ -108,7 +108,14 @@ def warn_of_powerless(cases: Mapping[str, Case], found: Sequence[str], accepted:
             click.echo(describe_powerless(ids, accepted, figures_alone=figures_alone), err=True)
 
 
-def is_powerless(case: Case | None, entry: BaselineEntry, chain: tuple[str, ...]) -> bool:
+def note_power(
+    cases: Mapping[str, Case], chain: tuple[str, ...], powerless: dict[str, bool], id: str, entry: BaselineEntry
+) -> None:
+    """Note whether an entry that is stored sees no loss by a statistic: later, it would be unpacked once more."""
+    powerless[id] = _is_powerless(cases.get(id), entry, chain)
+
+
+def _is_powerless(case: Case | None, entry: BaselineEntry, chain: tuple[str, ...]) -> bool:
     """Return whether the baseline of a case sees no loss of an output by a statistic; `chain` is of this machine."""
     from precreg.cli.report import entry_power
     from precreg.verdict import case_alpha, has_few_samples

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -106,17 +107,17 @@ def accept_and_report(
     Raises UserError: errors of `accept_proposals`, and unconfirmed-loss; then nothing was accepted.
     """
     from precreg.baseline import accept_proposals, require_unchanged
-    from precreg.cli.changes import print_accepted, warn_of_powerless
+    from precreg.cli.changes import note_power, print_accepted, warn_of_powerless
     from precreg.vcs import git_author
 
     found: list[BaselineChange] = []
-    powerless: list[str] = []
+    powerless: dict[str, bool] = {}
 
     def confirm(changes: Sequence[ProposalChange]) -> Mapping[str, str]:
         # A run in another terminal may have replaced a proposal since a person has seen it.
         if shown:
             require_unchanged(shown, {change.place.id: change.proposal for change in changes})
-        return _rerun(terms, _go_through(terms, changes, found, powerless))
+        return _rerun(terms, _go_through(terms, changes, found))
 
     accepted = accept_proposals(
         terms.project,
@@ -128,27 +129,26 @@ def accept_and_report(
         environment=terms.environment,
         known_bad=known_bad,
         confirm=confirm,
+        check=partial(note_power, terms.cases, terms.here.chain, powerless),
         waiting=terms.waiting,
     )
+    ids = [place.id for place in accepted]
     print_accepted(terms.project, accepted, found)
-    warn_of_powerless(terms.cases, powerless, len(accepted))
-    return [place.id for place in accepted]
+    warn_of_powerless(terms.cases, [id for id in ids if powerless[id]], len(ids))
+    return ids
 
 
 def _go_through(
-    terms: AcceptTerms, changes: Sequence[ProposalChange], found: list[BaselineChange], powerless: list[str]
+    terms: AcceptTerms, changes: Sequence[ProposalChange], found: list[BaselineChange]
 ) -> list[ProposalChange]:
-    """Warn of changes, add their facts to two lists, and return those to run again."""
+    """Warn of changes, add their facts to a list, and return those to run again."""
     from precreg.baseline import change_of_acceptance
-    from precreg.cli.changes import is_powerless
 
     again = []
     # Once, because each change is read from its proposal anew.
     for change in changes:
         _warn_before_reruns(terms, change)
         found.append(change_of_acceptance(change))
-        if is_powerless(terms.cases.get(change.place.id), change.new, terms.here.chain):
-            powerless.append(change.place.id)
         if change.needs_rerun:
             again.append(change)
     return again
@@ -203,6 +203,9 @@ def cumulative_loss_of_change(terms: AcceptTerms, change: ProposalChange) -> Run
     """Return the finding that later runs will have if the change is accepted, or None."""
     from precreg.baseline import cumulative_loss_of_entry
 
+    # A first entry has no earlier value to lose against.
+    if change.old is None:
+        return None
     return cumulative_loss_of_entry(change.place, change.new, terms.layers, terms.here.chain)
 
 

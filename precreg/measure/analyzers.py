@@ -8,7 +8,6 @@ after the entry point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
 from importlib import import_module
@@ -313,6 +312,9 @@ def _piece_states(chunked: Chunked[Any], pair: ArrayPair, threads: int) -> Itera
     if min(threads, len(starts)) < 2:
         yield from map(state_of, starts)
         return
+    # Late, because it imports logging, and every reader of suites imports this module.
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(threads) as pool:
         # In batches, because pool.map alone would keep the states of all pieces in memory.
         for first in range(0, len(starts), threads):

@@ -97,16 +97,22 @@ def definition_digest(
     return f"{DEFINITION_VERSION}:{sha256(_CANONICAL.encode(content).encode()).hexdigest()[:32]}"
 
 
+# A tuple, because a union of types is made anew for each value.
+_LISTS = (list, tuple)
+
+
 def _normalize_numbers(value: Any) -> Any:
     """Replace whole floats by integers at every depth, so that 1.0 and 1 have one spelling.
 
     -0.0 stays, because an integer has no negative zero.
     """
+    if isinstance(value, str):
+        return value
     if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
         return int(value)
     if isinstance(value, dict):
         return {key: _normalize_numbers(item) for key, item in value.items()}
-    return [_normalize_numbers(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_normalize_numbers(item) for item in value] if isinstance(value, _LISTS) else value
 
 
 def argument_filler(

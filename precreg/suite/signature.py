@@ -7,7 +7,6 @@ functions of installed packages, names that are bound twice, and classes other t
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 from precreg.errors import UserError, nearest, nearest_name
 from precreg.storage import parse_module
-from precreg.suite.computations import bound_names, find_module, search_path
+from precreg.suite.computations import count_bindings, find_module, search_path
 from precreg.suite.load import Suite
 from precreg.suite.recorded import RecordedPoint
 from precreg.types import Computation
@@ -25,13 +24,23 @@ _MODULE_BASES = (["nn.Module"], ["torch.nn.Module"], ["Module"])
 
 
 class FunctionArguments(NamedTuple):
-    """Hold the arguments of a function, and the line of its definition."""
+    """Hold the arguments of a function, its name, and its definition."""
 
     every: tuple[str, ...]
     required: tuple[str, ...]
     takes_others: bool
-    line: int
-    shown: str
+    name: str
+    source: ast.FunctionDef
+
+    @property
+    def line(self) -> int:
+        """Return the line of the definition."""
+        return self.source.lineno
+
+    @property
+    def shown(self) -> str:
+        """Return the definition as an error shows it, which few functions need."""
+        return f"{self.name}({ast.unparse(self.source.args)})"
 
 
 def require_arguments(suite: Suite, project: Path, points: Iterable[RecordedPoint]) -> None:
@@ -74,15 +83,14 @@ def _called(computed: Computation, path: Path, name: str) -> FunctionArguments |
 
 
 def _check(suite: Suite, key: str, known: FunctionArguments, place: str) -> None:
-    shown = f"{known.shown} in {place}"
     given = (*suite.file.inputs, *suite.file.params)
     for section, names in (("inputs", suite.file.inputs), ("params", suite.file.params)):
         unknown = [name for name in names if name not in known.every and not known.takes_others]
         if unknown:
-            raise _unknown_argument(suite, (section, unknown[0]), f"{key} {shown}", known, given)
+            raise _unknown_argument(suite, (section, unknown[0]), f"{key} {known.shown} in {place}", known, given)
     missing = [name for name in known.required if name not in given]
     if missing:
-        message = f"expected a value of {missing[0]} for {key} {shown} but inputs: and params: lack it"
+        message = f"expected a value of {missing[0]} for {key} {known.shown} in {place} but inputs: and params: lack it"
         hint = f"add {missing[0]}: to inputs: or params:, or give the argument a default: {missing[0]}=0"
         raise suite.source.error("bad-arguments", message, key, hint=hint)
 
@@ -109,7 +117,7 @@ def function_arguments(path: Path, modified_ns: int) -> dict[str, FunctionArgume
     tree = parse_module(path.read_bytes())
     if tree is None:
         return {}
-    bound = Counter(bound_names(tree))
+    bound = count_bindings(tree)
     if "*" in bound or "__getattr__" in bound:
         return {}
     known: dict[str, FunctionArguments] = {}
@@ -139,10 +147,4 @@ def _arguments(function: ast.FunctionDef, name: str, bound: int) -> FunctionArgu
     required = by_place[bound : len(by_place) - len(given.defaults)]
     required += [each.arg for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is None]
     every = (*by_place[bound:], *(each.arg for each in given.kwonlyargs))
-    return FunctionArguments(
-        every,
-        tuple(required),
-        given.kwarg is not None,
-        function.lineno,
-        f"{name}({ast.unparse(given)})",
-    )
+    return FunctionArguments(every, tuple(required), given.kwarg is not None, name, function)

@@ -29,6 +29,7 @@ from precreg.subject import (
     declared_dependencies,
     dependencies_entry_point,
     has_recorded_objects,
+    kind_named,
     recorded_paths,
     subject_entry_point,
     target_of,
@@ -112,7 +113,7 @@ def unclaimed_files(cases: Sequence[Case], changed: Set[str], project: Path) -> 
 
 def case_dependencies(case: Case, project: Path) -> frozenset[str]:
     """Return the files that the case depends on, relative to the project, including missing ones."""
-    named = (path for path in _named_by(case, project) if isfile(path))
+    named = filter(_is_file, _named_by(case, project))
     libraries = frozenset[Path]().union(*(with_libraries(path, project) for path in named))
     own = (spellings(path, project) for path in (*_own_files(case, project), *libraries))
     matched = (_files_matching(pattern, project) for pattern in dependency_patterns(case, project))
@@ -167,7 +168,19 @@ def _named_by(case: Case, project: Path) -> Iterator[Path]:
 def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
     """Yield every text inside a value as a path relative to the suite."""
     folder = project / directory
-    return (folder / text for text in texts_in(value))
+    return (_path_of_text(folder, text) for text in texts_in(value))
+
+
+# Inputs of all suites have the same few texts, and each case is asked for its dependencies three times: one path keeps
+# its text and its hash.
+@lru_cache(maxsize=8192)
+def _path_of_text(folder: Path, text: str) -> Path:
+    return folder / text
+
+
+@lru_cache(maxsize=8192)
+def _is_file(path: Path) -> bool:
+    return isfile(path)
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -223,7 +236,20 @@ def has_unknown_dependencies(case: Case, project: Path) -> bool:
 
 def _declarations(case: Case, project: Path) -> list[Dependencies | None]:
     """Return the declarations of the kinds of a case, and None for each installed kind without one."""
-    return [_declaration(each.kind, json.dumps(each.spec), project / case.directory) for each in _computations(case)]
+    return [
+        _NOTHING
+        if _declares_nothing(each.kind)
+        else _declaration(each.kind, json.dumps(each.spec), project / case.directory)
+        for each in _computations(case)
+    ]
+
+
+_NOTHING = Dependencies()
+
+
+@lru_cache(maxsize=64)
+def _declares_nothing(kind: str) -> bool:
+    return kind in BUILT_IN_SUBJECTS and kind_named(kind).dependencies is None
 
 
 # Rows of a matrix share their specifications, whose texts are keys: a specification itself may be a list or a dict.
@@ -255,6 +281,6 @@ def _files_matching(pattern: str, project: Path) -> frozenset[str]:
 
 def forget_searches() -> None:
     """Forget the results of searches, so that files count as they are now."""
-    for search in (_declaration, _files_matching):
+    for search in (_declaration, _files_matching, _is_file):
         search.cache_clear()
     forget_module_searches()

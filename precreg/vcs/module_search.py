@@ -50,6 +50,14 @@ def read_module_needs(path: Path) -> ModuleNeeds:
     return ModuleNeeds(tuple(modules), tuple(files))
 
 
+# Most modules of a project are reached from several others. This cache and the one of libraries keep the paths, so that
+# a file is one path in all searches, and its hash is computed once.
+@lru_cache(maxsize=1024)
+def _named_files(path: Path, project: Path) -> frozenset[Path]:
+    """Return the paths that the texts of a module may name."""
+    return frozenset(home / file for home in (path.parent, project) for file in read_module_needs(path).files)
+
+
 class ModuleSearch(NamedTuple):
     """Hold the result of a search for a module: files relative to the project, paths tried, and package names."""
 
@@ -77,7 +85,7 @@ def search_module(module: str, directory: str, project: Path) -> ModuleSearch:
         for path in looked.found:
             needed = read_module_needs(path)
             waiting += (_absolute_name(imported, path, folders, installed) for imported in needed.modules)
-            tried.update(home / file for home in (path.parent, project) for file in needed.files)
+            tried |= _named_files(path, project)
     tried.update(*(with_libraries(path, project) for path in [*tried] if ".so" in path.name))
     files = frozenset[str]().union(*(spellings(path, project) for path in tried))
     return ModuleSearch(files, frozenset(tried), frozenset(name.partition(".")[0] for name in done - {""}))
@@ -136,6 +144,7 @@ def _absolute_name(imported: ImportedName, path: Path, folders: tuple[Path, ...]
     return ".".join(filter(None, (*home.relative_to(root).parts, imported.name)))
 
 
+@lru_cache(maxsize=32768)
 def with_libraries(path: Path, project: Path) -> frozenset[Path]:
     """Return a file, and the paths in the project at which the loader looks for the libraries that it links."""
     if not _is_library(path):
@@ -172,5 +181,13 @@ def module_dependencies(module: str, directory: str, project: Path) -> frozenset
 
 def forget_module_searches() -> None:
     """Forget the results of searches, so that files count as they are now."""
-    for search in (read_module_needs, search_module, _find_module, spellings, _real_folder):
+    for search in (
+        read_module_needs,
+        _named_files,
+        search_module,
+        _find_module,
+        with_libraries,
+        spellings,
+        _real_folder,
+    ):
         search.cache_clear()

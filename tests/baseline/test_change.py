@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from precreg.baseline.proposal import update_proposals
-from precreg.baseline.proposal_file import Proposal, pending_proposals
+from precreg.baseline.proposal_file import Proposal, pending_proposals, proposal_facts
 from precreg.baseline.review import MetricChange, ProposalChange, change_of_proposal
 from precreg.baseline.store import BaselineKey, Baselines, store_entries
 from precreg.types.verdict import ChangedBits, Finding, LargestRatio, NotRegressed, Reason
@@ -16,8 +16,8 @@ X = "unit/a/x"
 def change(error, verdict=Reason.WITHIN_TOLERANCE, old=1.0, definition="1:aa"):
     new = entry(definition, error)
     before = None if old is None else entry(error=old)
-    metrics = (MetricChange("out", "mean_abs_error", old, error), MetricChange("out", "max_abs_error", 1.0, 9.0))
-    return ProposalChange(BaselineKey("generic", X), Proposal(verdict, "generic", "generic", new), before, new, metrics)
+    proposal = Proposal(verdict, "generic", "generic", new)
+    return ProposalChange(BaselineKey("generic", X), proposal_facts(proposal), before, lambda: proposal)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_a_proposal_keeps_its_evidence_and_what_json_has_no_number_for_is_left_o
     judged = result(X, Reason.REGRESSED, error=2.0, found="generic")
     judged = replace(judged, verdict=replace(judged.verdict, message="out: worse", findings=(found,)))
     update_proposals(tmp_path, [judged], ENVIRONMENT, GIT)
-    proposal = pending_proposals(tmp_path)[X]
-    assert (proposal.message, proposal.findings) == ("out: worse", [replace(found, ratio=None)])
-    assert change_of_proposal(Baselines(tmp_path), X, proposal).old == entry(error=1.0)
+    waiting = pending_proposals(tmp_path)
+    assert (waiting[X].message, waiting[X].findings) == ("out: worse", [replace(found, ratio=None)])
+    assert change_of_proposal(Baselines(tmp_path), X, waiting).old == entry(error=1.0)
 
 
 def test_a_fact_without_a_finite_bound_can_be_proposed(tmp_path):

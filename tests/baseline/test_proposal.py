@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from precreg.baseline.entry import entry_from
 from precreg.baseline.proposal import SEEN_FILE, is_seen_again, seen_again, update_proposals
-from precreg.baseline.proposal_file import PROPOSALS_SCHEMA, pending_proposals
+from precreg.baseline.proposal_file import PROPOSALS_SCHEMA, pending_proposals, replace_proposals
 from precreg.errors import UserError
 from precreg.types.verdict import Reason
 from tests.baseline.samples import ENVIRONMENT, GIT, outcome, result
@@ -61,6 +61,18 @@ def test_the_last_proposal_takes_its_file_along(tmp_path):
     run(tmp_path, result(X, Reason.NEW))
     run(tmp_path, result(X, Reason.IDENTICAL))
     assert list((tmp_path / ".precreg/proposals/unit").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("cleared", "since", "left"), [((X, Y), (), []), ((X,), (), [Y]), ((X, Y), ("unit/a/w",), ["unit/a/w"])]
+)
+def test_clearing_reviewed_proposals_leaves_those_that_nobody_reviewed(tmp_path, cleared, since, left):
+    run(tmp_path, result(X, Reason.NEW), result(Y, Reason.NEW))
+    reviewed = pending_proposals(tmp_path)
+    run(tmp_path, *(result(id, Reason.NEW) for id in since))
+    replace_proposals(tmp_path, dict.fromkeys(cleared), reviewed)
+    assert list(pending_proposals(tmp_path)) == left
+    assert (tmp_path / ".precreg/proposals/unit/a.json").exists() is bool(left)
 
 
 def test_a_case_that_is_gone_takes_its_proposal_along(tmp_path):

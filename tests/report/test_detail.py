@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from precreg.arithmetic import FORMATS, bit_fields, exact_round
 from precreg.measure.metrics import METRICS
 from precreg.report.case_context import (
     CaseContext,
@@ -200,6 +201,21 @@ def test_bits_are_those_of_numpy(dtype):
         parts = element.reshape(1).view(f"u{size}")
         text = str(element[()]) if element.dtype.kind == "c" else element.item()
         assert hex_bits(text, dtype) == " ".join(f"0x{int(part):0{2 * size}x}" for part in parts)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@given(value=st.floats(allow_nan=False), near=st.integers(-2, 2))
+def test_bits_are_those_of_exact_arithmetic(dtype, value, near):
+    format = FORMATS[dtype]
+    # Ties and the ends of the normal numbers are as rare among all floats as they are hard.
+    tie = float(np.float16(value if abs(value) < 1000 else 1.0)) * (1 + 2.0**-format.precision)
+    for number in (
+        value,
+        tie,
+        -0.0,
+        *(end * (1 + near * 2.0**-52) for end in (format.smallest_normal, format.largest)),
+    ):
+        assert hex_bits(number, dtype) == bit_fields(exact_round(number, format), format).pattern
 
 
 @pytest.mark.parametrize(
