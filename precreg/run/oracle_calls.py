@@ -133,8 +133,8 @@ class ServedCalls:
         if has_printed:
             # The text belongs to cases that have not begun.
             _cut_printed(before)
-        is_ordinary = not (has_printed or left or self._watch.is_spoiled) and opened is observed is None
-        return (messages, outputs) if is_ordinary else ([], [])
+        is_quiet = not (has_printed or left or self._watch.is_spoiled)
+        return (messages, outputs) if is_quiet and opened is None and observed is None else ([], [])
 
     def _compute_all(self, call: OracleCall, inputs: Sequence[Arrays]) -> tuple[Failure | None, list[Outputs]]:
         """Return the outputs of a call for each set of inputs, or its failure."""
