@@ -135,6 +135,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 @cache
+# numpy builds a dtype's name anew at each access, and the arrays of a run share a few dtypes.
+@cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a dtype in suites: "longdouble" for numpy's float96 and float128."""
     return "longdouble" if dtype.name in ("float96", "float128") else dtype.name

@@ -250,8 +250,8 @@ def _text(value: Any, newline: str) -> str:
         # Half of all members are the figures of one seed, and most others are texts.
         if kind is list and len(member) == 1 and type(member[0]) is float and isfinite(member[0]):
             lines.append(f"{inner}{_quoted(key)}: [{member[0]!r}]")
-        elif kind is str:
-            lines.append(f"{inner}{_quoted(key)}: {_ENCODE_TEXT(member)}")
+        elif kind in _ENCODE_LEAF and (kind is not float or isfinite(member)):
+            lines.append(f"{inner}{_quoted(key)}: {_ENCODE_LEAF[kind](member)}")
         else:
             lines.append(f"{inner}{_quoted(key)}: {_text(member, inner)}")
     return "{" + ",".join(lines) + newline + "}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,11 +35,10 @@ from precreg.run.computation import (
     CaseComputation,
     PlainComputation,
     arithmetic_of,
-    draw_inputs,
     missing_requirement,
     run_on_device,
 )
-from precreg.run.oracle import OracleRun, copy_inputs, run_oracle
+from precreg.run.oracle import OracleRun, copy_inputs, run_oracle, take_inputs
 from precreg.run.stochastic import add_sample_digits, draw_samples
 from precreg.storage import array_digest, element_bytes
 from precreg.subject import (
@@ -181,7 +180,7 @@ def _start_seed(case: Case, seed: int, project: Path, computation: CaseComputati
     with blame_failures(Reason.SUBJECT_ERROR):
         enter_stage(Activity.DRAWING, seed)
         inputs = computation.reuse(
-            "inputs", seed, lambda: computation.alter_inputs(draw_inputs(case, seed, directory, project), seed)
+            "inputs", seed, lambda: computation.alter_inputs(take_inputs(case, seed, directory, project), seed)
         )
         call = Call(inputs, case.params, directory, project, arithmetic_of(case, project), case=case.id)
         actual = computation.run_subject(call, seed, lambda call: _run_subject(case, seed, call))
@@ -202,9 +201,15 @@ def _finish_seeds(
     call = waiting[0].call
     # At the first seed that needs it: a self-test may have kept the outputs of all.
     seeds, inputs = [started.seed for started in waiting], [started.call.inputs for started in waiting]
-    run_all = cache(lambda: run_oracle(case, seeds, inputs, call.directory, call.project))
+    runs: list[OracleRun] = []
+
+    def judge(place: int) -> _Judge:
+        if not runs:
+            runs.append(run_oracle(case, seeds, inputs, call.directory, call.project))
+        return _judge(runs[0], place)
+
     for place, started in enumerate(waiting):
-        yield _finish_seed(case, started, chain, computation, lambda place=place: _judge(run_all(), place))  # type: ignore[misc]
+        yield _finish_seed(case, started, chain, computation, partial(judge, place))
 
 
 class _Judge(NamedTuple):

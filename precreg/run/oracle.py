@@ -121,12 +121,27 @@ def expect_cases(cases: Iterable[Case]) -> None:
     _batch = tuple(cases)
 
 
+# The inputs of the oracles that ran ahead of their cases, by case and seed.
+_drawn: dict[tuple[str, str, int], Arrays] = {}
+
+
+def take_inputs(case: Case, seed: int, directory: Path, project: Path) -> Arrays:
+    """Return the inputs of a case at one seed, from its oracle if that ran ahead of the case.
+
+    Raises UserError as `draw_inputs` does.
+    """
+    drawn = _drawn.pop((case.id, case.definition, seed), None)
+    # The copies are the caller's to change: the others show which inputs the oracle had.
+    return draw_inputs(case, seed, directory, project) if drawn is None else copy_inputs(drawn)
+
+
 def _calls_ahead(
     case: Case, seeds: Sequence[int], directory: Path, project: Path
 ) -> Iterator[tuple[OracleCall, list[Arrays]]]:
     """Yield the calls of the cases behind this one that use the same oracle, with their inputs."""
     if len(seeds) < case.seeds or case.timeout_s <= 2 * AHEAD_PATIENCE_S:
         return
+    _drawn.clear()
     places = [place for place, each in enumerate(_batch) if each.id == case.id]
     room = SEED_BYTES
     for other in _batch[places[0] + 1 :] if places else ():
@@ -142,6 +157,7 @@ def _calls_ahead(
             room -= sum(array.nbytes for arrays in inputs for array in arrays.values())
             if room < 0:
                 return
+            _drawn.update(((other.id, other.definition, seed), each) for seed, each in zip(own, inputs, strict=True))
             yield _call_of(other, own, directory, project), inputs
 
 

@@ -28,7 +28,7 @@ def promote_inputs(inputs: Arrays, dtype: ReferenceDtype, *, narrow_too: bool) -
 
 
 def _promote(array: Any, dtype: ReferenceDtype, narrow_too: bool) -> Any:
-    if format_of(array.dtype.name) is None:
+    if format_of(dtype_name(array.dtype)) is None:
         return array.copy("K")
     if dtype.name == "mpmath":
         return to_mpmath(array)
