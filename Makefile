@@ -17,10 +17,11 @@ types: .venv/.installed-dev
 	$(BIN)/mypy
 
 # The command is started some thousand times; where Python may write no bytecode, each start would compile it anew.
+# pytest writes bytecode for the same reason: it rewrites the asserts of 700 modules.
 # Workers begin with halves of the tests and steal: what the tests of a file share is then mostly made once.
 unit: .venv/.installed-dev
 	@$(BIN)/python -m compileall -q precreg
-	$(BIN)/pytest -n 2 --dist worksteal tests $(addprefix --ignore=tests/,extras other_machine browser pipeline postgresql packaging)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal tests $(addprefix --ignore=tests/,extras other_machine browser pipeline postgresql packaging)
 
 # The site in site/. A link or an anchor that leads nowhere, or a page outside the navigation, fails the build.
 docs: .venv/.installed-docs

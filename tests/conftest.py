@@ -19,7 +19,8 @@ os.environ.update(THREADS)
 # Causes are searched where a test is about them: see `environ` of the commands.
 os.environ["PRECREG_DIAGNOSE"] = "0"
 # Tests change modules within a second, and Python takes bytecode of the same second and size for the changed file.
-os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
+# Collection may write bytecode: pytest took 60 % of it to rewrite the asserts of modules that had not changed.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 # On a loaded machine a drawn example may take any time. In CI the examples are always the same, as hypothesis has it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,6 +35,7 @@ def pytest_configure():
 
 def pytest_collection_finish():
     """Keep garbage collections off the twelve thousand tests, which live to the end: each took a third of a second."""
+    sys.dont_write_bytecode = True
     gc.collect()
     gc.freeze()
 

@@ -5,6 +5,7 @@ These functions are to block_scaling.py and sums.py what exact.py is to the othe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import copysign, inf, isfinite, nan
@@ -40,10 +41,9 @@ def exact_block_scale(block: Sequence[float], operand: BlockOperand, tensor: flo
             return 1.0
         ratio = exact_divide(largest, operand.element.largest, _SINGLE)
         return exact_round(exact_divide(ratio, tensor, _SINGLE), operand.scale)
-    exponent = LEAST_SCALE
-    while exponent < MOST_SCALE and not _is_scale(Fraction(largest), exponent, operand):
-        exponent += 1
-    return 2.0**exponent
+    exponents = range(LEAST_SCALE, MOST_SCALE)
+    exact = Fraction(largest)
+    return 2.0 ** (LEAST_SCALE + bisect_left(exponents, True, key=lambda exponent: _is_scale(exact, exponent, operand)))
 
 
 def _is_scale(largest: Fraction, exponent: int, operand: BlockOperand) -> bool:

@@ -33,11 +33,19 @@ BY_ROUNDING = pytest.mark.parametrize("rounding", Rounding)
 
 def one_by_one(name, operands, format, rounding, seed=0, start=0):
     """Compute as the array form does, on rationals."""
+    columns = tuple(np.asarray(operand, np.float64).tobytes() for operand in operands)
+    return on_rationals(name, columns, format, rounding, seed, start).copy()
+
+
+@cache
+def on_rationals(name, columns, format, rounding, seed, start):
+    """Compute once for every form. Operands come as bytes, because 0.0 and -0.0 are equal keys."""
     exact = getattr(exact_operations, f"exact_{name}")
+    rows = zip(*(np.frombuffer(column).tolist() for column in columns), strict=True)
     return np.array(
         [
-            exact(*map(float, numbers), format, rounding, exact_random_bits(seed, start + index))
-            for index, numbers in enumerate(zip(*operands, strict=True))
+            exact(*numbers, format, rounding, exact_random_bits(seed, start + index))
+            for index, numbers in enumerate(rows)
         ]
     )
 

@@ -1,6 +1,7 @@
 """Products of operands with scales of a tensor, a row, a square or a group: bits of rationals and of integers."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -55,15 +56,22 @@ def drawn_unit(name, generator):
     return replace(unit, blocks=first, column_blocks=short, promotion=promotion, order=order, width=3, accumulator=wide)
 
 
-@by_name
-@pytest.mark.parametrize("seed", range(12))
-def test_products_are_those_on_rationals(name, seed):
+@cache
+def drawn_product(name, seed):
+    """Return a unit, two matrices and their product on rationals, which is the same for every form."""
     generator = np.random.default_rng([seed, 5])
     unit = drawn_unit(name, generator)
     inner = int(generator.integers(1, 30))
     a, b = some_numbers(generator, (3, inner)), some_numbers(generator, (inner, 5))
     exact = exact_weight_matmul if unit.blocks is None else exact_scaled_matmul
-    assert_same(matmul(a, b, unit).astype(np.float64), np.array(exact(a.tolist(), b.tolist(), unit)))
+    return unit, a, b, np.array(exact(a.tolist(), b.tolist(), unit))
+
+
+@by_name
+@pytest.mark.parametrize("seed", range(12))
+def test_products_are_those_on_rationals(name, seed):
+    unit, a, b, expected = drawn_product(name, seed)
+    assert_same(matmul(a, b, unit).astype(np.float64), expected)
 
 
 def numbers_of(*shape, seed=6):

@@ -1,6 +1,7 @@
 """Products of split operands and sums with a total: bits of rational arithmetic, and errors that were published."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -42,8 +43,9 @@ def some_unit(generator):
     return Unit(*formats, rounding, conversion, order, width, seed, split, promotion)
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_products_are_those_on_rationals(seed):
+@cache
+def drawn_product(seed):
+    """Return a unit, two matrices and their product on rationals, which is the same for every form."""
     generator = np.random.default_rng([seed, 21])
     unit = some_unit(generator)
     rows, inner, columns = (int(length) for length in generator.integers(1, [4, 20, 4]))
@@ -58,9 +60,15 @@ def test_products_are_those_on_rationals(seed):
             for shape in ((rows, inner), (inner, columns))
         ]
     a, b = (each.astype(np.float32) for each in numbers)
+    return unit, a, b, np.array(exact_matmul(a.tolist(), b.tolist(), unit))
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_products_are_those_on_rationals(seed):
+    unit, a, b, expected = drawn_product(seed)
     product = matmul(a, b, unit)
-    assert_same(product.astype(np.float64), np.array(exact_matmul(a.tolist(), b.tolist(), unit)))
-    if rows == columns == 1:
+    assert_same(product.astype(np.float64), expected)
+    if product.size == 1:
         assert_same(dot(a[0], b[:, 0], unit), product[0, 0])
 
 

@@ -1,5 +1,7 @@
 """Sums of arrays by a unit against the same on rationals, bit for bit; published sums; shapes as numpy has them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,21 +56,28 @@ def converted(values, unit, stream):
     ]
 
 
-@BY_ORDER
-@pytest.mark.parametrize("seed", range(40))
-def test_matrix_products_are_those_on_rationals(order, seed):
+@cache
+def drawn_product(order, seed):
+    """Return a unit, two matrices and their product on rationals, which is the same for every form."""
     generator = np.random.default_rng([seed, 1])
     unit = some_unit(generator, order)
     rows, inner, columns = (int(length) for length in generator.integers(1, [4, 12, 4]))
     a, b = some_numbers(generator, (rows, inner)), some_numbers(generator, (inner, columns))
-    product = matmul(a, b, unit)
-    assert product.dtype == carrier_dtype(unit.output)
-    assert_same(product.astype(np.float64), np.array(exact_matmul(a.tolist(), b.tolist(), unit)))
+    return unit, a, b, np.array(exact_matmul(a.tolist(), b.tolist(), unit))
 
 
 @BY_ORDER
-@pytest.mark.parametrize("seed", range(20))
-def test_totals_and_dots_are_those_on_rationals(order, seed):
+@pytest.mark.parametrize("seed", range(40))
+def test_matrix_products_are_those_on_rationals(order, seed):
+    unit, a, b, expected = drawn_product(order, seed)
+    product = matmul(a, b, unit)
+    assert product.dtype == carrier_dtype(unit.output)
+    assert_same(product.astype(np.float64), expected)
+
+
+@cache
+def drawn_sums(order, seed):
+    """Return a unit, two arrays, and the totals and dots on rationals, which are the same for every form."""
     generator = np.random.default_rng([seed, 2])
     unit = some_unit(generator, order)
     x, y = some_numbers(generator, (3, 7)), some_numbers(generator, (3, 7))
@@ -76,8 +85,15 @@ def test_totals_and_dots_are_those_on_rationals(order, seed):
     rows = [slice(7 * element, 7 * element + 7) for element in range(3)]
     sums = [exact_output(exact_total(left[row], unit, at), unit, at) for at, row in enumerate(rows)]
     dots = [exact_output(exact_dot(left[row], right[row], unit, at), unit, at) for at, row in enumerate(rows)]
-    assert_same(total(x, unit).astype(np.float64), np.array(sums))
-    assert_same(dot(x, y, unit).astype(np.float64), np.array(dots))
+    return unit, x, y, np.array(sums), np.array(dots)
+
+
+@BY_ORDER
+@pytest.mark.parametrize("seed", range(20))
+def test_totals_and_dots_are_those_on_rationals(order, seed):
+    unit, x, y, sums, dots = drawn_sums(order, seed)
+    assert_same(total(x, unit).astype(np.float64), sums)
+    assert_same(dot(x, y, unit).astype(np.float64), dots)
 
 
 @given(

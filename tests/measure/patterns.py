@@ -1,5 +1,7 @@
 """Arrays of every dtype, from bit patterns that hypothesis draws anywhere and near interesting places."""
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
@@ -39,9 +41,8 @@ def from_bits(patterns, name):
 
 
 # Anywhere in 64 bits, and a few steps from interesting places. To make a strategy takes longer than to draw from it.
-_PATTERN = st.integers(0, 2**64 - 1) | st.builds(
-    lambda place, step: (place + step) % 2**64, st.sampled_from(_PLACES), st.integers(-3, 3)
-)
+_NEAR_PLACES = tuple((place + step) % 2**64 for place in _PLACES for step in (0, 1, -1, 2, -2, 3, -3))
+_PATTERN = st.integers(0, 2**64 - 1) | st.sampled_from(_NEAR_PLACES)
 # Numbers at which something happens in some format.
 _VALUE = st.sampled_from(_VALUES)
 _STEP = st.integers(-4, 4)
@@ -57,16 +58,27 @@ def pairs(draw, name, most=12):
     if how == "same":
         return actual, draw(_arrays(name, count))
     if how == "near" and name not in ("longdouble", "clongdouble", "bool"):
-        steps = np.array(draw(st.lists(_STEP, min_size=count, max_size=count))) * 2.0**-20
+        steps = np.array(draw(_steps(count))) * 2.0**-20
         with np.errstate(all="ignore"):
             return actual, actual.astype(np.complex128 if actual.dtype.kind == "c" else np.float64) * (1 + steps)
+    return actual, draw(_arrays(draw(_others(name)), count))
+
+
+@cache
+def _steps(count):
+    return st.lists(_STEP, min_size=count, max_size=count)
+
+
+@cache
+def _others(name):
     others = [other for other in DTYPES if "complex" not in other + name or not {other, name} & {"int64", "uint64"}]
     others = [
         other for other in others if "clongdouble" not in (other, name) or not {other, name} & {"int64", "uint64"}
     ]
-    return actual, draw(_arrays(draw(st.sampled_from(others)), count))
+    return st.sampled_from(others)
 
 
+@cache
 def _arrays(name, count):
     def cast(numbers):
         with np.errstate(all="ignore"):

@@ -37,8 +37,9 @@ def check_same(found, expected):
     """Everything to the bit, but for sums: to an ULP of the exact one, and those of groups to rounding."""
     for name in ("counts", "maxima", "places", "sketches", "errors", "worst", "non_finite"):
         assert repr(getattr(found, name)) == repr(getattr(expected, name)), name
-    for name in Sums._fields:
-        check_sum(exactly(found, name), exactly(expected, name), name)
+    if (found.sums, found.scaled) != (expected.sums, expected.scaled):
+        for name in Sums._fields:
+            check_sum(exactly(found, name), exactly(expected, name), name)
     check_groups(found.groups, expected.groups)
 
 
@@ -54,8 +55,10 @@ def check_groups(found, expected):
     for one, other in zip(found, expected, strict=True):
         for sums, exact in zip(one[1:], other[1:], strict=True):
             if all(map(math.isfinite, (*sums, *exact))):
-                slack = 1e-12 * max(map(abs, exact), default=0.0)
-                assert sums == pytest.approx(exact, rel=1e-9, abs=max(slack, 1e-300))
+                slack = max(1e-12 * max(map(abs, exact), default=0.0), 1e-300)
+                # approx took a tenth of the time, so it only writes the message.
+                if not all(abs(a - b) <= max(1e-9 * abs(b), slack) for a, b in zip(sums, exact, strict=True)):
+                    assert sums == pytest.approx(exact, rel=1e-9, abs=slack)
 
 
 @pytest.mark.parametrize("name", DTYPES)

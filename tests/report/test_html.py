@@ -43,9 +43,13 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.elements, self.scripts, self.text, self._inside = [], {}, "", None
+        self.elements, self.scripts, self._texts, self._inside = [], {}, [], None
         self._written = text
         self.feed(text)
+
+    @cached_property
+    def text(self):
+        return "".join(self._texts)
 
     @cached_property
     def rows(self):
@@ -73,7 +77,7 @@ class Page(HTMLParser):
         if self._inside:
             self.scripts[self._inside] += data
         else:
-            self.text += data
+            self._texts.append(data)
 
 
 def page(*results, **changes):

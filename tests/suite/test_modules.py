@@ -1,4 +1,3 @@
-import ast
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import precreg
 from precreg.errors import UserError
 from precreg.suite.computations import INSTALLED_MODULES, locate_target
 from precreg.types.case import Location
+from tests.test_architecture import imports, parse
 
 WHERE = Location("suites/unit/deep/s.yaml", 2)
 
@@ -128,8 +128,5 @@ def test_the_projects_own_package_is_what_is_installed():
 
 
 def test_every_package_that_is_imported_is_taken():
-    trees = (ast.parse(path.read_bytes()) for path in Path(precreg.__file__).parent.rglob("*.py"))
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    names = {name for path in Path(precreg.__file__).parent.rglob("*.py") for name, _ in imports(parse(path))}
     assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == INSTALLED_MODULES
