@@ -51,9 +51,9 @@ def environ(**more):
     return {**kept, "NO_COLOR": "1", "COLUMNS": "200", "PRECREG_DIAGNOSE": "0", **more}
 
 
-# A command whose variables are among these, or are git's, runs in a fork of a process that has numpy and precreg loaded.
-# That takes a tenth of the time of a new interpreter. All others may change how modules load, so they get a new one. A
-# test whose PYTHONPATH hides a package that is loaded, or brings a sitecustomize, calls `started`.
+# A command whose variables are among these, or are git's, runs in a fork of a process that has numpy and precreg. That
+# takes a tenth of the time of a new interpreter. All others may change how modules load, so they get a new one. A test
+# whose PYTHONPATH hides a package that is loaded, or brings a sitecustomize, calls `started`.
 READ_AT_EACH_CALL = {
     *OUTSIDE,
     *(
