@@ -13,8 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.e2e.command import PATIENCE_S, ROOT, environ, git, started
+from tests.e2e.command import PATIENCE_S, ROOT, environ, git, precreg, started
 from tests.e2e.fork_server import write_command
+from tests.e2e.pushes import with_hook_in_fork
 from tests.e2e.test_escalation import disabled_features
 from tests.e2e.test_readme import BLOCK, pattern
 from tests.pipeline.local import component_with
@@ -125,7 +126,8 @@ def pushes(name, folder, then=()):
         ("commit", "-qm", "first"),
     ):
         git(project, *arguments)
-    assert started(project, "hook", "install").returncode == 0
+    assert precreg(project, "hook", "install").returncode == 0
+    with_hook_in_fork(project)
     first = _push(project)
     (folder / "planted.patch").write_text(patch(name))
     git(project, "apply", f"{folder}/planted.patch")

@@ -1,7 +1,7 @@
 """How does a shell run a command in a fork of the server? Its `precreg` is this client, which starts in milliseconds.
 
-`python -IS fork_client.py SOCKET PATIENCE MODULE ARGUMENTS...` runs `python -m MODULE ARGUMENTS...` in a fork, with the
-standard streams, the folder and the variables of the client, and ends with its exit code.
+`python -IS fork_client.py SOCKET PATIENCE [-P] MODULE ARGUMENTS...` runs `python [-P] -m MODULE ARGUMENTS...` in a
+fork, with the standard streams, the folder and the variables of the client, and ends with its exit code.
 """
 
 import json
@@ -22,7 +22,8 @@ def _may_fork():
 def main(place, patience, *words):
     """Run the command, and return its exit code."""
     if not _may_fork():
-        os.execv(sys.executable, [sys.executable, "-m", *words])
+        safe = words[0] == "-P"
+        os.execv(sys.executable, [sys.executable, *words[:safe], "-m", *words[safe:]])
     request = json.dumps([words, os.getcwd(), dict(os.environ), int(patience)]).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(place)

@@ -42,8 +42,8 @@ _LATE = ("git", "jinja2", "junit_xml", "pytest", "rich.progress", "sqlalchemy.di
 # A request names a folder and variables: some kilobytes, and more where a test passes a long list of cases.
 _LARGEST_REQUEST = 1 << 20
 _ONE_REQUEST = Lock()
-# Commands that start the server of workers in any case.
-_WITH_WORKERS = ("run", "calibrate", "faults", "selftest")
+# Commands that start the server of workers in any case, and one that does so if the push has cases.
+_WITH_WORKERS = (["run"], ["calibrate"], ["faults"], ["selftest"], ["hook", "run"])
 # Variables of bisections that nothing reads before a version computes.
 _READ_LATE = {*"ABCD", "CFLAGS", "CXXFLAGS", "PYTHONDONTWRITEBYTECODE"}
 # The packages that the server has loaded; a command that loads others has modules of its project.
@@ -87,8 +87,26 @@ def write_command(script, module, patience):
     """Write a script for the PATH of a shell, which runs `python -m MODULE` in a fork of the server."""
     client = Path(__file__).with_name("fork_client.py")
     words = [sys.executable, "-IS", client, _server(os.getpid()).place, patience, module]
-    script.write_text(f"""#!/bin/sh\nexec {" ".join(f"'{word}'" for word in words)} "$@"\n""")
+    script.write_text(f"""#!/bin/sh\nexec {_quoted(words)} "$@"\n""")
     script.chmod(0o755)
+
+
+def write_python(script, patience):
+    """Write a script that is a Python for a hook: it runs `-P -m MODULE` in a fork, and all else as this Python."""
+    client = Path(__file__).with_name("fork_client.py")
+    words = [sys.executable, "-IS", client, _server(os.getpid()).place, patience, "-P"]
+    script.write_text(f"""#!/bin/sh
+if [ "$1 $2" = "-P -m" ]; then
+    shift 2
+    exec {_quoted(words)} "$@"
+fi
+exec {_quoted([sys.executable])} "$@"
+""")
+    script.chmod(0o755)
+
+
+def _quoted(words):
+    return " ".join(f"'{word}'" for word in words)
 
 
 @cache
@@ -183,14 +201,15 @@ def _become(words, folder, variables, patience, *streams):
         os.environ.clear()
         os.environ.update(variables)
         sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
-        # Python puts the folder of the server there; a command has its own.
+        # Python puts the folder of the server there; a command has its own, and none with -P.
+        safe = words[0] == "-P"
         places = variables.get("PYTHONPATH", "")
-        sys.path[:1] = [folder, *filter(None, places.split(os.pathsep))]
-        sys.argv = words
-        if words[0] == "precreg" and words[1:2] and words[1] in _WITH_WORKERS:
+        sys.path[:1] = [*([] if safe else [folder]), *filter(None, places.split(os.pathsep))]
+        sys.argv = words[safe:]
+        if sys.argv[0] == "precreg" and any(sys.argv[1 : 1 + len(each)] == each for each in _WITH_WORKERS):
             _start_workers()
         versions.subprocess = _Versions
-        return _run(words[0])
+        return _run(sys.argv[0])
 
     _end_with(command, 70)
 

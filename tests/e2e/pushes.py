@@ -1,11 +1,14 @@
 """A project with accepted results and an empty remote, and real pushes to it."""
 
+import shlex
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository
+from tests.e2e.fork_server import write_python
 
 SUITE = """\
 suite: twice
@@ -58,6 +61,23 @@ def guarded(project):
     """The repository with the hook installed, after its first push."""
     git(project, "push", "-q", "-u", "origin", "main")
     installed(project)
+    return project
+
+
+@pytest.fixture
+def guarded_by_fork(guarded):
+    """The guarded repository, whose hook runs in a fork: its pushes take a fifth of the time."""
+    return with_hook_in_fork(guarded)
+
+
+def with_hook_in_fork(project):
+    """Exchange the Python of an installed hook for forks of a process that has precreg loaded; return the project.
+
+    Tests of the hook's own Python, and of signals, which a fork does not get from its terminal, leave it as it is.
+    """
+    python = project.parent / "python"
+    write_python(python, PATIENCE_S)
+    change(project / ".git" / "hooks" / "pre-push", shlex.quote(sys.executable), shlex.quote(str(python)))
     return project
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.baseline.integrity import demo
-from tests.e2e.command import git, precreg, started
+from tests.e2e.command import git, precreg
 
 BOUND = ("suites/unit/mean.yaml", "mean_rel_error: 1", "mean_rel_error: 2")
 FOUND = "FINDING  unit/mean   bound_loosened"
@@ -107,8 +107,7 @@ def other_replacement(work):
 def test_a_replaced_object_does_not_judge(work, replace, base):
     variables = replace(work) or {}
     base = work.base if base == "id" else base
-    run = started if variables else precreg
-    done = run(work.root, "run", "--jobs", "0", "--against", base, **variables)
+    done = precreg(work.root, "run", "--against", base, **variables)
     assert FOUND in done.stdout, done.stdout + done.stderr
     assert record(work)["against"] == work.base
     assert record(work)["git"]["dirty"] is False
@@ -127,7 +126,7 @@ def test_a_graft_does_not_move_the_merge_base(work, way, tmp_path):
         variables = {"GIT_GRAFT_FILE": str(tmp_path / "grafts")}
     else:
         git(root, "replace", "--graft", "main", work.head)
-    done = started(root, "run", "--jobs", "0", "--against", "main", **variables)
+    done = precreg(root, "run", "--against", "main", **variables)
     assert FOUND in done.stdout, done.stdout + done.stderr
     assert record(work)["against"] == work.base
     assert "grafts" not in done.stderr
@@ -145,7 +144,7 @@ def test_variables_of_git_do_not_name_another_repository(work, template, tmp_pat
         {"GIT_COMMON_DIR": str(folder)},
         {"GIT_NAMESPACE": "other", "GIT_INDEX_FILE": str(folder / "index"), "GIT_OBJECT_DIRECTORY": str(folder)},
     ):
-        done = started(work.root, "run", "--jobs", "0", "--against", "main", **variables)
+        done = precreg(work.root, "run", "--against", "main", **variables)
         assert FOUND in done.stdout, done.stdout + done.stderr
         found = record(work)
         assert (found["against"], found["git"]["commit"], found["git"]["branch"]) == (work.base, work.head, "faster")
@@ -205,7 +204,7 @@ def test_the_other_version_of_a_pair_is_no_replacement(work):
     work.head = work.commit()
     git(root, "replace", f"{work.base}:{kernel}", f"{work.head}:{kernel}")
     asked = ("unit/mean/float32-n=32", "--pair", "main", "--jobs", "1", "--max-seeds", "8")
-    done = started(root, "run", *asked)
+    done = precreg(root, "run", *asked)
     assert (done.returncode, "FAILED   unit/mean/float32-n=32" in done.stdout) == (1, True), done.stdout + done.stderr
     assert record(work)["pair"] == work.base
 
@@ -220,7 +219,7 @@ def test_hooks_and_monitors_of_the_settings_do_not_run(work, tmp_path):
         git(work.root, "config", name, str(value))
     git(work.root, "config", "diff.external", str(hooks / "monitor"))
     asked = ("unit/copy", "--against", "main", "--pair", "main", "--jobs", "1", "--max-seeds", "8")
-    done = started(work.root, "run", *asked, GIT_EXTERNAL_DIFF=str(hooks / "monitor"))
+    done = precreg(work.root, "run", *asked, GIT_EXTERNAL_DIFF=str(hooks / "monitor"))
     assert FOUND in done.stdout, done.stdout + done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("ran")] == []
 

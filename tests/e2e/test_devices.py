@@ -1,13 +1,13 @@
 """Devices through the real command: one of the project's own, and every mistake in one."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from precreg.arithmetic.devices import device_names
-from tests.e2e.command import PATIENCE_S, change, environ, git, precreg, repository, with_suite
+from tests.e2e.command import PATIENCE_S, THREADS, change, environ, git, precreg, repository, with_suite
+from tests.e2e.fork_server import forked
 
 KERNEL = """\
 import numpy as np
@@ -71,9 +71,9 @@ def test_processes_and_pytest_give_the_same_bits(project):
         precreg(project, "run", "--jobs", jobs)
         digests.append({name: result["outcome"]["execution"]["outputs"] for name, result in results(project).items()})
     command = [sys.executable, "-m", "pytest", "-q", "-o", "precreg_suites=suites", "-p", "no:cacheprovider", "suites"]
-    done = subprocess.run(command, cwd=project, env=environ(), capture_output=True, timeout=PATIENCE_S, check=False)
-    assert b"1 failed" in done.stdout
-    assert b"npu.yaml" not in done.stdout, "the table of a device is no suite"
+    done = forked(command, project, environ(**THREADS), PATIENCE_S)
+    assert "1 failed" in done.stdout
+    assert "npu.yaml" not in done.stdout, "the table of a device is no suite"
     digests.append({name: result["outcome"]["execution"]["outputs"] for name, result in results(project).items()})
     assert digests[0] == digests[1] == digests[2]
     assert digests[0]["cpu"] != digests[0]["npu"]

@@ -8,8 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import ROOT, change, environ, git, repository
-from tests.e2e.pushes import GOOD, KERNEL, MAIN, WORSE, accepted, at_remote, commit, kernel, project, push, worsen
+from tests.e2e.command import PATIENCE_S, ROOT, change, environ, git, precreg, repository
+from tests.e2e.fork_server import write_command
+from tests.e2e.pushes import (
+    GOOD,
+    KERNEL,
+    MAIN,
+    WORSE,
+    accepted,
+    at_remote,
+    commit,
+    installed,
+    kernel,
+    project,
+    push,
+    with_hook_in_fork,
+    worsen,
+)
 from tests.e2e.test_pre_push_page import FILES
 
 __all__ = ["accepted", "project"]
@@ -28,9 +43,11 @@ def offered(tmp_path_factory):
 
 @pytest.fixture
 def home(tmp_path):
-    """The variables that put our commands on the PATH, and pre-commit's cache aside."""
-    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {"PATH": commands, "PRE_COMMIT_HOME": str(tmp_path / "cache")}
+    """The variables that put our commands on the PATH, and pre-commit's cache aside. `precreg` runs in a fork."""
+    (tmp_path / "bin").mkdir()
+    write_command(tmp_path / "bin" / "precreg", "precreg", PATIENCE_S)
+    commands = [str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+    return {"PATH": os.pathsep.join(commands), "PRE_COMMIT_HOME": str(tmp_path / "cache")}
 
 
 def configured(project, home, text):
@@ -101,19 +118,13 @@ def test_without_precreg_on_the_path_the_push_is_stopped(project, home):
 
 def test_our_own_hook_beside_that_of_pre_commit(project, home):
     """pre-commit moves a hook that is there aside, and calls it."""
-    subprocess.run([sys.executable, "-m", "precreg", "hook", "install"], cwd=project, env=environ(), check=True)
+    installed(project)
+    with_hook_in_fork(project)
     configured(project, home, "repos: []\n")
     worsen(project)
     passed, said = push(project, **home)
     assert not passed
     assert "regressed" in said
-    done = subprocess.run(
-        [sys.executable, "-m", "precreg", "hook", "install"],
-        cwd=project,
-        env=environ(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = precreg(project, "hook", "install")
     assert done.returncode == 2
     assert "is pre-commit's" in done.stderr

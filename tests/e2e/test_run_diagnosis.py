@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.command import (
     PATIENCE_S,
+    THREADS,
     accept_on_main,
     change,
     environ,
@@ -20,6 +21,8 @@ from tests.e2e.command import (
     with_suite,
 )
 from tests.e2e.diagnosed_kernels import KERNELS
+from tests.e2e.fork_server import forked
+from tests.e2e.pushes import with_hook_in_fork
 from tests.processes import is_alive, wait_until
 
 X = "inputs: {{x: {{shape: {shape}, dtype: float32, normal: {{}}}}}}\n".format
@@ -80,7 +83,9 @@ def lines_below(text, start):
 
 @pytest.mark.parametrize("jobs", [0, 2])
 def test_a_run_names_the_causes_in_its_record_and_in_every_report(changed, jobs):
-    done = started(changed, "run", "--jobs", jobs, "--diagnose", "300")
+    # In an interpreter of its own the workers of a run and those of its diagnosis are those of a user.
+    run = started if jobs else precreg
+    done = run(changed, "run", "--jobs", jobs, "--diagnose", "300")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "precreg: searching for the causes of 2 failed cases, at most 300 s" in done.stderr
     record = record_of(changed)
@@ -223,6 +228,7 @@ def test_a_push_waits_for_no_causes(changed):
     git(changed, "init", "-q", "--bare", "../remote.git")
     git(changed, "remote", "add", "origin", "../remote.git")
     assert precreg(changed, "hook", "install").returncode == 0
+    with_hook_in_fork(changed)
     git(changed, "commit", "-qam", "changed")
     pushed = subprocess.run(
         ["git", "push", "origin", "main"],
@@ -244,9 +250,7 @@ def test_pytest_searches_if_asked(changed):
 
     def tested(*options):
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *options]
-        return subprocess.run(
-            command, cwd=changed, env=environ(), capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        return forked(command, changed, environ(**THREADS), PATIENCE_S)
 
     plain = tested()
     assert plain.returncode == 1

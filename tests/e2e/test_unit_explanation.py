@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.command import change, git, precreg, repository, started
+from tests.e2e.command import change, git, precreg, repository
 
 # One step of Adam, with the gradients and the decay of weights as kernels of their own.
 KERNELS = """\
@@ -108,7 +108,7 @@ def accepted(tmp_path_factory):
             text.replace("kernels.", "golden_kernels.").replace("import kernels", "import golden_kernels")
         )
     repository(folder)
-    assert started(folder, "run").returncode == 2
+    assert precreg(folder, "run", "--jobs", "2").returncode == 2
     done = precreg(folder, "baseline", "accept", "*", "--reason", "first")
     assert done.returncode == 0, done.stderr
     git(folder, "add", "-A")
@@ -127,7 +127,7 @@ def run(folder, *changes):
     """Change the kernels, run all cases, and return the command with the explanations of each diagnosed case."""
     for each in changes:
         change(folder / FILE, *each)
-    done = started(folder, "run", "--diagnose", "300")
+    done = precreg(folder, "run", "--jobs", "2", "--diagnose", "300")
     assert done.returncode == 1, done.stdout + done.stderr
     record = json.loads((folder / "reports/record.json").read_text())
     found = {each["id"]: each["diagnosis"] for each in record["results"] if each["diagnosis"] is not None}
@@ -164,7 +164,7 @@ def test_two_kernels_get_a_share_each_and_the_larger_comes_first(project):
 
 def test_a_refactoring_explains_nothing(project):
     change(project / FILE, *TIDIED)
-    done = started(project, "run", "--diagnose", "300")
+    done = precreg(project, "run", "--jobs", "2", "--diagnose", "300")
     assert done.returncode == 0
     assert "explained by" not in done.stdout + done.stderr
 

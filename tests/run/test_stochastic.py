@@ -150,9 +150,10 @@ def test_a_naive_sum_has_the_digits_of_exact_random_rounding(measured, project, 
 
 
 def test_a_compensated_sum_has_more_digits_than_a_naive_one(measured):
-    naive = fewest(measured("naive", "total", inputs=uniform(1000)))
-    compensated = fewest(measured("compensated", "total", inputs=uniform(1000)))
-    pairwise = fewest(measured("total", "total", inputs=uniform(1000)))
+    # The other two have 1.9 bits more. Twice the terms take twice the time and show no more.
+    naive = fewest(measured("naive", "total", inputs=uniform(500)))
+    compensated = fewest(measured("compensated", "total", inputs=uniform(500)))
+    pairwise = fewest(measured("total", "total", inputs=uniform(500)))
     assert compensated > naive + 1.5 * ONE_BIT
     assert pairwise > naive + 1.5 * ONE_BIT
 

@@ -34,7 +34,8 @@ def project(shipped, tmp_path_factory):
     project = copy_of(ROOT, tmp_path_factory.mktemp("planted"))
     if not shipped.has_baselines_of_this_machine:
         shutil.rmtree(project / "baselines")
-        shutil.copytree(baselines_of_this_machine(session_folder(tmp_path_factory) / "accepted"), project / "baselines")
+        accepted = baselines_of_this_machine(session_folder(tmp_path_factory) / "accepted", shipped.project)
+        shutil.copytree(accepted, project / "baselines")
     for suite in load_suites(ROOT):
         for file in files_of(project, suite.id):
             aside = project.parent / "aside" / file.relative_to(project)
@@ -60,13 +61,19 @@ def with_suite(project, plant):
         file.unlink()
 
 
-def baselines_of_this_machine(folder):
-    """Accept the results of the cases that see plants in a folder, or return the baselines that are there already."""
-    project, accepted = folder / "project", folder / "accepted"
+def baselines_of_this_machine(folder, shipped):
+    """Accept the results of the cases that see plants in a folder, or return the baselines that are there already.
+
+    They are the results of the run of the shipped suites: this run goes on with the journal of that one.
+    """
+    project, accepted = folder / shipped.name, folder / "accepted"
     with alone_in(folder):
         if not accepted.exists():
             shutil.rmtree(copy_of(ROOT, project) / "baselines")
-            started(project, "run", *planted_cases())
+            (project / ".precreg").mkdir()
+            shutil.copy(shipped / ".precreg/journal.jsonl", project / ".precreg")
+            done = started(project, "run", "--resume", *planted_cases())
+            assert done.returncode == 2, done.stdout + done.stderr
             done = precreg(project, "baseline", "accept", "--all", "--reason", "on this machine")
             assert done.returncode == 0, done.stdout + done.stderr
             accepted.touch()
