@@ -23,7 +23,7 @@ CORES = {
         "precreg/arithmetic/core",
         {"rounding.cpp", "sums.cpp", "elementwise.cpp", "blocks.cpp"},
     ),
-    "precreg.measure._core": ("precreg/measure/core", {"kernel.cpp", "shadows.cpp", "worst.cpp"}),
+    "precreg.measure._core": ("precreg/measure/core", {"kernel.cpp", "shadows.cpp", "sketches.cpp", "worst.cpp"}),
 }
 FLAGS = [
     "-std=c++17",

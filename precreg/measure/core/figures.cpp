@@ -240,7 +240,7 @@ bool compute_figures(const Found& found, double* into) {
     if (!found.scaled.empty()) return false;
     Measured of = {found.counts, found.maximum, {}, (double)found.counts.finite};
     for (int s = 0; s < Sums::SIZE; s++) {
-        of.sum[s] = rounded_sum(found.sum[s]);
+        of.sum[s] = rounded_sum(found.sum(s));
         if (!std::isfinite(of.sum[s])) return false;
     }
     put_absolute(found, of, into);

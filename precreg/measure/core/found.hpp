@@ -28,9 +28,20 @@ struct ScaledSum {
     std::vector<double> parts;
 };
 
+// An expansion in memory of others, largest part first.
+struct Expansion {
+    const double *first, *last;
+
+    const double* begin() const { return first; }
+    const double* end() const { return last; }
+};
+
+inline void append_parts(const Exact& exact, std::vector<double>& to) {
+    to.insert(to.end(), std::make_reverse_iterator(exact.part + exact.size), std::make_reverse_iterator(exact.part));
+}
+
 struct Found {
     Counts counts;
-    std::vector<double> sum[Sums::SIZE]; // expansions, largest part first
     double maximum[Maxima::SIZE];
     int64_t place[Places::SIZE];
     Sketch sketches[Sketches::SIZE];
@@ -44,11 +55,16 @@ struct Found {
     Found(const Job& job, State& state) : counts(state.counts), axes(std::move(state.groups->finish())) {
         memcpy(maximum, state.maximum, sizeof maximum);
         memcpy(place, state.place, sizeof place);
+        parts.reserve(4 * Sums::SIZE);
         for (int s = 0; s < Sums::SIZE; s++) {
-            if (state.infinite[s] != 0.0) sum[s] = {state.infinite[s]};
-            else sum[s] = parts_of(state.sum[s]);
-            for (int k = 0; k < 5; k++)
-                if (state.scaled[s][k].size) scaled.push_back({s, -600 * (k - 2), parts_of(state.scaled[s][k])});
+            if (state.infinite[s] != 0.0) parts.push_back(state.infinite[s]);
+            else append_parts(state.sum[s], parts);
+            end_of_sum[s] = (int)parts.size();
+            for (int k = 0; k < 5; k++) {
+                if (!state.scaled[s][k].size) continue;
+                scaled.push_back({s, -600 * (k - 2), {}});
+                append_parts(state.scaled[s][k], scaled.back().parts);
+            }
         }
         const auto named = [&](Worst of) {
             const int64_t at = of.index - job.start;
@@ -61,10 +77,11 @@ struct Found {
         has_small_values = job.regions.small_bound != 0.0, has_threshold = job.regions.threshold_bound != 0.0;
     }
 
+    Expansion sum(int which) const { return {parts.data() + (which ? end_of_sum[which - 1] : 0), parts.data() + end_of_sum[which]}; }
+
   private:
-    static std::vector<double> parts_of(const Exact& exact) {
-        return {std::make_reverse_iterator(exact.part + exact.size), std::make_reverse_iterator(exact.part)};
-    }
+    std::vector<double> parts; // of all sums, in one vector: 13 would be 13 allocations
+    int end_of_sum[Sums::SIZE];
 };
 
 } // namespace precreg

@@ -5,14 +5,10 @@
 
 namespace precreg {
 
-constexpr int64_t MOST_GROUPS = 16;    // as MAX_GROUPS_PER_AXIS in precreg/measure/groups.py
 constexpr int64_t MOST_IN_TILE = 4096; // as _MAX_TILE in precreg/measure/block.py: which axes form the tile
 constexpr int64_t LEAST_IN_TILE = 512; // a narrow tile is repeated up to this width, so that runs seldom wrap around its end
 
-Axis::Axis(int64_t length, int64_t stride)
-    : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)), product((size_t)groups), n((size_t)groups) {
-    for (auto& of : sum) of.assign((size_t)groups, 0.0);
-}
+Axis::Axis(int64_t length, int64_t stride) : length(length), stride(stride), groups(std::min(length, MOST_GROUPS)) {}
 
 int64_t Axis::group_of(int64_t position) const { return ((position / stride % length + 1) * groups - 1) / length; }
 
@@ -29,6 +25,7 @@ int64_t Axis::positions_in(int64_t group, int64_t end) const {
 
 GroupSums::GroupSums(const int64_t* shape, int dimensions, int64_t start, int64_t stop) {
     int64_t stride = 1, tile = 1;
+    axes.reserve((size_t)dimensions);
     for (int i = dimensions - 1; i >= 0; i--) {
         axes.insert(axes.begin(), Axis(shape[i], stride));
         stride *= shape[i];

@@ -37,11 +37,13 @@ struct Product {
     }
 };
 
+constexpr int64_t MOST_GROUPS = 16; // as MAX_GROUPS_PER_AXIS in precreg/measure/groups.py
+
 struct Axis {
     int64_t length, stride, groups;
-    std::vector<double> sum[GroupSum::SIZE];
-    std::vector<Product> product; // of 4 U* + 1
-    std::vector<int64_t> n;
+    double sum[GroupSum::SIZE][MOST_GROUPS] = {};
+    Product product[MOST_GROUPS]; // of 4 U* + 1
+    int64_t n[MOST_GROUPS] = {};
 
     Axis(int64_t length, int64_t stride);
     int64_t group_of(int64_t position) const;

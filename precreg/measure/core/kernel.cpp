@@ -684,10 +684,12 @@ class Kernel {
         raise([&](int m) { highest_runs[m] = {a, r, first}; });
     }
     void place_near_maxima() {
+        const float* latest = nullptr;
         for (int m = 0; m < Places::SIZE; m++) {
             const NearRun of = highest_runs[m];
             if (!of.actual) continue;
-            terms(of.actual, of.reference, spare);
+            if (of.actual != latest) terms(of.actual, of.reference, spare);
+            latest = of.actual;
             state.place[m] = of.first + position_of(m), highest_runs[m] = {};
         }
     }

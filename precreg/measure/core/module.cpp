@@ -5,6 +5,7 @@
 #include "figures.hpp"
 #include "job.hpp"
 #include "shadows.hpp"
+#include "sketches.hpp"
 #include "worst.hpp"
 
 #include <algorithm>
@@ -85,46 +86,18 @@ int key_of(double value) {
     return (int)((uint64_t)(bits - 1) >> KEY_SHIFT);
 }
 
-constexpr int STRIDE = 16; // keys that are skipped at once: small arrays leave most of them at zero
-
-// Four words at once, because compilers do not make vectors of this loop by themselves.
-bool are_zero(const uint32_t* a, const uint32_t* b) {
-    uint64_t any[2] = {};
-    for (int i = 0; i < STRIDE; i += 4) {
-        uint64_t x[2], y[2];
-        memcpy(x, a + i, sizeof x), memcpy(y, b + i, sizeof y);
-        any[0] |= x[0] | y[0], any[1] |= x[1] | y[1];
-    }
-    return (any[0] | any[1]) == 0;
-}
-
 // Move the counts of a table to a sketch, and leave the table all zero. It holds `counted` values, none above `largest`.
 void take(const Table& table, int64_t counted, double largest, Sketch& sketch) {
-    uint32_t *a = table.counts[0], *b = table.counts[1];
+    uint32_t *const a = table.counts[0], *const b = table.counts[1];
     const int64_t zeros = (uint32_t)(a[ZERO_KEY] + b[ZERO_KEY]);
-    int64_t left = counted - zeros;
-    size_t used = 0;
-    int key = largest > 0 ? key_of(largest) : -1;
-    while (left > 0 && key >= 0) {
-        const int begin = key & ~(STRIDE - 1);
-        if (are_zero(a + begin, b + begin)) {
-            key = begin - 1;
-            continue;
-        }
-        if (used + STRIDE > sketch.keys.size()) sketch.keys.resize(2 * used + 256), sketch.counts.resize(2 * used + 256);
-        // No branch for each key: the processor does not foresee which have counts.
-        for (; key >= begin; key--) {
-            const int64_t count = (int64_t)a[key] + b[key];
-            sketch.keys[used] = key, sketch.counts[used] = count;
-            used += count != 0, left -= count;
-        }
-        std::fill_n(a + begin, STRIDE, 0), std::fill_n(b + begin, STRIDE, 0);
-    }
+    const int highest = largest > 0 ? key_of(largest) : -1;
+    const KeyRange range = PRECREG_RUN(find_keys, table, highest, counted - zeros);
+    const size_t first = zeros ? 1 : 0, used = first + range.keys;
+    sketch.keys.resize(used + STRIDE), sketch.counts.resize(used + STRIDE);
+    if (zeros) sketch.keys[0] = -1, sketch.counts[0] = zeros;
+    PRECREG_RUN(move_counts, table, range.begin, highest, sketch.keys.data() + first, sketch.counts.data() + first);
     sketch.keys.resize(used), sketch.counts.resize(used);
-    if (zeros) sketch.keys.push_back(-1), sketch.counts.push_back(zeros);
     a[ZERO_KEY] = b[ZERO_KEY] = a[UNUSED_KEY] = b[UNUSED_KEY] = 0;
-    std::reverse(sketch.keys.begin(), sketch.keys.end());
-    std::reverse(sketch.counts.begin(), sketch.counts.end());
 }
 
 // Return a bound that at least `most` errors are above, if so many are above 0: the begin of the bin of the last of them.
@@ -152,6 +125,7 @@ void run(const Job& job, State& state, Sketch* sketches) {
         take(tables[Sketches::ulps], finite, state.maximum[Maxima::ulps], sketches[Sketches::ulps]);
         if (later && job.worst > 0) {
             const double bound = bound_of_worst(sketches[Sketches::absolute], job.worst);
+            state.worst.reserve((size_t)std::min<int64_t>(2 * job.worst, 1024));
             PRECREG_RUN(find_worst, job, state.peak_of_run, bound, state.worst);
         }
     } catch (...) {
@@ -202,8 +176,8 @@ template <class Item> PyObject* dict_of(PyObject* names, Item item) {
     return dict;
 }
 
-PyObject* expansion(const std::vector<double>& parts) {
-    return tuple_of((Py_ssize_t)parts.size(), [&](Py_ssize_t i) { return PyFloat_FromDouble(parts[(size_t)i]); });
+PyObject* expansion(const Expansion& parts) {
+    return tuple_of(parts.last - parts.first, [&](Py_ssize_t i) { return PyFloat_FromDouble(parts.first[i]); });
 }
 
 template <class T> PyObject* bytes_of(const std::vector<T>& values) {
@@ -214,7 +188,7 @@ template <class T> PyObject* bytes_of(const std::vector<T>& values) {
 PyObject* scaled(const std::vector<ScaledSum>& sums) {
     return list_of((Py_ssize_t)sums.size(), [&](Py_ssize_t i) {
         const ScaledSum& of = sums[(size_t)i];
-        return Py_BuildValue("(iiN)", of.sum, of.exponent, expansion(of.parts));
+        return Py_BuildValue("(iiN)", of.sum, of.exponent, expansion({of.parts.data(), of.parts.data() + of.parts.size()}));
     });
 }
 
@@ -255,7 +229,7 @@ PyObject* counts_of(const Found& found) {
 PyObject* field_of(int field, const Found& found, const std::vector<NamedPair>& worst) {
     switch (field) {
     case Result::counts: return counts_of(found);
-    case Result::sums: return tuple_of(Sums::SIZE, [&](Py_ssize_t i) { return expansion(found.sum[i]); });
+    case Result::sums: return tuple_of(Sums::SIZE, [&](Py_ssize_t i) { return expansion(found.sum((int)i)); });
     case Result::maxima: return tuple_of(Maxima::SIZE, [&](Py_ssize_t i) { return PyFloat_FromDouble(found.maximum[i]); });
     case Result::places: return tuple_of(Places::SIZE, [&](Py_ssize_t i) { return PyLong_FromLongLong(found.place[i]); });
     case Result::sketches: return tuple_of(Sketches::SIZE, [&](Py_ssize_t i) {

@@ -244,20 +244,24 @@ class Near {
         state.counts.cancellations += sum_of(cancellations);
         state.counts.relative_violations += sum_of(violations);
         const uint32_t end = std::min(1u << NEAR_BITS, (uint32_t)std::min(2 * state.maximum[Maxima::ulps], 2 * LARGEST_ULPS) + 1);
+        uint32_t of_ulps[1 << NEAR_BITS] = {}; // for each multiple of half an ulp, the pairs of all exponents
         for (uint32_t exponent = lowest_exponent; exponent <= highest_exponent; exponent++) {
             const double ulp = std::ldexp(spacing, (int)exponent - 127);
+            uint32_t *const first = state.near.counts[0] + (exponent << NEAR_BITS), *const second = state.near.counts[1] + (exponent << NEAR_BITS);
             int64_t pairs = 0;
+            // No branch for each counter: the processor does not foresee which are zero.
             for (uint32_t half_ulps = 0; half_ulps < end; half_ulps++) {
-                const uint32_t at = exponent << NEAR_BITS | half_ulps, count = state.near.counts[0][at] + state.near.counts[1][at];
-                if (!count) continue;
-                state.near.counts[0][at] = state.near.counts[1][at] = 0;
+                const uint32_t count = first[half_ulps] + second[half_ulps];
                 state.table[Sketches::absolute].counts[0][key_of(half_ulps * 0.5 * ulp)] += count;
-                state.table[Sketches::ulps].counts[0][key_of(half_ulps * 0.5)] += count;
-                state.counts.equal += half_ulps == 0 ? count : 0;
+                of_ulps[half_ulps] += count;
                 pairs += count;
             }
+            std::fill_n(first, end, 0), std::fill_n(second, end, 0);
             if (pairs) state.sum[Sums::spacing].add((double)pairs * ulp);
         }
+        state.counts.equal += of_ulps[0];
+        for (uint32_t half_ulps = 0; half_ulps < end; half_ulps++)
+            state.table[Sketches::ulps].counts[0][key_of(half_ulps * 0.5)] += of_ulps[half_ulps];
         state.near.counts[0][NO_ULP] = state.near.counts[1][NO_ULP] = 0;
         state.table[Sketches::absolute].counts[0][ZERO_KEY] += (uint32_t)zero_pairs;
         state.table[Sketches::ulps].counts[0][ZERO_KEY] += (uint32_t)zero_pairs;

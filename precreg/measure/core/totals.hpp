@@ -11,12 +11,14 @@
 
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 
 namespace precreg {
 namespace {
 
 constexpr int RUNS_IN_BLOCK = 64; // 1024 terms a lane, which HEADROOM allows
 constexpr int HEADROOM = 12;      // 1024 terms a lane stay below 2**10 times the largest, and so within half a binade
+constexpr double LOW_SHARE = 0x1p-41; // 2**(HEADROOM - 53)
 constexpr double OUT_OF_RANGE = 0x1p900; // larger terms are added slowly: accumulators start 2**12 times above their terms
 // Products are scaled outside these bounds, so that none overflows and none loses bits to subnormal numbers.
 // Squares of ULPs outside these bounds overflow, or lose bits to subnormal numbers.
@@ -41,8 +43,8 @@ struct Accumulator {
     double origin, low_origin;
 
     void start(double largest_term) {
-        origin = 1.5 * std::ldexp(largest_term, HEADROOM);
-        low_origin = std::ldexp(origin, HEADROOM - 53);
+        origin = 1.5 * (largest_term * (1 << HEADROOM));
+        low_origin = origin * LOW_SHARE;
         high = lanes_of(origin);
         low = lanes_of(low_origin);
     }
@@ -61,7 +63,14 @@ struct Accumulator {
     }
 };
 
-INLINE double power_above(double x) { return x > 0 ? std::ldexp(1.0, std::ilogb(x) + 1) : 0.0; }
+INLINE double power_above(double x) {
+    if (x < DBL_MIN) return x > 0 ? std::ldexp(1.0, std::ilogb(x) + 1) : 0.0;
+    int64_t bits; // not ldexp: the first runs of a call raise the powers of 13 sums several times
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits & EXPONENT) + ((int64_t)1 << 52);
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 // Add finite terms of any range exactly. Overwrites `terms`.
 void add_exactly(double* terms, Exact& sum) {
@@ -71,7 +80,7 @@ void add_exactly(double* terms, Exact& sum) {
             for (int p = 0; p < PARTS; p++) peak.part[p] = larger(size_of(load<Doubles>(terms + i + p * WIDTH)), peak.part[p]);
         const double largest = highest(peak);
         if (largest == 0.0) return;
-        const double origin = 1.5 * std::ldexp(power_above(largest), HEADROOM);
+        const double origin = 1.5 * (power_above(largest) * (1 << HEADROOM));
         Lanes<Doubles> total = {};
         for (int i = 0; i < RUN; i += LANES)
             for (int p = 0; p < PARTS; p++) {

@@ -19,56 +19,61 @@
 namespace precreg {
 namespace {
 
-constexpr int STEP = 4 * LANES; // pairs between two branches: most steps have no error to name
+constexpr int STEP = 16;
 
 struct Bound {
     double exact;
-    float least; // a float32 that no error above the bound rounds below
+    float below; // a float32 that every error above the bound exceeds, rounded to float32
 
-    explicit Bound(double bound) : exact(bound), least(bound < FLT_MAX ? (float)bound : FLT_MAX) {
-        if (least > bound) least = std::nextafterf(least, 0.0f);
-        least = std::max(least, FLT_TRUE_MIN); // the least error above 0 of two float32
+    explicit Bound(double bound) : exact(bound), below(bound < FLT_MAX ? (float)bound : FLT_MAX) {
+        if (below > bound) below = std::nextafterf(below, 0.0f);
+        below = std::max(below, FLT_TRUE_MIN); // the least error above 0 of two float32
+        below = std::nextafterf(below, 0.0f);
     }
 };
 
-template <class A, class R> INLINE Longs are_above(const A* a, const R* r, Doubles bound) {
-    return (Longs)(size_of(widen(a) - widen(r)) > bound);
-}
-
-// Return false if no error of a step is above the bound.
-template <class A, class R> INLINE bool may_be_above(const A* a, const R* r, const Bound& bound) {
-    Longs larger = {};
-    for (int i = 0; i < STEP; i += WIDTH) larger |= are_above(a + i, r + i, all(bound.exact));
-    return any(larger);
+// Append the positions of a step whose error may be above the bound; return how many there are.
+template <class A, class R> INLINE int append_above(const A* a, const R* r, const Bound& bound, int64_t at, int32_t* to) {
+    int size = 0;
+    for (int i = 0; i < STEP; i += WIDTH)
+        size += append_larger(size_of(widen(a + at + i) - widen(r + at + i)), all(bound.exact), (int32_t)at + i, to + size);
+    return size;
 }
 // Differences of float32 round to float32 in their order, so that twice as many pairs fit in a register.
-INLINE bool may_be_above(const float* a, const float* r, const Bound& bound) {
-    Longs larger = {};
-    for (int i = 0; i < STEP; i += SINGLES)
-        larger |= (Longs)(size_of(load<Singles>(a + i) - load<Singles>(r + i)) >= singles_of(bound.least));
-    return any(larger);
+INLINE int append_above(const float* a, const float* r, const Bound& bound, int64_t at, int32_t* to) {
+    int size = 0;
+    for (int i = 0; i < STEP; i += SINGLES) {
+        const Singles error = size_of(load<Singles>(a + at + i) - load<Singles>(r + at + i));
+        size += append_larger(error, singles_of(bound.below), (int32_t)at + i, to + size);
+    }
+    return size;
 }
 
 template <class A, class R> void find(const A* a, const R* r, const Job& job, const double* peaks, double bound, std::vector<Worst>& into) {
-    const auto look = [&](int64_t at, int64_t end) {
-        for (; at < end; at++) {
-            const double x = a[at], y = r[at], error = std::fabs(x - y);
-            const bool finite = std::fabs(x) <= DBL_MAX && std::fabs(y) <= job.format.largest_reference;
-            if (error > bound && finite) into.push_back({error, job.start + at});
-        }
+    const auto look = [&](int64_t at) {
+        const double x = a[at], y = r[at], error = std::fabs(x - y);
+        const bool finite = std::fabs(x) <= DBL_MAX && std::fabs(y) <= job.format.largest_reference;
+        if (error > bound && finite) into.push_back({error, job.start + at});
     };
     const Bound limit(bound);
+    // Many runs at once: a loop over those of one run alone ends where the processor does not foresee it.
+    int32_t candidates[8 * RUN];
+    int size = 0;
+    const auto look_at_candidates = [&] {
+        for (int i = 0; i < size; i++) look(candidates[i]);
+        size = 0;
+    };
     for (int64_t begin = 0; begin < job.n; begin += RUN) {
-        if (__builtin_expect(!(peaks[begin / RUN] > bound), 1)) continue;
+        if (!(peaks[begin / RUN] > bound)) continue;
         const int64_t end = std::min(begin + RUN, job.n);
         int64_t at = begin;
-        for (; at + STEP <= end; at += STEP) {
-            if (__builtin_expect(!may_be_above(a + at, r + at, limit), 1)) continue;
-            for (int i = 0; i < STEP; i += WIDTH)
-                if (any(are_above(a + at + i, r + at + i, all(bound)))) look(at + i, at + i + WIDTH);
-        }
-        look(at, end);
+        if (size > 7 * RUN - STEP) look_at_candidates();
+        for (; at + STEP <= end; at += STEP) size += append_above(a, r, limit, at, candidates + size);
+        if (at == end) continue;
+        look_at_candidates();
+        for (; at < end; at++) look(at);
     }
+    look_at_candidates();
 }
 
 template <class A> void find(const A* a, const Job& job, const double* peaks, double bound, std::vector<Worst>& into) {
