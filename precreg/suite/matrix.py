@@ -7,7 +7,6 @@ params stands for a parameter of the matrix or a key of params.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from math import prod
 from typing import Any
@@ -68,6 +67,11 @@ def resolve_params(source: Source, params: dict[str, Any], parameters: Collectio
         key: {name for name, _ in reference_names(value) if name in params and name not in parameters}
         for key, value in params.items()
     }
+    # The params of most suites name no others.
+    if not any(graph.values()):
+        return {key: substitute(value, {}) for key, value in params.items()}
+    from graphlib import CycleError, TopologicalSorter
+
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:

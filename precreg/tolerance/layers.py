@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from os.path import abspath
 from pathlib import Path
 from sys import float_info
@@ -234,6 +233,8 @@ def _check_judged(source: Source, path: KeyPath, metric: str, growth: Any) -> No
         raise source.error("unknown-metric", message, *path)
     # Growth is measured against the baseline, so the baseline must have the metric.
     if metric in METRICS and not METRICS[metric].kept:
+        from difflib import get_close_matches  # takes 1 ms, which a successful command need not spend
+
         names = baseline_metrics()
         kept = ", ".join(get_close_matches(metric, names, n=len(names), cutoff=0))
         message = f"expected a metric that baselines keep ({kept}) but got {metric}={format_value(growth)}"
