@@ -44,16 +44,18 @@ def keep_group_sums(
     long = [axis for axis, groups in enumerate(seeds[0].groups) if len(groups.n) > 1]
     longest = sorted(long, key=lambda axis: -shape[axis])[:axes]
     return [
-        AxisSums(axis, joined, **{name: _keep_seeds(seeds, axis, name, joined) for name in sums})
+        _keep_axis([seed.groups[axis] for seed in seeds], axis, joined, sums)
         for axis in sorted(longest)
         if all(len(seed.groups) > axis for seed in seeds)
     ]
 
 
-def _keep_seeds(seeds: Sequence[Comparison], axis: int, name: str, joined: int) -> list[KeptSums | None]:
-    found = (getattr(seed.groups[axis], name) for seed in seeds)
-    # A group by itself keeps its sum. -0.0 is encoded as 0.0.
-    return [_encode_sums(sums if joined == 1 else join_groups(sums, joined)) for sums in found]
+def _keep_axis(seeds: Sequence[AxisGroups], axis: int, joined: int, sums: Sequence[str]) -> AxisSums:
+    if joined == 1:
+        # A group by itself keeps its sum. -0.0 is encoded as 0.0.
+        return AxisSums(axis, joined, **{name: [_encode_sums(getattr(each, name)) for each in seeds] for name in sums})
+    kept = {name: [_encode_sums(join_groups(getattr(each, name), joined)) for each in seeds] for name in sums}
+    return AxisSums(axis, joined, **kept)
 
 
 def join_groups(sums: Sequence[float | None], joined: int) -> list[float | None]:

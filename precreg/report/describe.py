@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from pathlib import PurePosixPath
 from shlex import quote
 from typing import NamedTuple
@@ -80,13 +79,7 @@ def format_noise(finding: Finding) -> str:
 
 def repository_path(record: RunRecord, file: str) -> str:
     """Return the path of a project's file from the root of its repository."""
-    return _joined_path(record.folder, file)
-
-
-# The cases of a suite have one file.
-@lru_cache
-def _joined_path(folder: str, file: str) -> str:
-    return str(PurePosixPath(folder, file))
+    return str(PurePosixPath(record.folder, file))
 
 
 def location_to_show(result: CaseResult) -> Location:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,11 @@ def write_run_record(record: RunRecord, folder: Path, max_plain_bytes: int = MAX
     """
     plain = folder / RECORD_FILE
     packed = plain.with_name(plain.name + PACKED_SUFFIX)
-    path, former = (packed, plain) if _is_larger(record, max_plain_bytes) else (plain, packed)
-    if path is plain:
+    encoded = _encode_results(record, max_plain_bytes)
+    path, former = (packed, plain) if encoded is None else (plain, packed)
+    if encoded is not None:
         with report_write_errors(str(plain)):
-            replace_file(plain, encode_record(record))
+            replace_file(plain, encode_record(replace(record, results=encoded)))
     else:
         # Result by result, because the whole text of 100,000 cases takes 800 MB.
         write_packed_record(encode_by_items(record, "results", _without_most_samples(record)), packed)
@@ -98,11 +99,16 @@ def write_run_record(record: RunRecord, folder: Path, max_plain_bytes: int = MAX
     return path
 
 
-def _is_larger(record: RunRecord, most: int) -> bool:
-    """Return whether the plain JSON of a record has more bytes than `most`."""
+def _encode_results(record: RunRecord, most: int) -> tuple[msgspec.Raw, ...] | None:
+    """Return the JSON of each result; None if the plain JSON of the record has more bytes than `most`."""
     size = len(encode_record(replace(record, results=()))) + max(0, len(record.results) - 1)
-    sizes = (len(encode_json(result)) for result in record.results)
-    return size > most or any(total > most - size for total in accumulate(sizes))
+    found: list[msgspec.Raw] = []
+    for result in record.results:
+        found.append(msgspec.Raw(encode_json(result)))
+        size += len(memoryview(found[-1]))
+        if size > most:
+            return None
+    return None if size > most else tuple(found)
 
 
 def _without_most_samples(record: RunRecord) -> Iterator[CaseResult]:

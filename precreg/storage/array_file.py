@@ -42,8 +42,11 @@ def array_digest(array: NDArray[Any]) -> str:
     # need not: a forger could also edit the digest in the baseline. Code review protects both. Definitions, sources
     # and environments have SHA-256 or BLAKE2 digests.
     digest = xxh3_128(_header(array.dtype, array.shape))
-    for block in _blocks(array):
-        digest.update(block.data)
+    if array.flags.c_contiguous and _is_hashed_as_it_is(array.dtype):
+        digest.update(np.asarray(array).reshape(-1).view(np.uint8).data)
+    else:
+        for block in _blocks(array):
+            digest.update(block.data)
     return digest.hexdigest()
 
 
@@ -68,6 +71,13 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
     for block in (np.asarray(array).reshape(-1),) if laid_out else _in_c_order(array, dtype):
         taken = block.view(np.uint8)
         yield _without_padding(taken) if padded else taken
+
+
+# Most arrays are laid out so, and these two questions take longer than hashing a small one.
+@lru_cache
+def _is_hashed_as_it_is(dtype: np.dtype[Any]) -> bool:
+    """Return whether the elements of a dtype are little-endian, and use all of their bytes."""
+    return not dtype.str.startswith(">") and not _is_padded(dtype)
 
 
 def _is_padded(dtype: np.dtype[Any]) -> bool:

@@ -197,6 +197,8 @@ def case_chain(chain: tuple[str, ...], facts: Mapping[str, str]) -> tuple[str, .
     stays for all other cases, and wherever the user gave a label that is no processor's. A case that ran on another
     machine has the labels of that machine among its facts.
     """
+    if not facts:
+        return chain
     chain = tuple(facts[LABELS_FACT].split()) if LABELS_FACT in facts else chain
     model = re.sub(r"[^a-z0-9._]+", "-", facts.get(ACCELERATOR_FACT, "").lower()).strip("-._")[:_MAX_LABEL]
     if not model or chain[0].partition("-")[0] != _CPU_FAMILY:
