@@ -216,13 +216,13 @@ INLINE bool any(Longs bits) {
 // room for a number of each lane. With AVX-512 no branch depends on the lanes.
 #if defined(__AVX512F__)
 INLINE int append_larger(Singles a, Singles b, int32_t first, int32_t* to) {
-    const __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) + _mm512_set1_epi32(first);
+    const __m512i numbers = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), _mm512_set1_epi32(first));
     const __mmask16 mask = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(mask, numbers));
     return __builtin_popcount(mask);
 }
 INLINE int append_larger(Doubles a, Doubles b, int32_t first, int32_t* to) {
-    const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) + _mm256_set1_epi32(first);
+    const __m256i numbers = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
     const __mmask8 mask = _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_GT_OQ);
     _mm256_storeu_si256((__m256i*)to, _mm256_maskz_compress_epi32(mask, numbers));
     return __builtin_popcount(mask);

@@ -17,7 +17,7 @@ INLINE Words counts_at(const Table& table, int key) { return load<Words>(table.c
 // Append the keys of a register of counts that are not zero, and these counts; return how many there are.
 #if defined(__AVX512F__)
 INLINE size_t append_counted(Words values, int key, int32_t* keys, int64_t* counts) {
-    const __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) + _mm512_set1_epi32(key);
+    const __m512i numbers = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), _mm512_set1_epi32(key));
     const __mmask16 mask = _mm512_test_epi32_mask((__m512i)values, (__m512i)values);
     const __m512i counted = _mm512_maskz_compress_epi32(mask, (__m512i)values);
     _mm512_storeu_si512(keys, _mm512_maskz_compress_epi32(mask, numbers));
