@@ -200,7 +200,7 @@ def _become(words, folder, variables, patience, *streams):
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(variables)
-        sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in variables
+        sys.dont_write_bytecode = bool(variables.get("PYTHONDONTWRITEBYTECODE"))
         # Python puts the folder of the server there; a command has its own, and none with -P.
         safe = words[0] == "-P"
         places = variables.get("PYTHONPATH", "")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.e2e.command import change, precreg, started, with_suite
+from tests.e2e.command import change, precreg, with_suite
 
 SUITE = """suite: s
 subject: k:doubled
@@ -65,13 +65,13 @@ def test_bytecode_of_the_project_costs_one_run(project):
     (project / "suites/unit/helper.py").write_text("def two():\n    return 2\n")
     with_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
     # Python makes __pycache__, so the folder of the helper changes during the run.
-    started(project, "run", **with_bytecode)
+    precreg(project, "run", "--jobs", "2", **with_bytecode)
     assert list((project / "suites/unit/__pycache__").glob("helper.*.pyc"))
-    started(project, "run", **with_bytecode)
-    started(project, "run", **with_bytecode)
+    precreg(project, "run", "--jobs", "2", **with_bytecode)
+    precreg(project, "run", "--jobs", "2", **with_bytecode)
     assert len(reused(project)) == 6
     (project / "suites/unit/helper.py").write_text("def two():\n    return 2 * 1.01\n")
-    started(project, "run", **with_bytecode)
+    precreg(project, "run", "--jobs", "2", **with_bytecode)
     assert reused(project) == {f"unit/other/n={n}" for n in (1, 2, 3)}
 
 
