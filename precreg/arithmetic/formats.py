@@ -134,7 +134,6 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
-@cache
 # numpy builds a dtype's name anew at each access, and the arrays of a run share a few dtypes.
 @cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
