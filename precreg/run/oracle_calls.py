@@ -86,77 +86,44 @@ class ServedCalls:
     def answer(self, calls: Sequence[OracleCall], inputs: Iterator[Arrays]) -> tuple[list[OracleMessage], list[Arrays]]:
         """Return messages and outputs of calls, up to the first one that is not ordinary, or to MAX_AHEAD_BYTES.
 
-        The first call counts in any case. Later ones that failed, printed or left something have no message.
+        The first call counts in any case. A later one that failed, printed or left something has no message.
         """
-        first, *later = calls
-        before = _printed_bytes()
-        message, outputs = self._answer_one(first, [*islice(inputs, len(first.seeds))])
-        messages = [message]
-        is_ordinary = message[:4] == (None, None, (), False) and message[5] is None
-        room = MAX_AHEAD_BYTES - _bytes_of(outputs)
-        if later and is_ordinary and room >= 0 and _printed_bytes() == before:
-            more, found = self._answer_later(later, inputs, room)
-            messages, outputs = messages + more, outputs + found
+        messages, outputs, room = list[OracleMessage](), list[Arrays](), MAX_AHEAD_BYTES
+        for number, call in enumerate(calls):
+            before = _printed_bytes()
+            message, found = self._answer_one(call, [*islice(inputs, len(call.seeds))])
+            is_ordinary = message[:4] == (None, None, (), False) and message[5] is None
+            has_printed = _printed_bytes() != before
+            if number and (has_printed or not is_ordinary):
+                # The text belongs to a case that has not begun.
+                _cut_printed(before)
+                break
+            messages.append(message)
+            outputs += found
+            room -= sum(array.nbytes for arrays in found for array in arrays.values())
+            if room < 0 or not is_ordinary or has_printed:
+                break
         return messages, outputs
 
     def _answer_one(self, call: OracleCall, inputs: Sequence[Arrays]) -> tuple[OracleMessage, list[Arrays]]:
         self._watch.begin_case(call.import_keys)
-        failure, computed = self._compute_all(call, inputs)
-        left = self._watch.end_case()
-        opened, observed = self._new_paths(), self._observation.new_items()
-        facts = gather_facts(computed)
-        message = (failure, opened, left, self._watch.is_spoiled, facts, observed, len(computed))
-        return message, [outputs.arrays for outputs in computed]
-
-    def _answer_later(
-        self, calls: Sequence[OracleCall], inputs: Iterator[Arrays], room: int
-    ) -> tuple[list[OracleMessage], list[Arrays]]:
-        """Return messages and outputs of calls up to the first that fails, or exceeds the room.
-
-        Without any if one of them printed or left something: then each runs again in its turn, in a new process.
-        """
-        messages, outputs, before = list[OracleMessage](), list[Arrays](), _printed_bytes()
-        self._watch.begin_case(calls[0].import_keys)
-        for call in calls:
-            failure, computed = self._compute_all(call, [*islice(inputs, len(call.seeds))])
-            if failure is not None:
-                break
-            found = [each.arrays for each in computed]
-            messages.append((None, None, (), False, gather_facts(computed), None, len(found)))
-            outputs += found
-            room -= _bytes_of(found)
-            if room < 0:
-                break
-        # Once for all calls: a check takes as long as a tiny call.
-        left, opened, observed = self._watch.end_case(), self._new_paths(), self._observation.new_items()
-        has_printed = _printed_bytes() != before
-        if has_printed:
-            # The text belongs to cases that have not begun.
-            _cut_printed(before)
-        is_quiet = not (has_printed or left or self._watch.is_spoiled)
-        return (messages, outputs) if is_quiet and opened is None and observed is None else ([], [])
-
-    def _compute_all(self, call: OracleCall, inputs: Sequence[Arrays]) -> tuple[Failure | None, list[Outputs]]:
-        """Return the outputs of a call for each set of inputs, or its failure."""
+        failure, computed = None, list[Outputs]()
         try:
             # Overflow and the like raise no warnings, because the comparison counts them.
             with np.errstate(all="ignore"):
-                return None, [self._compute(call, place, each) for place, each in enumerate(inputs)]
+                computed = [self._compute(call, place, each) for place, each in enumerate(inputs)]
         except CaseFailed as failed:
-            return failed.failure, []
+            failure = failed.failure
         except BaseException as error:
-            return describe_failure(error, Reason.REFERENCE_ERROR), []
-
-    def _new_paths(self) -> frozenset[str] | None:
-        """Return all opened files so far; None if nothing came since the last call, as after most calls."""
-        if len(self._opened) == self._sent:
-            return None
+            failure = describe_failure(error, Reason.REFERENCE_ERROR)
+        left = self._watch.end_case()
+        # Most calls open nothing new.
+        new = len(self._opened) != self._sent
         self._sent = len(self._opened)
-        return self._opened.paths()
-
-
-def _bytes_of(sets: Sequence[Arrays]) -> int:
-    return sum(array.nbytes for arrays in sets for array in arrays.values())
+        opened, observed = self._opened.paths() if new else None, self._observation.new_items()
+        facts = gather_facts(computed)
+        message = (failure, opened, left, self._watch.is_spoiled, facts, observed, len(computed))
+        return message, [outputs.arrays for outputs in computed]
 
 
 def _printed_bytes() -> int:
