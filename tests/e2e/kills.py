@@ -190,7 +190,8 @@ class Killed:
         # Python's tempfile tries a folder with a file of four bytes.
         made = [path for path in self.temporary.iterdir() if path.is_dir() or path.stat().st_size > 4]
         yield from (f"left: {path}" for path in made)
-        if self.processes():
+        # The server of workers ends by itself, just after its run.
+        if not wait_until(lambda: not self.processes(), 30):
             yield f"processes are left: {self.processes()}"
         if self.files("baselines") != self.baselines:
             yield "the baselines changed"
