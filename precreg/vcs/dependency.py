@@ -171,8 +171,8 @@ def paths_in(value: Any, directory: str, project: Path) -> Iterator[Path]:
     return (_path_of_text(folder, text) for text in texts_in(value))
 
 
-# Inputs of all suites have the same few texts, and each case is asked for its dependencies three times: one path keeps
-# its text and its hash.
+# Inputs of all suites have the same few texts, and a run looks for the dependencies of each case three times. One path
+# keeps its text and its hash.
 @lru_cache(maxsize=8192)
 def _path_of_text(folder: Path, text: str) -> Path:
     return folder / text

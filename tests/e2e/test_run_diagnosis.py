@@ -83,7 +83,7 @@ def lines_below(text, start):
 
 @pytest.mark.parametrize("jobs", [0, 2])
 def test_a_run_names_the_causes_in_its_record_and_in_every_report(changed, jobs):
-    # In an interpreter of its own the workers of a run and those of its diagnosis are those of a user.
+    # With workers, the run has an interpreter of its own: its workers start as a user's do.
     run = started if jobs else precreg
     done = run(changed, "run", "--jobs", jobs, "--diagnose", "300")
     assert done.returncode == 1, done.stdout + done.stderr
