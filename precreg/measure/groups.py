@@ -51,10 +51,11 @@ def keep_group_sums(
 
 
 def _keep_axis(seeds: Sequence[AxisGroups], axis: int, joined: int, sums: Sequence[str]) -> AxisSums:
-    if joined == 1:
+    def join(groups: Sequence[float | None]) -> Sequence[float | None]:
         # A group by itself keeps its sum. -0.0 is encoded as 0.0.
-        return AxisSums(axis, joined, **{name: [_encode_sums(getattr(each, name)) for each in seeds] for name in sums})
-    kept = {name: [_encode_sums(join_groups(getattr(each, name), joined)) for each in seeds] for name in sums}
+        return groups if joined == 1 else join_groups(groups, joined)
+
+    kept = {name: [_encode_sums(join(getattr(each, name))) for each in seeds] for name in sums}
     return AxisSums(axis, joined, **kept)
 
 

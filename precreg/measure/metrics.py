@@ -237,9 +237,9 @@ def metric_named(name: str, described: Iterable[MetricDescription]) -> Metric:
 
 def baseline_metrics() -> tuple[str, ...]:
     """Return the metrics of the table that a baseline keeps, in the order of its file."""
-    kept = [(metric.name, metric.family == "statistic") for metric in METRICS.values() if metric.kept]
+    kept = [metric for metric in METRICS.values() if metric.kept]
     # Files have the scales of errors after the errors, and their order is part of the format.
-    return (*(name for name, is_scale in kept if not is_scale), *(name for name, is_scale in kept if is_scale))
+    return tuple(metric.name for metric in sorted(kept, key=lambda metric: metric.family == "statistic"))
 
 
 def mean_metrics() -> tuple[str, ...]:

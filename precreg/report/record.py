@@ -104,8 +104,9 @@ def _encode_results(record: RunRecord, most: int) -> tuple[msgspec.Raw, ...] | N
     size = len(encode_record(replace(record, results=()))) + max(0, len(record.results) - 1)
     found: list[msgspec.Raw] = []
     for result in record.results:
-        found.append(msgspec.Raw(encode_json(result)))
-        size += len(memoryview(found[-1]))
+        encoded = encode_json(result)
+        found.append(msgspec.Raw(encoded))
+        size += len(encoded)
         if size > most:
             return None
     return None if size > most else tuple(found)

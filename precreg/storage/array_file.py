@@ -42,11 +42,8 @@ def array_digest(array: NDArray[Any]) -> str:
     # need not: a forger could also edit the digest in the baseline. Code review protects both. Definitions, sources
     # and environments have SHA-256 or BLAKE2 digests.
     digest = xxh3_128(_header(array.dtype, array.shape))
-    if array.flags.c_contiguous and _is_hashed_as_it_is(array.dtype):
-        digest.update(np.asarray(array).reshape(-1).view(np.uint8).data)
-    else:
-        for block in _blocks(array):
-            digest.update(block.data)
+    for block in _blocks(array):
+        digest.update(block.data)
     return digest.hexdigest()
 
 
@@ -64,7 +61,7 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
     """Yield the elements in C order as little-endian bytes, in one block if the array is laid out so."""
-    is_swapped = array.dtype.str.startswith(">")
+    is_swapped = _is_big_endian(array.dtype)
     dtype = array.dtype.newbyteorder("<") if is_swapped else array.dtype
     laid_out = array.flags.c_contiguous and not is_swapped
     padded = _is_padded(dtype)
@@ -73,13 +70,13 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
         yield _without_padding(taken) if padded else taken
 
 
-# Most arrays are laid out so, and these two questions take longer than hashing a small one.
+# These two questions take longer than hashing a small array, and the arrays of a run share a few dtypes.
 @lru_cache
-def _is_hashed_as_it_is(dtype: np.dtype[Any]) -> bool:
-    """Return whether the elements of a dtype are little-endian, and use all of their bytes."""
-    return not dtype.str.startswith(">") and not _is_padded(dtype)
+def _is_big_endian(dtype: np.dtype[Any]) -> bool:
+    return dtype.str.startswith(">")
 
 
+@lru_cache
 def _is_padded(dtype: np.dtype[Any]) -> bool:
     # Of the long doubles, only the x87 format with its 63 bits of mantissa leaves bytes unused.
     # By its type: ml_dtypes gives the letter of a complex long double to float8_e4m3fnuz, too.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from os.path import isdir, isfile, realpath
@@ -175,12 +175,14 @@ def defined_names(path: Path, modified_ns: int) -> frozenset[str] | None:
     cache's key, so that a changed file is read again.
     """
     tree = parse_module(path.read_bytes())
-    bound = {} if tree is None else count_bindings(tree)
-    return None if tree is None or not _UNCERTAIN.isdisjoint(bound) else frozenset(bound)
+    if tree is None or may_have_others(bound := count_bindings(tree)):
+        return None
+    return frozenset(bound)
 
 
-# A module that binds one of these may have further names: `*` is a star import.
-_UNCERTAIN = frozenset({"*", "__getattr__"})
+def may_have_others(bound: Collection[str]) -> bool:
+    """Return whether a module that binds these names may have further ones; `*` is a star import."""
+    return "*" in bound or "__getattr__" in bound
 
 
 # The names and the arguments of the same module are read one after the other.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from precreg.errors import UserError, nearest, nearest_name
 from precreg.storage import parse_module
-from precreg.suite.computations import count_bindings, find_module, search_path
+from precreg.suite.computations import count_bindings, find_module, may_have_others, search_path
 from precreg.suite.load import Suite
 from precreg.suite.recorded import RecordedPoint
 from precreg.types import Computation
@@ -118,7 +118,7 @@ def function_arguments(path: Path, modified_ns: int) -> dict[str, FunctionArgume
     if tree is None:
         return {}
     bound = count_bindings(tree)
-    if "*" in bound or "__getattr__" in bound:
+    if may_have_others(bound):
         return {}
     known: dict[str, FunctionArguments] = {}
     for each in tree.body:

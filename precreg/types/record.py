@@ -238,8 +238,7 @@ class Environment(Struct, frozen=True):
     def of_case(self, execution: Execution) -> Environment:
         """Return the environment in which a case of the run computed: with the facts of its kind, and by its chain."""
         given = execution.facts
-        # Most cases compute on the processor, and have no facts.
-        if not given or all(self.facts.get(name) == fact for name, fact in given.items()):
+        if all(self.facts.get(name) == fact for name, fact in given.items()):
             return self
         # An empty text marks a fact that the machine of the case lacks.
         facts = {name: fact for name, fact in {**self.facts, **given}.items() if fact or name not in given}
