@@ -80,6 +80,12 @@ def precreg(project, *arguments, **variables):
     return started(project, *arguments, **variables)
 
 
+def forked_pytest(project, *arguments):
+    """Run `pytest -q ARGUMENTS` in a folder, in a process of its own, and return the finished process."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return forked(command, project, environ(**THREADS), PATIENCE_S)
+
+
 def started(project, *arguments, **variables):
     """Run `python -m precreg ARGUMENTS` in a folder, as a shell does, and return the finished process."""
     command = [sys.executable, "-m", "precreg", *map(str, arguments)]

@@ -1,13 +1,11 @@
 """Devices through the real command: one of the project's own, and every mistake in one."""
 
 import json
-import sys
 
 import pytest
 
 from precreg.arithmetic.devices import device_names
-from tests.e2e.command import PATIENCE_S, THREADS, change, environ, git, precreg, repository, with_suite
-from tests.e2e.fork_server import forked
+from tests.e2e.command import change, forked_pytest, git, precreg, repository, with_suite
 
 KERNEL = """\
 import numpy as np
@@ -70,8 +68,7 @@ def test_processes_and_pytest_give_the_same_bits(project):
     for jobs in ("0", "2"):
         precreg(project, "run", "--jobs", jobs)
         digests.append({name: result["outcome"]["execution"]["outputs"] for name, result in results(project).items()})
-    command = [sys.executable, "-m", "pytest", "-q", "-o", "precreg_suites=suites", "-p", "no:cacheprovider", "suites"]
-    done = forked(command, project, environ(**THREADS), PATIENCE_S)
+    done = forked_pytest(project, "-o", "precreg_suites=suites", "suites")
     assert "1 failed" in done.stdout
     assert "npu.yaml" not in done.stdout, "the table of a device is no suite"
     digests.append({name: result["outcome"]["execution"]["outputs"] for name, result in results(project).items()})

@@ -2,11 +2,9 @@
 
 import json
 import re
-import sys
 from xml.etree import ElementTree
 
-from tests.e2e.command import PATIENCE_S, THREADS, change, environ, git, precreg, repository, with_suite
-from tests.e2e.fork_server import forked
+from tests.e2e.command import change, forked_pytest, git, precreg, repository, with_suite
 from tests.e2e.test_environments import ELSEWHERE
 from tests.e2e.test_environments import KERNEL as SQUARE
 from tests.e2e.test_environments import SUITE as SQUARES
@@ -51,11 +49,6 @@ def accepted(folder, *suites):
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "accepted")
     return done
-
-
-def forked_pytest(folder):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_k.py"]
-    return forked(command, folder, environ(**THREADS), PATIENCE_S)
 
 
 def kernel(folder):
@@ -195,7 +188,7 @@ def test_accepting_a_test_defined_scalar_warns_by_its_samples(tmp_path):
         "def test_rows(precision):\n    x = np.linspace(1, 2, 640).reshape(16, 40)\n"
         "    precision.check(np.sqrt(x.astype(np.float32)), reference=np.sqrt(x))\n"
     )
-    done = forked_pytest(folder)
+    done = forked_pytest(folder, "test_k.py")
     assert "2 proposed" in done.stdout, done.stdout + done.stderr
     accepting = precreg(folder, *ACCEPT)
     assert accepting.returncode == 0, accepting.stderr

@@ -3,17 +3,16 @@
 import json
 import shutil
 import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.e2e.command import (
     PATIENCE_S,
-    THREADS,
     accept_on_main,
     change,
     environ,
+    forked_pytest,
     git,
     precreg,
     repository,
@@ -21,7 +20,6 @@ from tests.e2e.command import (
     with_suite,
 )
 from tests.e2e.diagnosed_kernels import KERNELS
-from tests.e2e.fork_server import forked
 from tests.e2e.pushes import with_hook_in_fork
 from tests.processes import is_alive, wait_until
 
@@ -249,8 +247,7 @@ def test_pytest_searches_if_asked(changed):
     (changed / "pytest.ini").write_text("[pytest]\nprecreg_suites = suites\n")
 
     def tested(*options):
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *options]
-        return forked(command, changed, environ(**THREADS), PATIENCE_S)
+        return forked_pytest(changed, "-p", "no:xdist", *options)
 
     plain = tested()
     assert plain.returncode == 1
